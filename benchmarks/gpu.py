@@ -35,7 +35,7 @@ from sentbed._encoder.batching import encode_into
 from sentbed.protocols import BuildContext, Head, TokenIds, Training
 from sentbed.tools import Plugins, load_plugins
 from sentbed_backbones._torch.bert import BertFamily
-from sentbed_backbones._torch.built import BuiltTransformer, Family
+from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family
 from sentbed_backbones._torch.t5 import T5Family
 
 FAMILIES: Mapping[str, tuple[type[Family], dict[str, str], int]] = {

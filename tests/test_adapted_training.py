@@ -17,7 +17,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.schedule import Constant
-from sentbed_interop.merged import save_merged
+from sentbed_interop.merged_adapters import save_merged
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt_eol import PromptEOL

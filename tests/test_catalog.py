@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sentbed._registry.catalog import catalog
+from sentbed._registry.distribution_catalog import catalog
 from sentbed._registry.registry import load_plugins
 
 

@@ -21,8 +21,8 @@ from click.testing import CliRunner
 from fragments import commands, understood
 from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed_studies.cells import load_study
-from sentbed_studies.commands import entries
+from sentbed_studies.study import read_study
+from sentbed_studies.study_command import entries
 
 pytestmark = pytest.mark.slow
 
@@ -118,13 +118,13 @@ def _load(command: str, given: Mapping[str, Any], place: Path, plugins: Plugins)
         if table:
             size = (f"size={given['size']}",) if given["size"] else ()
             only = entries((*given["only"], *size))
-            load_study(find_table(place / "recipes" / "papers", paper, table), settings, plugins, False, only)
+            read_study(find_table(place / "recipes" / "papers", paper, table), settings, plugins, False, only)
         return
     path = _file(given["recipe"] if "recipe" in given else given["recipes"][0], settings, place)
     if path.is_dir():
         return
     if command == "study run":
-        assert load_study(path, settings, plugins, False, entries(given["only"]) or None).cells
+        assert read_study(path, settings, plugins, False, entries(given["only"]) or None).cells
     else:
         sentbed.load_recipe(path, settings, plugins, look=False)
 

@@ -21,7 +21,7 @@ from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_interop.merged import save_merged
+from sentbed_interop.merged_adapters import save_merged
 from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.decoder import Decoder
 from sentbed_poolers.first import First

@@ -13,12 +13,12 @@ import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
-from sentbed_common import source_code as sources
+from sentbed_common import source_hashes as sources
 from sentbed_common import space_of
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
-from sentbed_workbench.kept_vectors import held
+from sentbed_workbench.cache_contents import held
 from sentbed_workbench.vector_cache import VectorCache
 
 RECIPE = """

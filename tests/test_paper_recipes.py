@@ -20,9 +20,9 @@ from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import load_plugins
-from sentbed_studies.cells import load_study
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
+from sentbed_studies.study import read_study
 
 pytestmark = pytest.mark.slow
 
@@ -154,7 +154,7 @@ def test_every_study_of_a_paper_is_run_here() -> None:
 def test_a_cell_of_a_study_takes_two_steps_a_stage_on_small_models(path: str, tmp_path: Path) -> None:
     require_packages((PAPERS / path).read_text("utf-8"))
     plugins = load_plugins()
-    cells = load_study(PAPERS / path, plugins=plugins, look=False).cells
+    cells = read_study(PAPERS / path, plugins=plugins, look=False).cells
     wanted = RUNS[path].cell or cells[0].name
     document = next(cell.recipe.document for cell in cells if cell.name == wanted)
     settings = [*local(document.data, tmp_path), *small(document.data, tmp_path), *RUNS[path].settings]
@@ -169,13 +169,13 @@ def test_a_cell_of_a_study_takes_two_steps_a_stage_on_small_models(path: str, tm
 
 
 def test_stages_that_a_study_repeats_are_those_of_the_recipes() -> None:
-    cells = {c.name: c.recipe for c in load_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells}
+    cells = {c.name: c.recipe for c in read_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells}
     base = sentbed.load_recipe(RECIPES["sentence-t5-base"], look=False)
     assert cells["cqa+nli, base, t5, mean"].stage == base.stage
     assert cells["nli, base, t5, mean"].stage == base.stage[1:]
     (simcse,) = sentbed.load_recipe(RECIPES["simcse-sup-bert-base"], look=False).stage
     assert cells["simcse, base, bert, cls-mlp"].stage == (simcse,)
-    table_2 = load_study(PAPERS / "translation-pairs" / "table-2.toml", look=False).cells
+    table_2 = read_study(PAPERS / "translation-pairs" / "table-2.toml", look=False).cells
     (cell,) = (cell.recipe for cell in table_2 if cell.name == "BERT base, WMT, NLI")
     pairs = sentbed.load_recipe(RECIPES["translation-pairs-bert-base"], look=False)
     assert pairs.encoders == cell.encoders

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sentbed
 from sentbed._recipe.load import read_document
-from sentbed_studies.cells import load_study
+from sentbed_studies.study import read_study
 
 ROOT = Path(__file__).parent.parent
 CELLS = {
@@ -109,7 +109,7 @@ def test_no_two_studies_write_to_one_directory() -> None:
 
 @pytest.mark.parametrize("name", ["figure-2", "table-2", "table-3", "table-4"])
 def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name: str) -> None:
-    study = load_study(ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False)
+    study = read_study(ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False)
     data = [stage.data for cell in study.cells for stage in cell.recipe.stage]
     assert {source.name for source in data} == {"dropout", "nsp", "synonyms"}
     assert {(source.path, source.column, source.limit) for source in data} == {
@@ -151,7 +151,7 @@ def test_a_recipe_passes_check_with_all_of_its_cells(name: str, data_directory: 
         assert CELLS[name] == 1
         return
     assert recipe.run.name in (path.stem, f"{path.parent.name}-{path.stem}")
-    study = _loaded(load_study, path)
+    study = _loaded(read_study, path)
     assert len(study.cells) == CELLS[name]
     for title, published in study.table.expected.items():
         assert set(published.cells) <= set(study.names), title

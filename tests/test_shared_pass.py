@@ -18,7 +18,7 @@ from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
-from sentbed_common import source_code as sources
+from sentbed_common import source_hashes as sources
 from sentbed_common import space_of
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
@@ -56,7 +56,7 @@ TEXTS = ["one text", "another, longer text", "a third one"]
 @pytest.fixture(autouse=True)
 def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    monkeypatch.setattr("sentbed_report.write.write_report", lambda directory, _: directory)
+    monkeypatch.setattr("sentbed_report.write_report.write_report", lambda directory, _: directory)
 
 
 @pytest.fixture(scope="module")

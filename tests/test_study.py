@@ -17,9 +17,9 @@ import psutil
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.cells import load_study
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work import plan_work
+from sentbed_studies.study import read_study
 from sentbed_studies.study_directory import read_data
 
 CELLS = 12
@@ -90,7 +90,7 @@ def scores(directory: Path) -> Scores:
 def expected(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
     """The scores of one uninterrupted run in which nothing is shared."""
     directory = tmp_path_factory.mktemp("whole") / "study"
-    study = load_study(recipe)
+    study = read_study(recipe)
     work = plan_work(study.cells, CellKeys(load_plugins()), share=False)
     result = run_study(study, directory, work=work)
     assert not result.failed

@@ -34,7 +34,7 @@ def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path):
 
 def test_pkg_is_a_file_inside_an_installed_package():
     assert locate("pkg:sentbed/py.typed").is_file()
-    assert locate("pkg:sentbed/_registry/catalog.toml").name == "catalog.toml"
+    assert locate("pkg:sentbed/_registry/distribution_catalog.toml").name == "distribution_catalog.toml"
     assert locate("pkg:sentbed").joinpath("py.typed").is_file()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_report.study.summarize import summarise
-from sentbed_studies.cells import load_study
 from sentbed_studies.runner import run_study
+from sentbed_studies.study import read_study
 from sentbed_studies.study_directory import read_data
 from sentbed_studies.study_reports import write_reports
 
@@ -38,7 +38,7 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
 ) -> None:
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     settings = ['evaluate.0.tasks=["STSB-dev"]', "runtime.precision=fp32"]
-    study = load_study(STUDIES / "poolers.toml", settings)
+    study = read_study(STUDIES / "poolers.toml", settings)
     result = run_study(study, tmp_path / "study", only=[{"pooler": ("mean", "first"), "head": "none"}])
     assert not result.failed
     data = read_data(result.directory)
@@ -57,7 +57,7 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
 def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_path: Path) -> None:
     settings = ['evaluate.0.tasks=["STSB-dev"]', "stage.nli.validate="]
     settings += ["stage.qa.data.limit=512", "stage.qa.batch_size=16", "stage.nli.data.limit=256"]
-    study = load_study(STUDIES / "sentence-t5.toml", settings)
+    study = read_study(STUDIES / "sentence-t5.toml", settings)
     only = [{"pooler": "mean", "training": ("none", "qa+nli")}]
     result = run_study(study, tmp_path / "study", only=only)
     assert not result.failed

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from sentbed.protocols import Evaluator
 from sentbed.tools import load_plugins
-from sentbed_evaluators import glue_files, sentbench, senteval_files, sts, transfer, transfer_files
+from sentbed_evaluators import glue_files, sentbench, senteval_sts_files, sts, transfer, transfer_files
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
-from sentbed_studies.cells import Study, load_study
+from sentbed_studies.study import Study, read_study
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "recipes" / "papers"
@@ -52,7 +52,7 @@ def mapping(paper: str) -> dict[str, Any]:
 @cache
 def study(name: str) -> Study:
     """Return the expanded and checked study `PAPER/FILE`. Nothing is built or downloaded."""
-    return load_study(PAPERS / f"{name}.toml", plugins=load_plugins(), look=False)
+    return read_study(PAPERS / f"{name}.toml", plugins=load_plugins(), look=False)
 
 
 def rows(paper: str, table: str) -> Iterator[str]:
@@ -115,7 +115,7 @@ def keys(evaluator: Evaluator) -> Mapping[str, bool]:
     An average is given where all tasks of the papers are. That of STS tasks is made by the report.
     """
     if isinstance(evaluator, SentEvalSTS):
-        return _of(evaluator.tasks, senteval_files.TASKS, SentEvalSTS().tasks, "spearman")
+        return _of(evaluator.tasks, senteval_sts_files.TASKS, SentEvalSTS().tasks, "spearman")
     if isinstance(evaluator, transfer.SentEvalTransfer):
         return _of(evaluator.tasks, tuple(transfer_files.TRANSFER), transfer.PAPERS, "accuracy")
     if isinstance(evaluator, SentGLUE):

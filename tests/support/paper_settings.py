@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from paper_coverage import PAPERS
 from sentbed.tools import Recipe, load_plugins, load_recipe, unstructure
-from sentbed_studies.cells import load_study
+from sentbed_studies.study import read_study
 
 Settings: TypeAlias = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ def recipes() -> dict[str, Recipe]:
         if "study" not in recipe.tables:
             found[f"{name}: "] = recipe
             continue
-        found |= {f"{name}: {c.name}": c.recipe for c in load_study(path, plugins=plugins, look=False).cells}
+        found |= {f"{name}: {c.name}": c.recipe for c in read_study(path, plugins=plugins, look=False).cells}
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-import sentbed._clock  # starts before any plugin is imported
-from sentbed._lazy import lazy as _lazy
+import sentbed._start_time  # starts before any plugin is imported
+from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._encoder.encoder import Encoder

@@ -5,10 +5,9 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-from sentbed._lazy import lazy as _lazy
+from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._clock import STARTED
     from sentbed._encoder.batching import pad, plan_batches
     from sentbed._files import (
         DATA_VARIABLE,
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
         write_directory,
         write_sums,
     )
-    from sentbed._lazy import lazy
+    from sentbed._lazy_exports import lazy
     from sentbed._machine import physical_memory, usable_cores
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
+    from sentbed._start_time import STARTED
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-from sentbed._lazy import lazy as _lazy
+from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._cli.common import FAILED, done_elsewhere, set_option, trust_option
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
         first_stages,
         resolved_toml,
     )
-    from sentbed._registry.catalog import catalog, owner_of
+    from sentbed._registry.distribution_catalog import catalog, owner_of
+    from sentbed._registry.offer_rules import promise_fault
     from sentbed._registry.plugin_compatibility import requirements
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
-    from sentbed._registry.rules import promise_fault
     from sentbed._registry.user_config import Settings
     from sentbed._run.checkpoints import CHECKPOINTS
     from sentbed._run.context import RunContext

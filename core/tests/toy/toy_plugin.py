@@ -168,7 +168,7 @@ def quicken(patch: Any) -> None:
         return directory / "report.html"
 
     if find_spec("sentbed_report") is not None:
-        patch.setattr("sentbed_report.write.write_report", write)
+        patch.setattr("sentbed_report.write_report.write_report", write)
     patch.setattr("os.fsync", lambda _: None)
     patch.setattr("sentbed._run.manifest._git", lambda _: None)
 

@@ -12,7 +12,7 @@ import torch
 import transformers
 from peft.tuners.lora import LoraLayer
 from sentbed import ModelError
-from sentbed_backbones._torch.adapters import (
+from sentbed_backbones._torch.adaptation import (
     add_lora,
     freeze,
     is_quantised,

@@ -298,7 +298,7 @@ from sentbed.protocols import BuildContext
 from sentbed_backbones.t5 import T5
 from sentbed_backbones.opt import Opt
 # What is imported lazily belongs to no model.
-from sentbed_backbones._torch import adapters, opt, t5
+from sentbed_backbones._torch import adaptation, opt, t5
 import transformers
 transformers.OPTModel, transformers.T5EncoderModel, transformers.T5Model
 

@@ -33,7 +33,7 @@ from sentbed import (
     build_encoder,
 )
 from sentbed._recipe.recipe import Recipe
-from sentbed_corpus import Request, Summary, encode_corpus, encoding, open_vectors
+from sentbed_corpus import Request, Summary, corpus_encoding, encode_corpus, open_vectors
 from sentbed_corpus.digests import read_digests
 from sentbed_corpus.input_files import find_files
 from sentbed_corpus.input_rows import read_shard
@@ -502,8 +502,10 @@ def test_an_unchanged_file_is_not_read_again_to_find_out_what_is_missing(
     encode_corpus(request_of(first, second))
     os.utime(second, (1, 1))
     looked: list[Path] = []
-    real = encoding.cut
-    monkeypatch.setattr(encoding, "cut", lambda path, *more: (looked.append(path), real(path, *more))[1])
+    real = corpus_encoding.cut
+    monkeypatch.setattr(
+        corpus_encoding, "cut", lambda path, *more: (looked.append(path), real(path, *more))[1]
+    )
     assert again(request_of(first, second))[0].encoded == 0
     assert looked == [second]
 
@@ -859,12 +861,12 @@ def test_an_encoder_that_is_another_one_on_another_machine_is_refused(
 ):
     request = request_of(put("in.txt", "a\n"))
     names = iter(["head", "worker", "worker", "worker"])
-    monkeypatch.setattr(encoding.socket, "gethostname", lambda: next(names))
-    monkeypatch.setattr(encoding, "sha256", lambda _: "as on head")
+    monkeypatch.setattr(corpus_encoding.socket, "gethostname", lambda: next(names))
+    monkeypatch.setattr(corpus_encoding, "sha256", lambda _: "as on head")
     encode_corpus(request)
     names = iter(["head", "worker", "worker", "worker"])
     digests = iter(["as on head", "as on worker"])
-    monkeypatch.setattr(encoding, "sha256", lambda _: next(digests))
+    monkeypatch.setattr(corpus_encoding, "sha256", lambda _: next(digests))
     with pytest.raises(ModelError, match="on worker is another encoder than on head"):
         encode_corpus(request, overwrite=True)
 

@@ -27,7 +27,7 @@ from sentbed_data.catalog import (
     look,
 )
 from sentbed_data.download import Bars, fetch
-from sentbed_data.get import SMALL, get, unpack
+from sentbed_data.get_collection import SMALL, get, unpack
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
 """Longer than what is read at a time."""

@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import entry_points
 
 import sentbed_data
-from sentbed._registry.catalog import catalog
+from sentbed._registry.distribution_catalog import catalog
 from sentbed_testing import offered
 
 

@@ -14,8 +14,8 @@ from sentbed_evaluators.known_collections import how_to_get, known_collections, 
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.probing_files import find_root as find_probing
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, find_files
-from sentbed_evaluators.senteval_files import TASKS as STS
-from sentbed_evaluators.senteval_files import find_root, missing_files, task_files
+from sentbed_evaluators.senteval_sts_files import TASKS as STS
+from sentbed_evaluators.senteval_sts_files import find_root, missing_files, task_files
 from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, missing_transfer, transfer_files
 
 KNOWN_DATA = {known.name: known for known in known_collections()}

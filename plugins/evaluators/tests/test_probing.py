@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import tasks as shared
+from sentbed_evaluators import task_lists as shared
 from sentbed_evaluators.classifier import Classifier, Outcome
 from sentbed_evaluators.classifier_data import Examples
 from sentbed_evaluators.probing import SentEvalProbing

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators.senteval_files import YEARS
 from sentbed_evaluators.senteval_sts import SentEvalSTS
+from sentbed_evaluators.senteval_sts_files import YEARS
 from sentbed_report.statistics import value
 
 Write = Callable[[str, str | bytes], Path]

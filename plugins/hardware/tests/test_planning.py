@@ -17,7 +17,7 @@ from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.cuda import Cuda
-from sentbed_hardware.peaks import CUDA, TPU, find
+from sentbed_hardware.peak_rates import CUDA, TPU, find
 from sentbed_hardware.tpu import Tpu
 
 SHAPES = {

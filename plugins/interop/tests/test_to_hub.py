@@ -17,16 +17,16 @@ import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 from sentbed import Encoder, ModelError, PluginError, RunError
-from sentbed._registry.catalog import catalog
+from sentbed._registry.distribution_catalog import catalog
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed.protocols import (
     Component,
     ComponentTraits,
 )
-from sentbed_interop import card
+from sentbed_interop import model_card
 from sentbed_interop.citations import bibliography
-from sentbed_interop.exchange import export_encoder
+from sentbed_interop.export_import import export_encoder
 from sentbed_interop.source_run import record_of
 
 RECIPE = """
@@ -232,7 +232,7 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
 def test_a_part_of_a_stranger_is_said_to_be_needed(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"})
+    monkeypatch.setattr(model_card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"})
     export_encoder(tiny_bert, tmp_path / "folder", "hub")
     (said,) = re.findall(
         "A part of the encoder comes from (.*?), which is not of sentbed", rendered(tmp_path / "folder")

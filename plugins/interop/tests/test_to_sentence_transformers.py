@@ -25,9 +25,9 @@ from sentbed.protocols import (
     PoolerTraits,
 )
 from sentbed_interop._torch import prompt_in_tokenizer, st_verify
-from sentbed_interop.exchange import export_encoder
+from sentbed_interop.export_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
-from sentbed_interop.merged import save_merged
+from sentbed_interop.merged_adapters import save_merged
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers

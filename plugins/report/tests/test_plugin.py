@@ -16,7 +16,7 @@ from sentbed_report.run_report import RunReport
 from sentbed_report.score_items import attach_items
 from sentbed_report.statistics import value
 from sentbed_report.wording import share
-from sentbed_report.write import write_report
+from sentbed_report.write_report import write_report
 from toy_plugin import RECIPE
 
 

@@ -15,10 +15,10 @@ import pytest
 from sentbed._run.report_json import plain
 from sentbed.errors import RunError
 from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve, Watched
-from sentbed_report.figures import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
+from sentbed_report.html_page import to_html
 from sentbed_report.markdown import escape, to_markdown
-from sentbed_report.page import to_html
 from sentbed_report.report_json import to_json
+from sentbed_report.run_plots import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed_report.run_report import Bootstrapped, Candidate, Difference, Ranking, RunReport
 from sentbed_report.score_tables import GeometryPoint, encoder_order, geometry_panels, score_tables
 from sentbed_report.statistics import Comparison
@@ -34,7 +34,7 @@ from sentbed_report.wording import (
     summary,
     verdict,
 )
-from sentbed_report.write import write_report
+from sentbed_report.write_report import write_report
 
 EMPTY = RunReport(
     name="empty",

@@ -11,7 +11,7 @@ import pytest
 from browser import ERRORS, POLICY, browse, found, needed
 from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve
 from sentbed_report.run_report import RunReport
-from sentbed_report.write import write_report
+from sentbed_report.write_report import write_report
 
 pytestmark = needed
 

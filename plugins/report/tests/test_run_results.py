@@ -15,9 +15,9 @@ from sentbed import RunError
 from sentbed._run.report_json import record_json as to_json
 from sentbed.protocols import Items, ReportData, Score
 from sentbed_report import score_items as items
-from sentbed_report.comparability import bootstrapped
 from sentbed_report.paper_style_tables import AVERAGE, paper_tables
 from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
+from sentbed_report.run_report import bootstrapped
 from sentbed_report.run_results import read_results
 from sentbed_report.run_tables import run_tables
 from sentbed_report.statistics import compare

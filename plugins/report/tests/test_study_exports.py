@@ -21,8 +21,8 @@ from sentbed_report.study.exports import (
     write_exports,
     write_parquet,
 )
-from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import published_numbers, published_table
+from sentbed_report.study.published_table import Published
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary import Summary

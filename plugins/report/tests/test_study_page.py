@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed_report.study.exports import to_json
-from sentbed_report.study.published import Published, Reference
+from sentbed_report.study.published_table import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed.protocols import Score
 from sentbed_report.paper_style_tables import paper_tables
-from sentbed_report.study.shared_scores import alike
+from sentbed_report.study.comparable_scores import alike
 
 ROWS = st.lists(
     st.tuples(

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.degenerate import degenerate_of
+from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.study.exports import score_rows
-from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import published_numbers
+from sentbed_report.study.published_table import Published
 from sentbed_report.study.significance import judge_average, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from sentbed.protocols import ExpectedRow
 from sentbed.tools import read_document
-from sentbed_report.study.published import Published
 from sentbed_report.study.published_numbers import Number
+from sentbed_report.study.published_table import Published
 from sentbed_report.study.study_data import StudyData
 from sentbed_studies import published_tables
 from sentbed_studies.published_tables import comparison, find_papers, missed, numbers_of, tables_of, verdict

@@ -13,9 +13,9 @@ from sentbed._run import runner
 from sentbed.errors import RecipeError, RunError
 from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.cells import Study, load_study
 from sentbed_studies.runner import Job, run_study
 from sentbed_studies.shared_work import plan_work
+from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_directory import lock_of, read_data
 from toy_plugin import SEARCH, TOWERS, quicken
 
@@ -42,7 +42,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def study(put: Callable[[str, str], Path]) -> Study:
     """Four cells of two seeds, which share their first stage in pairs."""
-    return load_study(put("study.toml", TOWERS + AXES))
+    return read_study(put("study.toml", TOWERS + AXES))
 
 
 def found(directory: Path) -> dict[str, list[float]]:
@@ -125,7 +125,7 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
     study: Study, put: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
     run_study(study, tmp_path / "study")
-    more = load_study(put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]")))
+    more = read_study(put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]")))
     run_study(more, tmp_path / "study")
     run_study(more, tmp_path / "alone", work=plan_work(more.cells, CellKeys(load_plugins()), False))
     assert len(found(tmp_path / "study")) == 12
@@ -162,7 +162,7 @@ def test_a_changed_recipe_runs_the_cells_that_it_changes(
     study: Study, tmp_path: Path, put: Callable[[str, str], Path]
 ) -> None:
     run_study(study, tmp_path / "study")
-    changed = load_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
+    changed = read_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
     said: list[str] = []
     run_study(changed, tmp_path / "study", say=said.append)
     assert [": was finished" in line for line in said if " of 8: " in line] == [True] * 4 + [False] * 4
@@ -265,7 +265,7 @@ def test_another_study_in_the_same_directory_is_refused(
     run_study(study, tmp_path / "study", only=only)
     before = found(tmp_path / "study")
     text = (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"').replace("[0.5, 0.25]", "[0.4, 0.3]")
-    other = load_study(put("other.toml", text.replace('lr = "0.5"', 'lr = "0.4"')))
+    other = read_study(put("other.toml", text.replace('lr = "0.5"', 'lr = "0.4"')))
     with pytest.raises(RunError, match=r"study` holds the study `towers`, and this one is `bridges`; choose"):
         run_study(other, tmp_path / "study")
     assert found(tmp_path / "study") == before
@@ -274,7 +274,7 @@ def test_another_study_in_the_same_directory_is_refused(
 def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
     study: Study, tmp_path: Path, put: Callable[[str, str], Path]
 ) -> None:
-    changed = load_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
+    changed = read_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
     only = [{"lr": "0.5", "noise": "0.0"}]
     refused: list[str] = []
 
@@ -368,7 +368,7 @@ def test_a_study_that_was_stopped_may_be_renamed(
     with pytest.raises(KeyboardInterrupt):
         run_study(study, tmp_path / "study", only=only)
     monkeypatch.setattr(runner, "_evaluate", evaluate)
-    renamed = load_study(put("study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')))
+    renamed = read_study(put("study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')))
     assert run_study(renamed, tmp_path / "study", only=only).failed == ()
     assert read_data(tmp_path / "study").finished == 2
 
@@ -378,7 +378,7 @@ def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
 ) -> None:
     put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
     axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'
-    study = load_study(put("search.toml", SEARCH + axes))
+    study = read_study(put("search.toml", SEARCH + axes))
     run_study(study, tmp_path / "study")
     cells = read_data(tmp_path / "study").cells
     for cell in cells:

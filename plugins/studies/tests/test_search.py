@@ -21,7 +21,7 @@ from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import DrivesEncoder
-from sentbed_studies.demonstrations import read_candidates
+from sentbed_studies.demonstration_candidates import read_candidates
 from sentbed_studies.search import JOURNAL, SearchResult, search
 from sentbed_studies.search_table import Search
 from sentbed_workbench.vector_cache import VectorCache

@@ -19,7 +19,7 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
-from sentbed_common import source_code as sources
+from sentbed_common import source_hashes as sources
 from sentbed_common import space_of
 from sentbed_studies.shared_pass import SharedBackbone, SharedCache, share_passes
 from sentbed_workbench.vector_cache import SEGMENT

@@ -8,8 +8,8 @@ from sentbed._recipe.recipe import first_stages
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.cells import Study, load_study
 from sentbed_studies.shared_work import Prefix, Work, plan_work
+from sentbed_studies.study import Study, read_study
 from toy_plugin import TOWERS, Characters
 
 Make = Callable[..., tuple[Study, Work]]
@@ -20,7 +20,7 @@ def make(put: Callable[[str, str], Path], plugins: Plugins) -> Make:
     """Plan the work of a study of two stages."""
 
     def plan(axes: str, share: bool = True) -> tuple[Study, Work]:
-        study = load_study(put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins)
+        study = read_study(put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins)
         return study, plan_work(study.cells, CellKeys(plugins), share)
 
     return plan

@@ -9,12 +9,12 @@ import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_common import Device
-from sentbed_studies import commands
+from sentbed_studies import study_command
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.cells import load_study
-from sentbed_studies.commands import workers_for
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work import Work, plan_work
+from sentbed_studies.study import read_study
+from sentbed_studies.study_command import workers_for
 from sentbed_studies.time_left import RUN, START, TimeLeft, said, time_left
 from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, quicken
@@ -92,7 +92,7 @@ def work(
     quicken(monkeypatch)
 
     def make(text: str = AT_END + AXES, share: bool = True) -> Work:
-        study = load_study(put("study.toml", text))
+        study = read_study(put("study.toml", text))
         return plan_work(study.cells, CellKeys(load_plugins()), share)
 
     return make
@@ -155,7 +155,7 @@ def test_what_has_finished_is_found_again_and_corrects_the_plan(
 def test_every_line_on_a_run_says_what_is_left(
     put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
 ) -> None:
-    study = load_study(put("study.toml", AT_END + AXES))
+    study = read_study(put("study.toml", AT_END + AXES))
     found, lines = work(share=False), []
     left = time_left(found, tmp_path / "out", Known())
     run_study(study, tmp_path / "out", work=found, say=lines.append, left=left)
@@ -169,14 +169,14 @@ def test_the_plan_says_which_cores_stay_idle(
     put: Callable[[str, str], Path], installed_toy: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The toy's runtime has no threads; here it has."""
-    study = load_study(put("study.toml", AT_END + AXES))
+    study = read_study(put("study.toml", AT_END + AXES))
     found = plan_work(study.cells, CellKeys(load_plugins()), False)
     left = TimeLeft({A: (100.0, 100.0)}, workers=2)
-    monkeypatch.setattr(commands, "_cores", lambda: 8)
+    monkeypatch.setattr(study_command, "_cores", lambda: 8)
 
     def idle(threads: int | None) -> list[str]:
-        monkeypatch.setattr(commands, "_threads", lambda work: threads)
-        lines = commands.plan_lines(study, found, tmp_path, left)
+        monkeypatch.setattr(study_command, "_threads", lambda work: threads)
+        lines = study_command.plan_lines(study, found, tmp_path, left)
         return [line.strip() for line in lines if "idle" in line]
 
     assert idle(None) == idle(4) == idle(3) == []

@@ -28,8 +28,8 @@ from sentbed_testing import (
     parametrize_component,
     rules_class,
 )
+from sentbed_testing.component_under_test import deduce_kind
 from sentbed_testing.conformance import MODULES, is_own
-from sentbed_testing.subject import deduce_kind
 
 sentences, tiny_encoder, token_states = fixtures.sentences, fixtures.tiny_encoder, fixtures.token_states
 

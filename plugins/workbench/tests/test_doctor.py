@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sentbed_common
 from sentbed import __version__, helpers
-from sentbed._registry.catalog import catalog
+from sentbed._registry.distribution_catalog import catalog
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import PluginError
 from sentbed_common import Finding

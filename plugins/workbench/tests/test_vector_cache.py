@@ -30,9 +30,9 @@ from sentbed._run.resume import resume
 from sentbed._run.runner import run
 from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
 from sentbed_common import Space, space_of
-from sentbed_common import source_code as sources
+from sentbed_common import source_hashes as sources
 from sentbed_workbench import vector_cache as vectors
-from sentbed_workbench.kept_vectors import held
+from sentbed_workbench.cache_contents import held
 from sentbed_workbench.vector_cache import ABOUT, SEGMENT, VectorCache, list_digest
 from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
 
@@ -264,7 +264,7 @@ def test_no_two_encoders_that_differ_share_a_space(encoder: Encoder, monkeypatch
             patch.setattr(Engine, "describe", lambda _, described=described: described)
             names[what] = name_of(encoder)
     with monkeypatch.context() as patch:
-        patch.setattr("sentbed_common.vector_space.__version__", "0.0.0")
+        patch.setattr("sentbed_common.encoder_fingerprint.__version__", "0.0.0")
         names["version of sentbed"] = name_of(encoder)
     assert name_of(encoder) == names["the same"]
     encoder.backbone.embedding[3, 2] += 1e-6  # type: ignore[attr-defined]

@@ -25,8 +25,8 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     passed over. Of a recipe with `[study]`, every cell: those that cannot work are listed with the reason.
     """
     from sentbed._registry.culprit import blame
-    from sentbed._registry.plugin_info import slow
     from sentbed._registry.registry import load_plugins
+    from sentbed._registry.slow_imports import slow
     from sentbed.errors import RecipeError, SentbedError
 
     plugins = load_plugins()

@@ -12,7 +12,7 @@ import click
 from sentbed._cli.check import check
 from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option, trust_option
 from sentbed._cli.plugins import plugins
-from sentbed._registry.catalog import owner_of
+from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
 from sentbed.errors import RecipeError, SentbedError
 

@@ -15,7 +15,7 @@ from sentbed._document.toml import Document
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
-from sentbed._registry.catalog import owner_of
+from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import DataError, PluginError, Problem, RecipeError
 from sentbed.protocols import RecipeTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 # mypy: implicit-reexport
 from typing import TYPE_CHECKING
 
-from sentbed._lazy import lazy as _lazy
+from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed.protocols.components import (

@@ -139,7 +139,7 @@ class Transformer(PlannedBackbone):
         Raises:
             ModelError: if no configuration is available.
         """
-        from sentbed_backbones._torch.outline import outline
+        from sentbed_backbones._torch.size_and_cost import outline
 
         return outline(self, context)
 

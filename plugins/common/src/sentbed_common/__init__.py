@@ -9,8 +9,10 @@ from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed_common.cache_directory import CACHE_VARIABLE, cache_root
+    from sentbed_common.cgroup_limits import core_quota, memory_limit
     from sentbed_common.data_collections import KnownArchive, KnownData, KnownFile, KnownMade
-    from sentbed_common.docstrings import field_docs
+    from sentbed_common.encoder_fingerprint import Space, space_of
+    from sentbed_common.field_docstrings import field_docs
     from sentbed_common.findings import (
         Finding,
         Trial,
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
         version_of,
     )
     from sentbed_common.in_memory_dataset import InMemoryDataset
-    from sentbed_common.machine import core_quota, memory_limit
     from sentbed_common.planning import (
         Cost,
         Device,
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
         PlannedRuntime,
         Sketch,
     )
-    from sentbed_common.progress import progress_bars
-    from sentbed_common.source_code import code_of, package_code
+    from sentbed_common.progress_bar import progress_bars
+    from sentbed_common.source_hashes import code_of, package_code
     from sentbed_common.task_pool import Lost, Start, TaskPool, Tell, Told
     from sentbed_common.text_lines import bounded_lines
-    from sentbed_common.vector_space import Space, space_of
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy
 
 if TYPE_CHECKING:
-    from sentbed_corpus.encoding import Summary, encode_corpus
-    from sentbed_corpus.request import Request
+    from sentbed_corpus.corpus_encoding import Summary, encode_corpus
+    from sentbed_corpus.encoding_request import Request
     from sentbed_corpus.vectors import Vectors, open_vectors
 
 if not TYPE_CHECKING:

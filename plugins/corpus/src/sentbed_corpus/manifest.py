@@ -12,8 +12,8 @@ from sentbed import __version__
 from sentbed.errors import DataError, RunError, reason_of
 from sentbed.helpers import read_file, write_atomic
 
+from sentbed_corpus.encoding_request import Request
 from sentbed_corpus.input_files import Shard, Source
-from sentbed_corpus.request import Request
 
 FILE = "corpus.json"
 SCHEMA = 1

@@ -12,7 +12,7 @@ import attrs
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import atomic_file
 
-from sentbed_corpus.request import Request
+from sentbed_corpus.encoding_request import Request
 
 if TYPE_CHECKING:
     import numpy as np

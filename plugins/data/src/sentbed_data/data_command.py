@@ -75,7 +75,7 @@ def data_get(name: str, directory: str | None) -> None:
 
     from sentbed_data.catalog import UNKNOWN, data_base, find
     from sentbed_data.download import Bars
-    from sentbed_data.get import get
+    from sentbed_data.get_collection import get
 
     known = find(load_plugins(), name)
     base = data_base(directory)

@@ -10,7 +10,7 @@ import attrs
 from sentbed.protocols import Dataset
 
 from sentbed_data.file_source import FileSource
-from sentbed_data.library_formats import HUB
+from sentbed_data.parquet_arrow_hub import HUB
 from sentbed_data.readers import LINES, TABLES, read_lines
 
 

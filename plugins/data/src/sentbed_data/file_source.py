@@ -11,11 +11,11 @@ from sentbed import DataError, FilePath, locate
 from sentbed.protocols import Dataset, DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
+from sentbed_data.csv_tsv_jsonl import codec
 from sentbed_data.known_collections import known_file
-from sentbed_data.library_formats import ARROW, HUB, PARQUET, is_here, require
+from sentbed_data.parquet_arrow_hub import ARROW, HUB, PARQUET, is_here, require
 from sentbed_data.readers import TABLES, collect, read_rows, resolve
 from sentbed_data.streamed_table import open_streamed
-from sentbed_data.text_formats import codec
 
 
 @attrs.frozen(kw_only=True)

@@ -10,8 +10,7 @@ import attrs
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
-from sentbed_data.readers import fault, resolve
-from sentbed_data.text_formats import (
+from sentbed_data.csv_tsv_jsonl import (
     codec,
     csv_rows,
     decoded_lines,
@@ -20,6 +19,7 @@ from sentbed_data.text_formats import (
     select,
     tsv_rows,
 )
+from sentbed_data.readers import fault, resolve
 from sentbed_data.text_lines import several
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")

@@ -11,9 +11,9 @@ import attrs
 from sentbed import DataError
 from sentbed.protocols import DataTraits
 
+from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.labelled_files import LabelledFiles, Wanted
-from sentbed_data.text_formats import listed
 
 _CLASSES = ("entailment", "neutral", "contradiction")
 _NO_LABEL = "-"

@@ -8,9 +8,9 @@ from typing import ClassVar
 import attrs
 from sentbed import DataError
 
+from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.labelled_files import LabelledFiles, Row, Wanted
-from sentbed_data.text_formats import listed
 
 
 @attrs.frozen(kw_only=True)

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 from sentbed import DataError, locate
 from sentbed.helpers import LONGEST_LINE
 
-from sentbed_data.library_formats import ARROW, HUB, PARQUET, arrow_rows, hub_rows, parquet_rows, require
-from sentbed_data.text_formats import (
+from sentbed_data.csv_tsv_jsonl import (
     Rows,
     chomp,
     csv_rows,
@@ -27,6 +26,7 @@ from sentbed_data.text_formats import (
     select,
     tsv_rows,
 )
+from sentbed_data.parquet_arrow_hub import ARROW, HUB, PARQUET, arrow_rows, hub_rows, parquet_rows, require
 
 TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 """Suffixes of files with named columns."""

@@ -24,9 +24,9 @@ from sentbed.helpers import atomic_file, sha256, write_atomic
 from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
-from sentbed_data.library_formats import ARROW, arrow_batches, readable_arrow, require
+from sentbed_data.csv_tsv_jsonl import position
+from sentbed_data.parquet_arrow_hub import ARROW, arrow_batches, readable_arrow, require
 from sentbed_data.readers import NUL, fault
-from sentbed_data.text_formats import position
 
 BATCH_ROWS = 4096
 """Rows per record batch when writing."""

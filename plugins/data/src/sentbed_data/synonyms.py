@@ -12,8 +12,8 @@ import attrs
 from sentbed import DataError, FilePath
 
 from sentbed_data.augment import Augmentation, Augmented
-from sentbed_data.library_formats import require
 from sentbed_data.nlpaug_rules import MOST, TAGGER_FILES, find_tagger, open_nlpaug
+from sentbed_data.parquet_arrow_hub import require
 from sentbed_data.wordnet import FILES, find_lexicon, open_lexicon
 
 # A lower-case word, hyphens allowed inside; not part of a word with a capital, a digit or an apostrophe.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sentbed import DataError, FilePath, locate
 
-from sentbed_data.text_formats import chomp, decoded_lines
+from sentbed_data.csv_tsv_jsonl import chomp, decoded_lines
 
 
 def several(path: FilePath | tuple[FilePath, ...]) -> tuple[FilePath, ...]:

@@ -19,8 +19,8 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.degenerate import collapsed
-from sentbed_evaluators.nearest import Neighbours, in_blocks, nearest, unit
+from sentbed_evaluators.degenerate_scores import collapsed
+from sentbed_evaluators.nearest_neighbours import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import nonzero

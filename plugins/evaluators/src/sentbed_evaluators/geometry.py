@@ -22,12 +22,12 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.degenerate import collapsed
+from sentbed_evaluators.degenerate_scores import collapsed
 from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
 from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile
-from sentbed_evaluators.senteval_files import (
+from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
     find_root,

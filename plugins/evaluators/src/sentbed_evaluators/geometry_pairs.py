@@ -11,7 +11,7 @@ from sentbed import FilePath, locate
 
 from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile
-from sentbed_evaluators.senteval_files import find_root, read_task
+from sentbed_evaluators.senteval_sts_files import find_root, read_task
 from sentbed_evaluators.text_lines import Hashes
 
 

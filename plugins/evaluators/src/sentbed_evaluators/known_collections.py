@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
-from sentbed_evaluators import glue_files, probing_files, senteval_files
+from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
 from sentbed_evaluators.sentbench_sets import sources
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
@@ -57,7 +57,7 @@ def _senteval() -> KnownData:
     return KnownData(
         name="senteval",
         summary="STS12-16, STS-B, SICK, transfer tasks, tokenised; senteval-sts, senteval-transfer",
-        places=senteval_files.ROOTS,
+        places=senteval_sts_files.ROOTS,
         files=tuple(known.values()),
         source="https://github.com/facebookresearch/SentEval",
         archives=(KnownArchive(f"{_HUB}/senteval.tar"),),

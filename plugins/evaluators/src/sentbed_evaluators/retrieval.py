@@ -20,8 +20,8 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators import beir_files
-from sentbed_evaluators.degenerate import collapsed
-from sentbed_evaluators.nearest import CHUNK, nearest, unit
+from sentbed_evaluators.degenerate_scores import collapsed
+from sentbed_evaluators.nearest_neighbours import CHUNK, nearest, unit
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.similarity import nonzero

@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.degenerate import collapsed_cosines, one_class
+from sentbed_evaluators.degenerate_scores import collapsed_cosines, one_class
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
@@ -34,7 +34,7 @@ from sentbed_evaluators.sentbench_sets import (
 )
 from sentbed_evaluators.sentbench_sets.text_vectors import TextVectors, distinct_texts
 from sentbed_evaluators.similarity import cosines
-from sentbed_evaluators.tasks import (
+from sentbed_evaluators.task_lists import (
     average,
     classifier_of,
     missing_problems,

@@ -21,7 +21,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.senteval_files import (
+from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
     YEARS,
@@ -40,7 +40,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
-from sentbed_evaluators.tasks import missing_problems, prepare_present, task_problems
+from sentbed_evaluators.task_lists import missing_problems, prepare_present, task_problems
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:

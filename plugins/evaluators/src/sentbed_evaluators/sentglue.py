@@ -23,13 +23,13 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.classifier import Classifier
 from sentbed_evaluators.classifier_data import Examples
-from sentbed_evaluators.degenerate import one_class
+from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
 from sentbed_evaluators.pair_features import FORMULAS
-from sentbed_evaluators.senteval_files import digest
+from sentbed_evaluators.senteval_sts_files import digest
 from sentbed_evaluators.similarity import correlate, cosines, levelled, nonzero, require_varied
-from sentbed_evaluators.tasks import (
+from sentbed_evaluators.task_lists import (
     average,
     classifier_of,
     missing_problems,

@@ -9,7 +9,7 @@ import attrs
 from sentbed import DataError, RunError
 from sentbed.protocols import Vectors
 
-from sentbed_evaluators.degenerate import collapsed_cosines
+from sentbed_evaluators.degenerate_scores import collapsed_cosines
 
 if TYPE_CHECKING:
     import numpy as np

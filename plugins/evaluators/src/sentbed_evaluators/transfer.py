@@ -21,10 +21,10 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.classifier import Classifier, Examples, Outcome
-from sentbed_evaluators.degenerate import one_class
+from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.pair_features import FORMULAS, pair_features
 from sentbed_evaluators.similarity import nonzero
-from sentbed_evaluators.tasks import (
+from sentbed_evaluators.task_lists import (
     average,
     classifier_of,
     missing_problems,

@@ -12,7 +12,7 @@ from sentbed import DataError
 
 from sentbed_evaluators import data_directories
 from sentbed_evaluators.known_collections import how_to_get
-from sentbed_evaluators.senteval_files import ROOTS, digest
+from sentbed_evaluators.senteval_sts_files import ROOTS, digest
 from sentbed_evaluators.text_lines import lines
 
 Row: TypeAlias = tuple[tuple[str, ...], int]

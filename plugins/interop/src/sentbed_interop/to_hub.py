@@ -13,7 +13,7 @@ from attrs.validators import min_len, optional
 from sentbed import FilePath, ModelError
 from sentbed.protocols import Exporter
 
-from sentbed_interop.merged import save_merged
+from sentbed_interop.merged_adapters import save_merged
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -70,7 +70,7 @@ class ToHub(Exporter):
         import tomli_w
         from sentbed.helpers import write_atomic
 
-        from sentbed_interop.card import Stated, recipe_table, render
+        from sentbed_interop.model_card import Stated, recipe_table, render
         from sentbed_interop.source_run import record_of
 
         record = record_of(encoder, self.run)

@@ -17,7 +17,18 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 from sentbed_common import Lost, Start, Told
 
-from sentbed_jobs.pool import RETRIES, Died, Done, Event, Failed, Result, Say, Task, TaskRunner, run_pool
+from sentbed_jobs.scheduling import (
+    RETRIES,
+    Died,
+    Done,
+    Event,
+    Failed,
+    Result,
+    Say,
+    Task,
+    TaskRunner,
+    run_pool,
+)
 
 
 @attrs.frozen

@@ -20,6 +20,6 @@ class Decoder(Pooler):
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""
-        from sentbed_poolers._torch.state_field import GivenState
+        from sentbed_poolers._torch.given_state import GivenState
 
         return GivenState("decoder_state", self.name)

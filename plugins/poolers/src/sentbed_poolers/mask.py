@@ -27,6 +27,6 @@ class Mask(Pooler):
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""
-        from sentbed_poolers._torch.state_field import GivenState
+        from sentbed_poolers._torch.given_state import GivenState
 
         return GivenState("mask_state", self.name)

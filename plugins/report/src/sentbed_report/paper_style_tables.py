@@ -12,7 +12,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import Direction, Score
 
 from sentbed_report.comparability import evaluation_protocol, unlike
-from sentbed_report.degenerate import degenerate_of
+from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.printed_table import Place, PrintedCell, PrintedRow, PrintedTable
 from sentbed_report.wording import number
 

@@ -64,12 +64,11 @@ def write_report(run: Run, data: ReportData) -> Path:
     """Write `report.html`, `report.md`, the tables in `tables/`, and into `report.json` what is resampled."""
     from sentbed.helpers import derive
 
-    from sentbed_report.comparability import bootstrapped
     from sentbed_report.recipe_tables import Bootstrap, ReportTable
-    from sentbed_report.run_report import RunReport
+    from sentbed_report.run_report import RunReport, bootstrapped
     from sentbed_report.score_items import attach_items
     from sentbed_report.table_formats import write_tables
-    from sentbed_report.write import write_report as write
+    from sentbed_report.write_report import write_report as write
 
     try:
         # Scores of a resumed run come from its state, which has no items.

@@ -13,7 +13,7 @@ from sentbed.protocols import START, Score
 from sentbed.tools import plain
 
 from sentbed_report.comparability import encoder_protocol, evaluation_protocol, unlike
-from sentbed_report.degenerate import degenerate_of
+from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.run_results import Results, read_results
 from sentbed_report.score_items import attach_items
 from sentbed_report.statistics import RESAMPLES, Comparison, Method, compare

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 import attrs
+from sentbed.errors import RunError
 from sentbed.helpers import score_digits
-from sentbed.protocols import ReportData, Score
+from sentbed.protocols import START, ReportData, Score
 
-from sentbed_report.statistics import Comparison
+from sentbed_report.comparability import evaluation_protocol
+from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.score_tables import base_name, encoder_order
+from sentbed_report.statistics import Comparison, Resampled, resample
 
 
 @attrs.frozen
@@ -114,3 +120,48 @@ class RunReport(ReportData):
     """Result of a search, if there was one."""
     bootstrap: Bootstrapped | None = None
     """Bootstrap results, if the recipe has `[bootstrap]`."""
+
+
+def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, seed: int) -> Bootstrapped:
+    """Resample every score that has items, and compare encoders scored in the same way.
+
+    Each encoder is compared before and after training, and with every other encoder after training.
+    """
+    drawn = [_resampled(score, resamples, seed) for score in scores]
+    families: dict[str, dict[str, tuple[Score, Resampled]]] = {}
+    for score, found in zip(scores, drawn, strict=True):
+        if found is not None:
+            key = json.dumps([score.evaluator, score.task, score.metric, evaluation_protocol(score)])
+            families.setdefault(key, {})[score.encoder] = (score, found)
+    return Bootstrapped(
+        resamples,
+        confidence,
+        tuple(None if found is None else found.interval(confidence) for found in drawn),
+        tuple(difference for family in families.values() for difference in _differences(family, confidence)),
+    )
+
+
+def _differences(family: Mapping[str, tuple[Score, Resampled]], confidence: float) -> Iterator[Difference]:
+    for first, second in _pairs(family):
+        (_, before), (score, after) = family[first], family[second]
+        if degenerate_of(family[first][0]) or degenerate_of(score):
+            continue
+        try:
+            comparison = before.compare(after, confidence)
+        except RunError:
+            continue  # the items differ although the protocols agree
+        yield Difference(first, second, score, comparison)
+
+
+def _pairs(encoders: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for first, second in combinations(encoder_order(encoders), 2):
+        starts = first.endswith(START), second.endswith(START)
+        if starts == (False, False) or (starts == (True, False) and base_name(first) == second):
+            yield first, second
+
+
+def _resampled(score: Score, resamples: int, seed: int) -> Resampled | None:
+    try:
+        return None if score.items is None else resample(score.items, resamples, seed)
+    except RunError:
+        return None

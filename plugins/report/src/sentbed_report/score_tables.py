@@ -18,7 +18,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Direction, Score
 from sentbed.tools import plain
 
-from sentbed_report.degenerate import degenerate_of
+from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.printed_table import degenerate_legend
 
 _HEADING = ("id", "aggregation")

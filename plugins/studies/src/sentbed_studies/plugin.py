@@ -19,7 +19,8 @@ def commands() -> Mapping[str, Lazy]:
     """Return `study`, `search` and `reproduce`."""
     return {
         "study": Lazy(
-            "sentbed_studies.commands:study", "Run the cells of a recipe with `[study]`, and tabulate them."
+            "sentbed_studies.study_command:study",
+            "Run the cells of a recipe with `[study]`, and tabulate them.",
         ),
         "search": Lazy(
             "sentbed_studies.search_command:search", "Find the best demonstration for a recipe's prompt."

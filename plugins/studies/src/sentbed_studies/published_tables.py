@@ -14,7 +14,7 @@ from sentbed_report.study.summarize import summarise
 from sentbed_report.table_formats import aligned
 from sentbed_report.wording import count, expected_digits, number, signed
 
-from sentbed_studies.cells import Study
+from sentbed_studies.study import Study
 
 PLACE = Path("recipes") / "papers"
 """Directory of papers' recipes, with one directory per paper and one file per table or figure."""

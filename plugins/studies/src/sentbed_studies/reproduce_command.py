@@ -11,7 +11,7 @@ import attrs
 import click
 from sentbed.tools import FAILED, set_option
 
-from sentbed_studies.commands import workers_option
+from sentbed_studies.study_command import workers_option
 
 
 @click.command()
@@ -44,8 +44,7 @@ def reproduce(
     from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.cell_keys import CellKeys
-    from sentbed_studies.cells import load_study
-    from sentbed_studies.commands import entries, listed, plan_lines, reported, time_of
+    from sentbed_studies.progress_display import watching
     from sentbed_studies.published_tables import (
         comparison,
         find_papers,
@@ -58,9 +57,10 @@ def reproduce(
     )
     from sentbed_studies.runner import run_study
     from sentbed_studies.shared_work import plan_work
+    from sentbed_studies.study import read_study
+    from sentbed_studies.study_command import entries, listed, plan_lines, reported, time_of
     from sentbed_studies.study_directory import read_data
     from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.watching import watching
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")
@@ -77,7 +77,7 @@ def reproduce(
     plugins = load_plugins()
     wanted = entries((*only, *([f"size={size}"] if size else [])))
     # What is missing here is listed; the paper's numbers and the time need none of it.
-    study = load_study(
+    study = read_study(
         find_table(papers, paper, table), overrides, plugins, only=() if dry_run else wanted or None
     )
     asked = study.only(wanted) if wanted else study

@@ -37,11 +37,11 @@ from sentbed_report.study.cell_run import RANKING
 
 from sentbed_studies.branch import branch
 from sentbed_studies.cell_keys import CellKeys, slug
-from sentbed_studies.cells import Study
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import share_passes
 from sentbed_studies.shared_work import Prefix, Task, Work, chain, plan_work
+from sentbed_studies.study import Study
 from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
 from sentbed_studies.study_table import StudyTable
 from sentbed_studies.time_left import TimeLeft, said

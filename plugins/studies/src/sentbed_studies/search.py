@@ -37,11 +37,11 @@ from sentbed.tools import (
 )
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.wording import verdict
-from sentbed_report.write import write_report
+from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache
 
 from sentbed_studies.cell_keys import decisive
-from sentbed_studies.demonstrations import read_candidates
+from sentbed_studies.demonstration_candidates import read_candidates
 from sentbed_studies.search_table import Search
 
 JOURNAL = "search.jsonl"

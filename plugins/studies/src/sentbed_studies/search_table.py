@@ -12,7 +12,7 @@ from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluator, RecipeTable, TableTraits
 from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, problem_of_test_data
 
-from sentbed_studies.demonstrations import read_candidates
+from sentbed_studies.demonstration_candidates import read_candidates
 
 
 @attrs.frozen

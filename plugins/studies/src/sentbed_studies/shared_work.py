@@ -10,9 +10,9 @@ import attrs
 from sentbed.tools import Recipe, first_stages
 
 from sentbed_studies.cell_keys import CellKeys, directory_of, short
-from sentbed_studies.cells import Cell
 from sentbed_studies.search_table import Search
 from sentbed_studies.shared_pass import can_share
+from sentbed_studies.study import Cell
 
 Key: TypeAlias = str
 

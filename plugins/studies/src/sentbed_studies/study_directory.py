@@ -26,8 +26,8 @@ from sentbed_report.study.study_directory import (
     read_data,
 )
 
-from sentbed_studies.cells import Study
 from sentbed_studies.shared_work import Prefix, Work, chain
+from sentbed_studies.study import Study
 from sentbed_studies.study_table import StudyTable
 
 AT_WORK = "at-work"

@@ -10,7 +10,7 @@ import attrs
 from attrs.validators import deep_iterable, ge, le, min_len
 from sentbed.protocols import RecipeTable, TableTraits, Variant, Variants
 from sentbed.tools import Document, Plugins
-from sentbed_report.study.published import Published, Reference
+from sentbed_report.study.published_table import Published, Reference
 
 
 @attrs.frozen
@@ -65,7 +65,7 @@ class StudyTable(RecipeTable):
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
         """Structure and check every cell; see `cells.expand`."""
-        from sentbed_studies.cells import expand
+        from sentbed_studies.study import expand
 
         study = expand(document, plugins, base)
         return Variants("cells", study.names, {one.name: " ".join(one.reasons) for one in study.excluded})
@@ -73,6 +73,6 @@ class StudyTable(RecipeTable):
     @classmethod
     def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
         """Return the recipe of one cell; see `cells.find_cell`."""
-        from sentbed_studies.cells import find_cell
+        from sentbed_studies.study import find_cell
 
         return find_cell(document, plugins, base, name)

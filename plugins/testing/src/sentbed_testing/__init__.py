@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
+    from sentbed_testing.component_under_test import NotRunError, offered
     from sentbed_testing.conformance import (
         ConformanceError,
         Failure,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         parametrize_component,
     )
     from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
+    from sentbed_testing.engine_checks import engine_suite, parametrize_engine
     from sentbed_testing.engine_encoding import check_encode
     from sentbed_testing.engine_gradients import (
         check_derivative,
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
     from sentbed_testing.plugin_rules import PluginReport, check_plugin
     from sentbed_testing.sentences import SENTENCES
-    from sentbed_testing.subject import NotRunError, offered
-    from sentbed_testing.suite import engine_suite, parametrize_engine
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

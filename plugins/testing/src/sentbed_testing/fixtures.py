@@ -14,9 +14,9 @@ from sentbed.protocols import TokenStates
 from sentbed.tools import EncoderRecipe, misfits
 
 from sentbed_testing import conformance, random_states
+from sentbed_testing.component_under_test import installed
 from sentbed_testing.engine_cases import BACKBONES, part
 from sentbed_testing.sentences import SENTENCES
-from sentbed_testing.subject import installed
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sentbed_testing.subject import NotRunError, Subject
+from sentbed_testing.component_under_test import NotRunError, Subject
 
 HEAVY = (
     "torch", "jax", "tensorflow", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "sklearn",

@@ -10,8 +10,8 @@ from typing import Any
 
 from sentbed.protocols import Module, Tensor
 
+from sentbed_testing.component_under_test import NotRunError
 from sentbed_testing.random_states import load_torch
-from sentbed_testing.subject import NotRunError
 
 _NO_EQUALITY: Any = object.__eq__
 FINITE = (

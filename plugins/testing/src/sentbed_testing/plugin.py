@@ -15,7 +15,7 @@ def commands() -> Mapping[str, Lazy]:
     """Return `check-plugin`."""
     return {
         "check-plugin": Lazy(
-            "sentbed_testing.check_command:check_plugin",
+            "sentbed_testing.check_plugin_command:check_plugin",
             "Hold a plugin, and all that it offers, to their rules.",
         )
     }

@@ -11,7 +11,7 @@ from sentbed.errors import returned
 from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing.comparisons import apart
-from sentbed_testing.subject import NotRunError, Subject
+from sentbed_testing.component_under_test import NotRunError, Subject
 
 WIDTH = 8
 """Default width of states and vectors."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import BuildContext, BuiltBackbone, Module, Tensor, TokenStates
 
+from sentbed_testing.component_under_test import Subject
 from sentbed_testing.random_states import distance, load_torch, seeded
 from sentbed_testing.sentences import SENTENCES
-from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

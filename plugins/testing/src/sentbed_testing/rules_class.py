@@ -13,8 +13,8 @@ from sentbed.protocols import Lazy
 from sentbed.tools import promise_fault
 from sentbed_common import field_docs
 
+from sentbed_testing.component_under_test import NotRunError, Subject, installed
 from sentbed_testing.heavy_imports import heavy_imports
-from sentbed_testing.subject import NotRunError, Subject, installed
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

@@ -20,7 +20,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_testing.subject import NotRunError, Subject
+from sentbed_testing.component_under_test import NotRunError, Subject
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from sentbed import FilePath, ModelId
 from sentbed.kinds import kind_of
 from sentbed.tools import Document, structure, unstructure
 
-from sentbed_testing.subject import NotRunError, Subject, installed
+from sentbed_testing.component_under_test import NotRunError, Subject, installed
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

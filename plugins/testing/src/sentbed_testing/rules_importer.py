@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sentbed_testing.subject import Subject
+from sentbed_testing.component_under_test import Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

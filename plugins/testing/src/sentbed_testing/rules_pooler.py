@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing import module_checks, random_states
+from sentbed_testing.component_under_test import Subject
 from sentbed_testing.random_states import (
     build,
     distance,
@@ -19,7 +20,6 @@ from sentbed_testing.random_states import (
     rows_of,
     seeded,
 )
-from sentbed_testing.subject import Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

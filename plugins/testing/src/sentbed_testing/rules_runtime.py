@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.protocols import Engine
 
-from sentbed_testing.subject import NotRunError, Subject
+from sentbed_testing.component_under_test import NotRunError, Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sentbed_testing.subject import Subject
+from sentbed_testing.component_under_test import Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

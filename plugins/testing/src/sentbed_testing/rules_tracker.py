@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.tools import hook_faults
 
-from sentbed_testing.subject import Subject
+from sentbed_testing.component_under_test import Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

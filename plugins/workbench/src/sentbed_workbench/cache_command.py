@@ -15,7 +15,7 @@ def info() -> None:
     """Say where the vectors are, how many, and of which encoders."""
     from datetime import datetime
 
-    from sentbed_workbench.kept_vectors import held
+    from sentbed_workbench.cache_contents import held
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
@@ -45,11 +45,11 @@ def info() -> None:
 )
 def clear(older_than: float) -> None:
     """Remove the vectors, or those that were not used for some days."""
-    from sentbed_workbench import kept_vectors
+    from sentbed_workbench import cache_contents
     from sentbed_workbench.vector_cache import VectorCache
 
     store = VectorCache()
-    click.echo(f"removed {_gigabytes(kept_vectors.clear(store, older_than))} from {store.root}")
+    click.echo(f"removed {_gigabytes(cache_contents.clear(store, older_than))} from {store.root}")
 
 
 def _gigabytes(size: int) -> str:

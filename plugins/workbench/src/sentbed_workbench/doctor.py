@@ -225,7 +225,7 @@ def _data_directory() -> Iterator[Finding]:
 
 
 def _vectors() -> Iterator[Finding]:
-    from sentbed_workbench.kept_vectors import held
+    from sentbed_workbench.cache_contents import held
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()

@@ -30,9 +30,9 @@ def commands() -> Mapping[str, Lazy]:
             "Say what this machine can run, and how to get what is missing.",
         ),
         "schema": Lazy(
-            "sentbed_workbench.recipe_commands:schema", "Print a JSON Schema of recipes, for editors."
+            "sentbed_workbench.schema_command:schema", "Print a JSON Schema of recipes, for editors."
         ),
-        "diff": Lazy("sentbed_workbench.recipe_commands:diff", "Say in which values two recipes differ."),
+        "diff": Lazy("sentbed_workbench.diff_command:diff", "Say in which values two recipes differ."),
         "explain": Lazy(
             "sentbed_workbench.explain_command:explain", "Say which file each value of a recipe comes from."
         ),

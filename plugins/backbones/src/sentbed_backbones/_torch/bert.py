@@ -10,7 +10,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.built import Family, base_of
+from sentbed_backbones._torch.built_transformer import Family, base_of
 from sentbed_backbones._torch.fast_bert import FastBert
 from sentbed_backbones._torch.token_states import EncoderStates
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece

@@ -9,7 +9,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.built import Family
+from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe

@@ -16,7 +16,7 @@ from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext
 from sentbed_common import memory_limit
 
-from sentbed_backbones._torch.built import (
+from sentbed_backbones._torch.built_transformer import (
     DTYPES,
     BuiltTransformer,
     Family,
@@ -99,14 +99,14 @@ def _adapt(model: Any, parameters: Transformer, saved: Path | None, origin: dict
     if parameters.lora is not None or parameters.adapter is not None:
         model = _with_adapter(model, parameters, saved, origin)
     if parameters.freeze is not None:
-        from sentbed_backbones._torch.adapters import freeze
+        from sentbed_backbones._torch.adaptation import freeze
 
         freeze(model, parameters.freeze)
     return model
 
 
 def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]) -> Any:
-    from sentbed_backbones._torch.adapters import add_lora, load_adapter
+    from sentbed_backbones._torch.adaptation import add_lora, load_adapter
 
     if saved is not None:
         return load_adapter(model, saved / ADAPTER_DIRECTORY)
@@ -199,7 +199,7 @@ def _load(
     if parameters.device_map is not None:
         options["device_map"] = parameters.device_map
     if parameters.quantization is not None:
-        from sentbed_backbones._torch.adapters import nf4_config
+        from sentbed_backbones._torch.adaptation import nf4_config
 
         options.setdefault("device_map", {"": "cpu"})
         options["quantization_config"] = nf4_config(DTYPES[parameters.dtype])
@@ -213,7 +213,7 @@ def _load(
         **options,
     )
     if parameters.quantization is not None:
-        from sentbed_backbones._torch.adapters import prepare_4bit
+        from sentbed_backbones._torch.adaptation import prepare_4bit
 
         prepare_4bit(model)
     model = _without_pooler(model)

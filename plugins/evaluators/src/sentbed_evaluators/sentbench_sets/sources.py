@@ -37,7 +37,7 @@ from sentbed_evaluators.sentbench_sets.readers import (
     read_swag,
 )
 from sentbed_evaluators.sentbench_sets.rows import Row
-from sentbed_evaluators.senteval_files import digest
+from sentbed_evaluators.senteval_sts_files import digest
 
 
 @attrs.frozen

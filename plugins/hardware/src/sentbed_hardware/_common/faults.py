@@ -24,7 +24,7 @@ from sentbed.protocols import (
 )
 
 if TYPE_CHECKING:
-    from sentbed_hardware._common.encoder import EncoderModule
+    from sentbed_hardware._common.encoder_module import EncoderModule
 
 
 def require_built(backbone: BuiltBackbone) -> None:

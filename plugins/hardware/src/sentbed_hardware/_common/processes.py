@@ -16,7 +16,7 @@ from sentbed import RuntimeUnavailableError
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from sentbed_hardware._common.messages import Own
+from sentbed_hardware._common.process_messages import Own
 from sentbed_hardware.distributed import is_member
 
 if TYPE_CHECKING:

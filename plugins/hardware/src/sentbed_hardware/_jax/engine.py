@@ -25,12 +25,17 @@ from sentbed.protocols import (
 )
 from sentbed_common import cache_root
 
-from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
+from sentbed_hardware._common.encoder_module import (
+    BACKBONE_DIRECTORY,
+    MODULES_FILE,
+    EncoderModule,
+    load_modules,
+)
 from sentbed_hardware._common.faults import origin_of_nan, require_finite
 from sentbed_hardware._common.fingerprint import fingerprint
 from sentbed_hardware._common.processes import Processes
-from sentbed_hardware._common.requirements import common_width
 from sentbed_hardware._common.tensor_files import write_tensors
+from sentbed_hardware._common.training_checks import common_width
 from sentbed_hardware._jax import lead_engine
 from sentbed_hardware._jax.buckets import Buckets, widen
 from sentbed_hardware._jax.compiling import Compiled

@@ -41,8 +41,8 @@ from sentbed_hardware._common.faults import (
     named_parts,
 )
 from sentbed_hardware._common.processes import said
-from sentbed_hardware._common.requirements import keyed_towers, keys_of, require_trainable
-from sentbed_hardware._jax import state
+from sentbed_hardware._common.training_checks import keyed_towers, keys_of, require_trainable
+from sentbed_hardware._jax import training_state
 from sentbed_hardware._jax.buckets import fill
 from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
 
@@ -432,19 +432,19 @@ class JaxTrainer(Trainer):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return every array that determines later steps; called by all processes."""
-        return {name: self.engine.layout.fetch(value) for name, value in state.leaves(self).items()}
+        return {name: self.engine.layout.fetch(value) for name, value in training_state.leaves(self).items()}
 
     def write(self, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write the result of `arrays` and everything else that `load` needs."""
-        state.write(self, directory, arrays)
+        training_state.write(self, directory, arrays)
 
-    def read(self, directory: Path) -> state.State:
+    def read(self, directory: Path) -> training_state.State:
         """Read what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        return state.read(self, directory)
+        return training_state.read(self, directory)
 
-    def go_on(self, found: state.State) -> None:
+    def go_on(self, found: training_state.State) -> None:
         """Restore the state that `read` returned; called by all processes."""
-        state.restore(self, found)
+        training_state.restore(self, found)
 
 
 def _scatter(into: jax.Array, vectors: jax.Array, places: jax.Array) -> jax.Array:

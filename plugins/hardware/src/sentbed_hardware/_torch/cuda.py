@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import BuiltBackbone, Engine, TokenBatch, Training
 
-from sentbed_hardware._common.encoder import EncoderModule
+from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.lead_engine import spread
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer

@@ -23,7 +23,12 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.encoder import BACKBONE_DIRECTORY, MODULES_FILE, EncoderModule, load_modules
+from sentbed_hardware._common.encoder_module import (
+    BACKBONE_DIRECTORY,
+    MODULES_FILE,
+    EncoderModule,
+    load_modules,
+)
 from sentbed_hardware._common.faults import origin_of_nan, require_finite
 from sentbed_hardware._common.fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.processes import Processes

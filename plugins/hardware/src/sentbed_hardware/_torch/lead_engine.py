@@ -22,9 +22,9 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.lead import Lead, highest_counters, seed_all
+from sentbed_hardware._common.lead_process import Lead, highest_counters, seed_all
 from sentbed_hardware._common.processes import facts, join
-from sentbed_hardware._torch import operations
+from sentbed_hardware._torch import collective_operations
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.sharding import in_place
 from sentbed_hardware._torch.trainer import TorchTrainer
@@ -96,7 +96,9 @@ class LeadEngine(Engine):
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> LeadTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         own = {name: encoder.own for name, encoder in encoders.items()}
-        return LeadTrainer(self.lead, self.lead.call(operations.make_trainer, self.engine, own, training))
+        return LeadTrainer(
+            self.lead, self.lead.call(collective_operations.make_trainer, self.engine, own, training)
+        )
 
 
 class LeadEncoder(PlacedEncoder):
@@ -112,7 +114,7 @@ class LeadEncoder(PlacedEncoder):
         """Return sentence vectors `(batch, width)`."""
         if self.lead.alone():
             return self.own.encode(batch)
-        vectors: NDArray[np.float32] = self.lead.call(operations.encode, self.own, batch)
+        vectors: NDArray[np.float32] = self.lead.call(collective_operations.encode, self.own, batch)
         return vectors
 
     def fingerprint(self) -> str | None:
@@ -124,7 +126,7 @@ class LeadEncoder(PlacedEncoder):
         if self.lead.alone() or not self.lead.processes.sharded:
             self.own.save(directory)
             return
-        with in_place(self.own.module, self.lead.call(operations.weights, self.own)):
+        with in_place(self.own.module, self.lead.call(collective_operations.weights, self.own)):
             self.own.save(directory)
 
 
@@ -156,4 +158,4 @@ class LeadTrainer(Trainer):
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         self.lead.require()
         self.own.load(directory)
-        self.lead.call(operations.adopt, self.own, self.own.training)
+        self.lead.call(collective_operations.adopt, self.own, self.own.training)

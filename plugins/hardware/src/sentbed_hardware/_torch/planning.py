@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from sentbed_hardware._torch.cpu import bf16_instructions
-from sentbed_hardware.peaks import CUDA, PASSES, TPU, Peak, find, known
+from sentbed_hardware.peak_rates import CUDA, PASSES, TPU, Peak, find, known
 
 SIZE = 2048
 """Rows and columns of the matrices whose product is timed."""

@@ -14,7 +14,7 @@ from sentbed.helpers import pad, plan_batches
 from sentbed.protocols import TokenIds
 
 from sentbed_hardware._common.faults import origin_of_nan, require_recorded
-from sentbed_hardware._common.requirements import require_trainable
+from sentbed_hardware._common.training_checks import require_trainable
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder

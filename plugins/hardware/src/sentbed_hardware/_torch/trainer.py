@@ -24,7 +24,7 @@ from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.faults import learning_rate
 from sentbed_hardware._common.randomness import draws, rewind
-from sentbed_hardware._common.requirements import (
+from sentbed_hardware._common.training_checks import (
     common_width,
     keyed_towers,
     keys_of,

@@ -10,8 +10,8 @@ from typing import Any
 import torch.distributed as dist
 from sentbed import RunError, SentbedError
 
-from sentbed_hardware._common.lead import agreed
-from sentbed_hardware._common.messages import is_kept, receive
+from sentbed_hardware._common.lead_process import agreed
+from sentbed_hardware._common.process_messages import is_kept, receive
 from sentbed_hardware._common.processes import lost
 
 FAILED = 1

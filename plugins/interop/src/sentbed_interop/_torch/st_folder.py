@@ -18,7 +18,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from sentbed_interop._torch.st_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.st_tokenizer import write_tokenizer
-from sentbed_interop.merged import save_merged
+from sentbed_interop.merged_adapters import save_merged
 
 if TYPE_CHECKING:
     from sentbed import Encoder

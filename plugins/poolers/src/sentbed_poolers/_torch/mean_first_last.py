@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from sentbed.protocols import TokenStates
 
+from sentbed_poolers._torch.given_state import required
 from sentbed_poolers._torch.mean import mean_of_tokens
-from sentbed_poolers._torch.state_field import required
 
 
 class MeanFirstLastPooling(torch.nn.Module):

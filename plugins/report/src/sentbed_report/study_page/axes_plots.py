@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from sentbed_report.figures import WIDTH, Plot
+from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.main_effects import AxisEffect, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary import Summary

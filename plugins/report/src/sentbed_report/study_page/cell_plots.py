@@ -12,7 +12,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
-from sentbed_report.figures import WIDTH, Plot, step_axis
+from sentbed_report.run_plots import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.demonstrations import search_of
 from sentbed_report.study.study_data import CellInfo, StudyData

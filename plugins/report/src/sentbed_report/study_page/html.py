@@ -10,8 +10,8 @@ from importlib.resources import files
 
 import attrs
 
-from sentbed_report.figures import Plot
 from sentbed_report.printed_table import DEGENERATE, legend
+from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots

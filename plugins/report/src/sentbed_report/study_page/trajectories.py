@@ -12,7 +12,7 @@ import attrs
 from sentbed.protocols import Watched
 from sentbed.tools import score_of
 
-from sentbed_report.figures import Plot
+from sentbed_report.run_plots import Plot
 from sentbed_report.score_tables import Plane
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.cell_plots import mappings

@@ -1,0 +1,350 @@
+"""Adapters, 4-bit weights and frozen layers of a transformers model, with peft and bitsandbytes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import transformers
+from sentbed import ModelError
+from sentbed.errors import suggest
+from sentbed.helpers import foreign, read_file
+from transformers.pytorch_utils import Conv1D
+
+from sentbed_backbones._torch.built_transformer import cast
+from sentbed_backbones.adaptation import (
+    ADAPTER_WEIGHTS,
+    Freeze,
+    LoRA,
+    problems_of_adapter,
+)
+from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, LARGEST_JSON
+
+# On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
+# fetch compiled code from the hub.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+import peft  # noqa: E402
+from peft.tuners.lora import LoraLayer  # noqa: E402
+
+PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
+"""Weight names of an adapter that only adds B A to a weight."""
+
+LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
+"""Initialisations of peft that leave the base weights as in the model's files."""
+
+LAYERS = (
+    "encoder.layer",
+    "encoder.block",
+    "decoder.layers",
+    "layers",
+    "encoder.layers",
+    "transformer.layer",
+    "h",
+)
+"""Paths of the transformer layers in the architectures: BERT, T5, OPT, LLaMA, BART, DistilBERT, GPT-2."""
+
+
+def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
+    """Add a new adapter to a transformers model in place and freeze everything else.
+
+    B starts at 0, so that the vectors are initially those of the model.
+
+    Raises:
+        ModelError: if the model has no linear layer named in `lora.targets`.
+    """
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    if isinstance(targets, list):
+        linear = [n for n, module in model.named_modules() if isinstance(module, torch.nn.Linear | Conv1D)]
+        for target in targets:
+            if not any(f".{name}".endswith(f".{target}") for name in linear):
+                names = sorted({name.rpartition(".")[2] for name in linear})
+                raise ModelError(f"the model has no linear layer `{target}`.{suggest(target, names)}")
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.FEATURE_EXTRACTION,
+        r=lora.r,
+        lora_alpha=lora.alpha,  # type: ignore[arg-type]  # peft says int, and only divides it
+        lora_dropout=lora.dropout,
+        target_modules=targets,
+        # GPT-2 stores its weights transposed.
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+    )
+    return _wrap(model, config)
+
+
+def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.PeftModel:
+    """Add a trained adapter to a transformers model in place and freeze everything else.
+
+    An adapter that was trained on the model with a head is accepted too. No random number is drawn.
+
+    Raises:
+        ModelError: if the adapter is pickled, is not a plain LoRA, or does not fit the model in every
+            weight; the model may then be half changed.
+    """
+    for problem in problems_of_adapter(directory):
+        raise ModelError(problem)
+    with foreign(ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"):
+        content = json.loads(read_file(directory / ADAPTER_CONFIG, LARGEST_JSON))
+        kind = content["peft_type"]
+        if kind != "LORA":
+            raise ModelError(
+                f"the adapter in `{directory}` is a `{kind}`, expected `LORA`; choose another adapter"
+            )
+        config = peft.LoraConfig.from_pretrained(str(directory))
+        weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
+    _require_additive(config, directory)
+    weights = _without_head(model, config, weights)
+    config.task_type = peft.TaskType.FEATURE_EXTRACTION
+    config.inference_mode = not trainable
+    advice = "take the model that it was trained on"
+    with foreign(ModelError, f"the adapter in `{directory}` does not fit the model", advice):
+        # On the device meta, without memory, until the weights of the file replace them.
+        adapted = _wrap(model, config, low_cpu_mem_usage=True)
+    _require_fit(adapted, weights, directory)
+    if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
+        raise ModelError(
+            f"`{broken[0]}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
+            "take an earlier checkpoint"
+        )
+    for name, layer in adapted.named_modules():
+        if isinstance(layer, LoraLayer):
+            base: Any = layer.get_base_layer()
+            for part in ("lora_A", "lora_B"):
+                # peft would cast it to the precision of the base weight.
+                weight = weights[f"{name}.{part}.weight"].to(base.weight.device, torch.float32)
+                getattr(layer, part)["default"].weight = torch.nn.Parameter(weight, requires_grad=trainable)
+    return adapted
+
+
+def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
+    """Write only the adapter, in peft's format (`adapter_config.json`, `adapter_model.safetensors`).
+
+    `base` is the hub id of the base model, which is recorded; a local path is never written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    content = model.peft_config["default"].to_dict()
+    content |= {"base_model_name_or_path": base, "inference_mode": True}
+    # The order of a set differs between processes.
+    content = {key: sorted(value) if isinstance(value, set) else value for key, value in content.items()}
+    text = json.dumps(content, indent=2, sort_keys=True)
+    (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
+    weights = {key: value.detach().cpu().contiguous() for key, value in _weights(model).items()}
+    safetensors.torch.save_file(weights, directory / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+
+
+@torch.no_grad()
+def merged_copy(model: Any, dtype: torch.dtype) -> Any:
+    """Return a plain transformers model whose weights include the adapter, in `dtype`.
+
+    The copy is in eval mode and cannot be trained. Weights are dequantised and merged in fp32. The original,
+    which need not have an adapter, is left unchanged.
+    """
+    copied = copy.deepcopy(model)
+    for layer in list(copied.modules()):
+        if isinstance(layer, LoraLayer):
+            base = layer.get_base_layer()
+            delta_of: Any = layer.get_delta_weight  # type: ignore[attr-defined]  # its subclasses have it
+            delta = sum(delta_of(name).float() for name in layer.active_adapters)
+            weight = _in_fp32(base) + delta
+            layer.base_layer = _with_weight(base, weight.to(dtype))
+    plain = copied.unload() if isinstance(copied, peft.PeftModel) else copied
+    if is_quantised(plain):
+        for name, layer in list(plain.named_modules()):
+            if _is_4bit(layer):
+                plain.set_submodule(name, _with_weight(layer, _in_fp32(layer).to(dtype)))
+        plain.hf_quantizer.remove_quantization_config(plain)
+        del plain.is_loaded_in_4bit
+    plain.config.dtype = dtype
+    return cast(plain, dtype).requires_grad_(False).eval()
+
+
+def nf4_config(compute_dtype: torch.dtype) -> transformers.BitsAndBytesConfig:
+    """Return the `quantization_config` for QLoRA: NF4 with double quantisation (Dettmers et al., 2023)."""
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=compute_dtype,
+    )
+
+
+def is_quantised(model: Any) -> bool:
+    """Whether the model, or the one under an adapter, is held in 4 bits."""
+    return bool(getattr(model, "is_loaded_in_4bit", False))
+
+
+def prepare_4bit(model: Any) -> Any:
+    """Freeze a model in 4 bits, keep bitsandbytes from changing it, and return it.
+
+    `add_lora` and `load_adapter` call it; a model without adapter needs it before its first forward pass.
+
+    On a processor with bf16 instructions, the first pass in eval mode would repack the weights, with coarser
+    scales, into a form without gradient: later training would be wrong or fail. And the very first pass
+    would round the biases to the compute type, so they are rounded here.
+    """
+    model.requires_grad_(False)
+    for layer in model.modules():
+        if _is_4bit(layer):
+            layer.support_avx512bf16_for_cpu = False
+            if layer.bias is not None and layer.compute_dtype is not None:
+                layer.bias.data = layer.bias.data.to(layer.compute_dtype)
+    return model
+
+
+def freeze(model: Any, what: Freeze) -> None:
+    """Freeze embeddings and the first layers, with their adapters, in place.
+
+    Raises:
+        ModelError: if the model has fewer layers, or its layers cannot be found.
+    """
+    base: Any = model.get_base_model() if isinstance(model, peft.PeftModel) else model
+    if what.embeddings:
+        embeddings = [base.embeddings] if hasattr(base, "embeddings") else list(_embeddings(base))
+        if not embeddings:
+            raise ModelError(
+                f"a `{base.config.model_type}` has no embeddings that can be found; leave out `embeddings`"
+            )
+        for embedding in embeddings:
+            embedding.requires_grad_(False)
+    if what.layers:
+        layers = _layers(base)
+        if what.layers > len(layers):
+            raise ModelError(
+                f"`layers` is {what.layers}, the model has {len(layers)} layers; freeze at most so many"
+            )
+        for layer in layers[: what.layers]:
+            layer.requires_grad_(False)
+
+
+def _wrap(model: Any, config: peft.LoraConfig, low_cpu_mem_usage: bool = False) -> peft.PeftModel:
+    if is_quantised(model):
+        prepare_4bit(model)
+    with _without_deprecations():
+        return peft.PeftModelForFeatureExtraction(model, config, low_cpu_mem_usage=low_cpu_mem_usage)
+
+
+def _weights(model: Any) -> dict[str, torch.Tensor]:
+    # Otherwise peft would ask the hub for the size of the vocabulary.
+    return dict(peft.get_peft_model_state_dict(model, save_embedding_layers=False))
+
+
+def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
+    found = [name for name in ("layer_replication", "target_parameters") if getattr(config, name, None)]
+    if config.init_lora_weights not in LEAVES_THE_BASE:
+        found.append("init_lora_weights")
+    if found:
+        raise ModelError(
+            f"the adapter in `{directory}` has `{found[0]} = {getattr(config, found[0])!r}`, by which the "
+            "weights under it change; merge it into its model with peft, and name the result as `model`"
+        )
+
+
+def _without_head(
+    model: Any, config: peft.LoraConfig, weights: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Rename the weights of an adapter trained on the model with a head, whose layer names have a prefix."""
+    inner = f"{model.base_model_prefix}."
+    start = "base_model.model."
+    own = any(name.startswith(inner) for name, _ in model.named_modules())
+    if own or not all(key.startswith(start + inner) for key in weights):
+        return dict(weights)
+    if not isinstance(config.target_modules, str | None):
+        config.target_modules = [name.removeprefix(inner) for name in config.target_modules]
+    return {start + key.removeprefix(start + inner): value for key, value in weights.items()}
+
+
+def _require_fit(model: peft.PeftModel, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+    expected = _weights(model)
+    variants = any(layer.lora_variant for layer in model.modules() if isinstance(layer, LoraLayer))
+    other = sorted(key for key in expected if not PLAIN_KEY.search(key))
+    if other or variants:
+        raise ModelError(
+            f"the adapter in `{directory}` is more than a product of two matrices beside a weight"
+            f"{f' (`{other[0]}`)' if other else ''}; merge it into its model with peft, "
+            "and name the result as `model`"
+        )
+    missing = sorted(expected.keys() - weights.keys())
+    extra = sorted(weights.keys() - expected.keys())
+    reshaped = sorted(
+        key for key in expected.keys() & weights.keys() if expected[key].shape != weights[key].shape
+    )
+    if missing or extra or reshaped:
+        # peft would only warn, initialise missing weights at random and drop extra ones.
+        raise ModelError(
+            f"the adapter in `{directory}` does not fit the model: {len(missing)} weights missing, "
+            f"{len(reshaped)} of another shape, {len(extra)} for no layer, "
+            f"the first is `{(missing + reshaped + extra)[0]}`; "
+            "take the model that it was trained on, or fetch it again"
+        )
+
+
+def _is_4bit(layer: torch.nn.Module) -> bool:
+    # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
+    return type(getattr(layer, "weight", None)).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
+
+
+def _in_fp32(layer: Any) -> torch.Tensor:
+    if not _is_4bit(layer):
+        return layer.weight.float()  # type: ignore[no-any-return]
+    import bitsandbytes
+
+    state = copy.copy(layer.weight.quant_state)
+    assert not getattr(state, "packing_format_for_cpu", False), "call `prepare_4bit` before the first pass"
+    state.dtype = torch.float32
+    dequantised: torch.Tensor = bitsandbytes.functional.dequantize_4bit(layer.weight.data, state)
+    return dequantised
+
+
+def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
+    """Return an unquantised layer of the same kind with this weight."""
+    if _is_4bit(layer):
+        bias, turned = layer.bias, issubclass(layer.source_cls, Conv1D)
+        with torch.device("meta"):
+            layer = (
+                Conv1D(layer.out_features, layer.in_features)
+                if turned
+                else torch.nn.Linear(layer.in_features, layer.out_features)
+            )
+        layer.bias = bias
+        weight = weight.T.contiguous() if turned else weight
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    return layer
+
+
+def _layers(model: Any) -> torch.nn.ModuleList:
+    for path in LAYERS:
+        found = model
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if isinstance(found, torch.nn.ModuleList):
+            return found
+    raise ModelError(
+        f"the layers of a `{model.config.model_type}` cannot be found (looked for "
+        f"{', '.join(f'`{path}`' for path in LAYERS)}); leave out `layers`"
+    )
+
+
+def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Yield the embeddings outside the layers."""
+    for child in module.children():
+        if isinstance(child, torch.nn.Embedding):
+            yield child
+        elif not isinstance(child, torch.nn.ModuleList):
+            yield from _embeddings(child)
+
+
+@contextmanager
+def _without_deprecations() -> Iterator[None]:
+    """Silence deprecation warnings between peft and transformers."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        yield

@@ -1,0 +1,276 @@
+"""A backbone run by transformers, and the differences between its architectures."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from sentbed import ModelError
+from sentbed.protocols import (
+    Backbone,
+    BuildContext,
+    BuiltBackbone,
+    Module,
+)
+
+from sentbed_backbones._torch.language_head import LanguageHead, Vocabulary
+from sentbed_backbones._torch.token_states import Read
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
+
+if TYPE_CHECKING:
+    from sentbed_backbones.transformer import Transformer
+
+HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
+"""Settings that transformers adds to those of a tokenizer that it loads, and would save."""
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Family:
+    """The differences between architectures; the defaults fit most of them."""
+
+    def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
+        self.parameters = parameters
+        self.needs = needs
+
+    def tokenizer(self, context: BuildContext) -> Any:
+        """Train a tokenizer on the recipe's texts, for a model with random weights."""
+        raise NotImplementedError
+
+    def config(self, tokenizer: Any) -> Any:
+        """Return the configuration of a model with random weights of the recipe's size."""
+        raise NotImplementedError
+
+    def problem(self, config: Any) -> str | None:
+        """Return why a model of this configuration is not of the family, or None."""
+        raise NotImplementedError
+
+    def states(self, model: Any, layers: bool) -> Module:
+        """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
+        raise NotImplementedError
+
+    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+        """Return a faster form for encoding with its own copy of the weights, or None if there is none."""
+        return None
+
+    def encoding(self, states: Any) -> Module:
+        """Return the module that encodes with the weights of `states`."""
+        return states
+
+    def loader(self) -> Any:
+        """Return the auto class of transformers that loads only what the pooler needs."""
+        return transformers.AutoModel
+
+    def head_loader(self) -> Any:
+        """Return the auto class that loads the language-modelling head too, or None if there is none."""
+        return None
+
+    def left_out(self, key: str) -> bool:
+        """Whether a weight of the files that the model lacks is left out on purpose."""
+        return False
+
+    def advice(self, missing: Sequence[str]) -> str:
+        """Return advice for the user about weights missing from the files."""
+        return "fetch the model again"
+
+    def max_length(self, model: Any) -> int:
+        """Return the longest input in tokens."""
+        return int(model.config.max_position_embeddings)
+
+    def width(self, config: Any) -> int:
+        """Return the width of a token state."""
+        return int(config.hidden_size)
+
+
+class BuiltTransformer(BuiltBackbone):
+    """A tokenizer and a model of transformers."""
+
+    def __init__(
+        self,
+        parameters: Transformer,
+        family: Family,
+        model: Any,
+        tokenizer: Any,
+        origin: Mapping[str, Any],
+        base: Mapping[str, str] | None = None,
+    ) -> None:
+        self.parameters, self.family = parameters, family
+        self.model = model
+        self.base = base
+        """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
+        self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer)
+        self.origin = origin
+        self.width = family.width(model.config)
+        self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
+        self.max_length = family.max_length(base_of(model))
+        self.shares_prefix = parameters.shares_prefix and not getattr(base_of(model), "_is_stateful", False)
+        self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
+        """Whether accelerate has already placed the weights on their devices."""
+        held = (parameters.quantization, parameters.dtype)
+        self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
+        """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
+        self.mask_id: int | None = None
+        if "mask-token" in family.needs:
+            if tokenizer.mask_token is None:
+                raise ModelError(
+                    "the pooler reads a mask token, and the tokenizer has none; take another model"
+                )
+            self.mask_id = int(tokenizer.mask_token_id)
+        self.module = self._read(family.states(model, self._all_layers))
+
+    @property
+    def _all_layers(self) -> bool:
+        return "layers" in self.family.needs or self.parameters.layer_numbers != (-1,)
+
+    def _read(self, states: Module) -> Module:
+        numbers = self.parameters.layer_numbers
+        count = int(self.model.config.num_hidden_layers) + 1
+        if wrong := [number for number in numbers if not -count <= number < count]:
+            raise ModelError(
+                f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count - 1}; "
+                "choose among them"
+            )
+        if not self._all_layers and self.mask_id is None:
+            return states
+        return Read(states, numbers, "layers" in self.family.needs, self.mask_id)
+
+    def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
+        """Return a form of `module` for encoding.
+
+        It is a copy in `dtype` with adapters merged. Weights in 4 bits, below fp32 or on several devices are
+        held that way to save memory, and are used without a copy.
+        """
+        model = self.model
+        if self.precision is None and not self.dispatched:
+            if has_adapter(model):
+                from sentbed_backbones._torch.adaptation import merged_copy
+
+                model = merged_copy(model, torch.float32)
+            fast = None if traceable else self.family.packed(model, dtype, self._all_layers)
+            if fast is not None:
+                return self._read(fast).eval()
+            if model is self.model:
+                model = copy.deepcopy(model)
+            model = cast(model, dtype).requires_grad_(False)
+        states = self.family.states(model, self._all_layers)
+        return self._read(states if traceable else self.family.encoding(states)).eval()
+
+    def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`.
+
+        Raises:
+            ModelError: if the family has no head, or the files of the recipe's `model` lack its weights.
+        """
+        loader, parameters = self.family.head_loader(), self.parameters
+        if loader is None:
+            raise ModelError(
+                f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
+                "`opt`"
+            )
+        head = LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code)
+        return head.logits(states)
+
+    def _files(self) -> Path | None:
+        """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
+        from sentbed_backbones._torch.loading import model_directory
+
+        pretrained = self.parameters.model is not None and self.parameters.init == "pretrained"
+        return model_directory(self.parameters) if pretrained else None
+
+    def save(self, directory: Path) -> None:
+        """Write weights, configuration and tokenizer in the format of transformers.
+
+        For a pretrained model with an adapter or in 4 bits, only the adapter is written: the rest is
+        unchanged and available from the recipe's `model`.
+        """
+        adapted = has_adapter(self.model)
+        with quiet():
+            try:
+                for how in HOW_IT_WAS_LOADED:
+                    self.tokenizer.original.init_kwargs.pop(how, None)
+                self.tokenizer.original.save_pretrained(directory)
+                if self.base is not None and (adapted or self.parameters.quantization is not None):
+                    content = json.dumps({"sha256": dict(self.base)}, indent=2)
+                    (directory / BASE_FILE).write_text(content + "\n", "utf-8")
+                else:
+                    _plain_base(self.model).save_pretrained(directory)
+                if adapted:
+                    from sentbed_backbones._torch.adaptation import save_adapter
+
+                    model = self.parameters.model
+                    hub = model if model is not None and not is_local(model) else None
+                    save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
+            except SafetensorError as error:
+                # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+                raise OSError(str(error)) from error
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The precision that it forces on encoding, and the layers that it reads if not just the last one."""
+        found: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
+        layers = self.parameters.layer_numbers
+        return found if layers == (-1,) else {**found, "layers": list(layers)}
+
+    def merged(self) -> tuple[Backbone, BuiltTransformer]:
+        """Return the equivalent backbone without adapter and quantisation, as component and built."""
+        plain: Any = self.parameters.plain()
+        model = self.model
+        if has_adapter(model) or self.parameters.quantization is not None:
+            from sentbed_backbones._torch.adaptation import merged_copy
+
+            model = merged_copy(model, DTYPES[plain.dtype])
+        origin = {key: value for key, value in self.origin.items() if key != "sha256"}
+        return plain, BuiltTransformer(
+            plain,
+            type(self.family)(plain, self.family.needs),
+            model,
+            self.tokenizer.original,
+            {**origin, "merged": True},
+        )
+
+
+def cast(model: Any, dtype: torch.dtype) -> Any:
+    """Cast the weights of a model but not its buffers: LLaMA's rotary frequencies need their precision."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return model
+
+
+def has_adapter(model: Any) -> bool:
+    """Whether a model has an adapter."""
+    return hasattr(model, "peft_config")
+
+
+def base_of(model: Any) -> Any:
+    """Return the model under an adapter, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _plain_base(model: Any) -> Any:
+    """Return the model under an adapter, with the adapter removed."""
+    return copy.deepcopy(model).unload() if has_adapter(model) else model
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the reports and progress bars of transformers: what matters in them is an error here."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

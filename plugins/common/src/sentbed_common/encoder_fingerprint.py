@@ -1,0 +1,74 @@
+"""Fingerprint of an encoder: everything that determines its vectors, so that stored ones can be found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed import __version__
+
+from sentbed_common.source_hashes import code_of
+
+if TYPE_CHECKING:
+    from sentbed import Encoder
+
+ENCODING = (
+    "sentbed._encoder.batching",
+    "sentbed._encoder.encoder",
+    "sentbed._recipe.prompts",
+    "sentbed.protocols.tokens",
+)
+"""Core modules that determine how texts are batched."""
+
+
+@attrs.frozen
+class Space:
+    """Everything but the texts that determines a vector, and a readable description of it."""
+
+    key: Mapping[str, Any]
+    """Everything in which two encoders may differ, JSON-serialisable."""
+    about: Mapping[str, Any]
+    """Model, pooler, width, precision and length, for users."""
+
+    @property
+    def name(self) -> str:
+        """BLAKE2b of `key`."""
+        content = json.dumps(self.key, sort_keys=True, default=str)
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def space_of(encoder: Encoder, fingerprint: str | None = None) -> Space | None:
+    """Return everything that determines the vectors of texts, or None if a part cannot report it.
+
+    The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
+    leads to another space.
+    """
+    from sentbed.tools import unstructure
+
+    recipe, engine, placed = encoder.recipe, encoder.engine, encoder.placed
+    tokens = encoder.backbone.tokenizer.fingerprint
+    code = code_of(*map(type, (recipe.backbone, recipe.pooler, engine, placed)), *ENCODING)
+    if tokens is None or code is None:
+        return None
+    if not (hashed := fingerprint or placed.fingerprint()):
+        return None
+    machine = engine.describe()
+    key = {
+        "weights": hashed,
+        "tokenizer": tokens,
+        "recipe": unstructure(recipe),
+        "prompt": recipe.resolved_prompt and attrs.asdict(recipe.resolved_prompt),
+        "engine": {"token_budget": engine.token_budget, **machine},
+        "code": [__version__, code],
+    }
+    about = {
+        "model": recipe.backbone.traits.model or recipe.backbone.name,
+        "pooler": recipe.pooler.name,
+        "width": encoder.width,
+        "precision": machine["precision"],
+        "max_length": recipe.max_length,
+    }
+    return Space(key, about)

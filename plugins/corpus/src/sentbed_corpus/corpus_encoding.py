@@ -1,0 +1,338 @@
+"""Encode a corpus shard by shard, resuming after interruptions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed import Encoder
+from sentbed.errors import DataError, ModelError, RecipeError, RunError
+from sentbed.helpers import sha256
+from sentbed.protocols import Runtime
+from sentbed.tools import Document, Plugins, is_locked, load_plugins, locked, saved_recipe, structure
+from sentbed_common import TaskPool, Tell
+from sentbed_jobs.executor_lookup import executor_of
+
+from sentbed_corpus.digests import FILE as DIGESTS
+from sentbed_corpus.digests import add_digest, is_intact, read_digests, write_digests
+from sentbed_corpus.encoding_request import Request
+from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
+from sentbed_corpus.input_rows import read_shard
+from sentbed_corpus.input_shards import cut
+from sentbed_corpus.manifest import FILE, Manifest, asked, differences
+from sentbed_corpus.vector_writer import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
+
+LOCK = ".lock"
+"""File in the corpus directory, held by the process that works on it."""
+
+TELLING_SIZE = 500_000_000
+"""Size in bytes of inputs that take some seconds to scan."""
+
+Advance: TypeAlias = Callable[[int], object]
+"""Callback for the number of rows finished since the last call."""
+
+
+@attrs.frozen
+class Summary:
+    """Result of encoding a corpus."""
+
+    rows: int
+    width: int
+    shards: int
+    encoded: int
+    """Number of rows encoded in this call; all others were already there."""
+    seconds: float
+
+
+def encode_corpus(
+    request: Request,
+    executor: TaskPool | None = None,
+    *,
+    overwrite: bool = False,
+    say: Callable[[str], object] = lambda _: None,
+    bar: Callable[[int], AbstractContextManager[Advance]] = lambda _: nullcontext(lambda _: None),
+) -> Summary:
+    """Encode a corpus into `request.output`; existing shards of the same request are kept.
+
+    `bar(rows)` is a context manager that yields the callback for progress, in rows.
+
+    Raises:
+        RunError: if the directory has other content, with the differences; `overwrite` removes it. Also if
+            another process works on it.
+        DataError: for inputs that cannot be used; finished shards are kept.
+    """
+    plugins = load_plugins()
+    runtime = _runtime(request, plugins)
+    parts = _plugins_of(request, runtime, plugins)
+    if is_locked(request.output / LOCK):
+        raise _busy(request.output)
+    planned, previous = _planned(request, parts, overwrite, say)
+    with _alone(request.output):
+        if overwrite:
+            # The manifest first, since it marks shards as complete.
+            for file in (FILE, DIGESTS):
+                (request.output / file).unlink(missing_ok=True)
+            shutil.rmtree(request.output / VECTORS, ignore_errors=True)
+        elif Manifest.read(request.output) != previous:
+            raise _busy(request.output)
+        return _encode_shards(request, runtime, planned, previous, executor, say, bar)
+
+
+def _encode_shards(
+    request: Request,
+    runtime: Runtime,
+    planned: Manifest,
+    previous: Manifest | None,
+    executor: TaskPool | None,
+    say: Callable[[str], object],
+    bar: Callable[[int], AbstractContextManager[Advance]],
+) -> Summary:
+    """Encode the shards that are missing."""
+    # Workers may have another working directory.
+    placed = attrs.evolve(
+        request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
+    )
+    encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
+    state = attrs.evolve(planned, how=previous.how if previous else None)
+    # Shards written before the manifest has the encoder's description are of unknown origin.
+    there = {} if state.how is None else _intact(request, state, say)
+    missing = [shard for shard in state.shards if encoding.file(shard).name not in there]
+    write_digests(request.output, there)
+    if len(missing) < len(planned.shards):
+        say(f"{len(there)} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
+    state.write(request.output)
+    started, rows = time.perf_counter(), sum(shard.rows for shard in missing)
+    with bar(rows) as forward:
+        state = _encode(
+            state,
+            missing,
+            encoding,
+            executor or executor_of("local", {}, load_plugins(), say),
+            _Shown(forward),
+        )
+    seconds = time.perf_counter() - started
+    for rest in (request.output / VECTORS).glob(".part-*"):
+        # Partial files left by killed workers.
+        rest.unlink(missing_ok=True)
+    write_digests(request.output, read_digests(request.output) or {})  # in the order of the shards
+    attrs.evolve(state, complete=True).write(request.output)
+    width: int = (state.how or {})["width"]
+    return Summary(state.rows, width, len(state.shards), rows, seconds)
+
+
+def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> dict[str, str]:
+    """Return name -> hash of the files of shards that are what was written."""
+    files = [shard_file(request.output, shard.number, request.format) for shard in state.shards]
+    known = read_digests(request.output)
+    if known is not None:
+        return {file.name: known[file.name] for file in files if is_intact(file, known)}
+    # Written by a version that kept no hashes.
+    pairs = zip(files, state.shards, strict=True)
+    found = {file.name: sha256(file) for file, shard in pairs if is_whole(file, shard.rows, request)}
+    if found:
+        say(f"{len(found)} shards were written without a hash, and are taken as they are")
+    return found
+
+
+def _busy(output: Path) -> RunError:
+    return RunError(
+        f"another process is at work on `{output}`; let it end, or choose another directory (several workers "
+        "of one command are `--workers`)"
+    )
+
+
+@contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """Lock a corpus directory. Raises `RunError` if another process has it."""
+    with locked(output / LOCK) as free:
+        if not free:
+            raise _busy(output)
+        yield
+
+
+def _encode(
+    state: Manifest, missing: Sequence[Shard], encoding: Encoding, executor: TaskPool, shown: _Shown
+) -> Manifest:
+    """Encode the missing shards; return the manifest with the encoder's description."""
+    left = len(missing)
+    try:
+        with closing(executor.run(encoding, missing, shown.told)) as results:
+            for shard, (how, digest) in results:
+                if state.how is None:
+                    state = attrs.evolve(state, how=how)
+                    state.write(encoding.request.output)
+                _require_same(shard, how, state.how, encoding)
+                add_digest(encoding.request.output, encoding.file(shard).name, digest)
+                shown.done(shard)
+                left -= 1
+    except BaseException as error:
+        total = len(state.shards)
+        if left < total:
+            error.add_note(
+                f"{total - left} of {total} shards are finished and stay; the same command does the rest"
+            )
+        raise
+    return state
+
+
+def _planned(
+    request: Request, parts: Mapping[str, str], overwrite: bool, say: Callable[[str], object]
+) -> tuple[Manifest, Manifest | None]:
+    """Return the manifest of the request, and the one in the directory, if any."""
+    if VECTORS_COLUMN in request.keep:
+        raise DataError(f"`{VECTORS_COLUMN}` is the column of the vectors; keep others, or rename it")
+    if request.format == "parquet":
+        require_pyarrow()
+    elif request.keep:
+        raise DataError("`.npy` files hold vectors only; keep columns with the format `parquet`")
+    output = request.output
+    if output.exists() and not (output / FILE).is_file() and not (output.is_dir() and _is_empty(output)):
+        raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
+    previous = None if overwrite else Manifest.read(output)
+    planned = _cut(request, parts, previous, say)
+    if previous is not None and (found := list(differences(previous, planned))):
+        raise RunError(
+            f"`{output}` has vectors of another request: {'; '.join(sorted(found))}; choose another "
+            "directory, or start again with `--overwrite`"
+        )
+    return planned, previous
+
+
+def _is_empty(output: Path) -> bool:
+    """Whether a directory has nothing, or the lock of a command that ended before it wrote."""
+    return all(path.name == LOCK for path in output.iterdir())
+
+
+def _cut(
+    request: Request, parts: Mapping[str, str], previous: Manifest | None, say: Callable[[str], object]
+) -> Manifest:
+    files = find_files(request.inputs, request.output)
+    for file in files:
+        kind_of(file)
+    known = _known(previous, request)
+    new = [file for file in files if str(file) not in known]
+    if (size := sum(state_of(file)[0] for file in new)) > TELLING_SIZE:
+        say(f"looking through {len(new)} file{'s' * (len(new) != 1)}, {size / 1e9:.1f} GB")
+    pieces = [
+        known.get(str(file)) or cut(file, request.shard_rows, request.column, request.keep) for file in files
+    ]
+    shards = [shard for _, found in pieces for shard in found]
+    if not shards:
+        raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
+    numbered = tuple(attrs.evolve(shard, number=number) for number, shard in enumerate(shards))
+    sources = tuple(source for source, _ in pieces)
+    return Manifest(asked(request, sha256(Path(request.encoder)), parts), numbered, sources)
+
+
+def _known(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
+    """Return path -> source and shards, for files cut in the same way that have not changed since."""
+    same = ("shard_rows", "column", "keep")
+    if previous is None or any(previous.request[key] != _listed(getattr(request, key)) for key in same):
+        return {}
+    shards: dict[Source, list[Shard]] = {source: [] for source in previous.sources}
+    for shard in previous.shards:
+        shards[shard.source].append(shard)
+    return {
+        source.path: (source, found)
+        for source, found in shards.items()
+        if Path(source.path).is_file() and source.is_unchanged()
+    }
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+@attrs.frozen
+class _Table:
+    runtime: Runtime
+
+
+def _runtime(request: Request, plugins: Plugins) -> Runtime:
+    """Return the runtime of the request. Raises `RecipeError` before a worker is started."""
+    table = {"runtime": dict(request.runtime)}
+    found, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return found.runtime
+
+
+def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
+    """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
+    recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
+    parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
+    found = {part: plugins.origin(type(component)) for part, component in parts.items()}
+    return {part: info.release for part, info in found.items() if info is not None}
+
+
+@attrs.frozen
+class Encoding:
+    """Start function of a worker: loads the encoder and returns the function that encodes a shard."""
+
+    request: Request
+    runtime: Runtime
+    digest: str
+    """SHA-256 of the encoder's directory."""
+    host: str
+    """Host on which `digest` was computed."""
+
+    def file(self, shard: Shard) -> Path:
+        """Return the output file of a shard."""
+        return shard_file(self.request.output, shard.number, self.request.format)
+
+    def __call__(self, threads: int | None) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
+        """Load the encoder. Raises `ModelError` if it differs from the one on `host`."""
+        directory = Path(self.request.encoder)
+        if socket.gethostname() != self.host and directory.is_dir() and sha256(directory) != self.digest:
+            raise ModelError(
+                f"`{directory}` on {socket.gethostname()} is another encoder than on {self.host}; "
+                "put it where all machines see the same files"
+            )
+        runtime = self.runtime
+        if threads is not None:
+            runtime = runtime.with_threads(threads)
+        trust = self.request.trust_remote_code
+        return partial(self._encode, Encoder.load(directory, runtime, trust_remote_code=trust))
+
+    def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> tuple[dict[str, Any], str]:
+        """Encode a shard into its file; return the encoder's description, and the file's hash."""
+        texts, kept = read_shard(shard, self.request.column, self.request.keep)
+        digest = write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
+        how = {"width": encoder.width, **encoder.protocol()}
+        described: dict[str, Any] = json.loads(json.dumps(how, default=str))
+        return described, digest
+
+
+def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding) -> None:
+    """Raise `RunError` if a shard's encoder differs from that of earlier shards."""
+    keys = sorted(key for key in {*how, *before} if how.get(key) != before.get(key))
+    if keys:
+        encoding.file(shard).unlink(missing_ok=True)
+        found = ", ".join(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}" for key in keys)
+        raise RunError(
+            f"{shard}: the encoder says {found}; set `precision`, and use the same versions everywhere"
+        )
+
+
+@attrs.define
+class _Shown:
+    """Progress by shard; rows of a shard that is restarted are not counted twice."""
+
+    forward: Advance
+    part: dict[int, int] = attrs.field(factory=dict)
+
+    def told(self, shard: Shard, rows: int) -> None:
+        before = self.part.get(shard.number, 0)
+        self.part[shard.number] = min(shard.rows, before + rows)
+        self.forward(self.part[shard.number] - before)
+
+    def done(self, shard: Shard) -> None:
+        self.forward(shard.rows - self.part.pop(shard.number, 0))

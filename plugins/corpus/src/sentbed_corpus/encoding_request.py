@@ -1,0 +1,37 @@
+"""Request to encode a corpus: what is to be encoded, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+from attrs.validators import ge, in_
+from sentbed.tools import WINDOW
+
+
+@attrs.frozen
+class Request:
+    """What is to be encoded, and how."""
+
+    encoder: str
+    """Directory of a saved encoder."""
+    inputs: tuple[str, ...]
+    """Files, directories and patterns such as `corpus/*.jsonl`, in the order of the output."""
+    output: Path
+    """Directory for the vectors."""
+    runtime: Mapping[str, Any] = attrs.field(factory=lambda: {"use": "cpu"})
+    """Recipe table of a runtime."""
+    column: str = "text"
+    """Column of the sentence in JSONL and Parquet."""
+    keep: tuple[str, ...] = ()
+    """Columns to copy into the output besides the vectors; only for Parquet."""
+    format: Literal["npy", "parquet"] = attrs.field(default="npy", validator=in_(("npy", "parquet")))
+    dtype: Literal["float32", "float16"] = attrs.field(
+        default="float32", validator=in_(("float32", "float16"))
+    )
+    shard_rows: int = attrs.field(default=WINDOW, validator=ge(1))
+    """Number of rows encoded and written together, which are held in memory and lost if a worker dies."""
+    trust_remote_code: bool = False
+    """See `Encoder.load`."""

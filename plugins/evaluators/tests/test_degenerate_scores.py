@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sentbed import FilePath
+from sentbed.protocols import Score
+from sentbed_evaluators.degenerate_scores import collapsed, collapsed_cosines, one_class
+from sentbed_evaluators.similarity import cosines
+from sentbed_evaluators.task_lists import average
+
+
+def test_predictions_of_one_class_are_degenerate_in_all_folds_only() -> None:
+    assert one_class(np.array([3, 3, 3])) == "the classifier found one class only"
+    assert one_class(np.array([3, 3, 1])) == ""
+    folds = np.array([0, 0, 1, 1])
+    # The largest class of each fold's training examples need not be the same.
+    assert one_class(np.array([3, 3, 1, 1]), folds) == "the classifier found one class only"
+    assert one_class(np.array([3, 1, 1, 1]), folds) == ""
+
+
+@given(st.floats(1e-6, 1), st.integers(2, 40), st.integers(0, 100))
+def test_collapsed_vectors_are_those_of_which_no_two_are_apart(spread: float, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = (rng.normal(size=16) + spread * rng.normal(size=(rows, 16))).astype(np.float32)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    lowest = float((units @ units.T).min())
+    if collapsed(vectors):
+        assert lowest >= 1 - 1e-3 - 1e-6
+    elif len(vectors) > 2:
+        # The bound is by the angle to the mean, and may miss what has barely collapsed.
+        assert lowest < 1 - 1e-4
+
+
+def test_an_encoder_with_vectors_apart_has_not_collapsed() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(50, 8)).astype(np.float32)
+    assert collapsed(vectors) == collapsed(vectors[:1]) == ""
+    assert collapsed(np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32)) == ""
+    assert collapsed_cosines(cosines(vectors[:25], vectors[25:])) == ""
+    assert collapsed(np.float32(1) + 1e-4 * vectors).startswith("the vectors have collapsed: all cosines are")
+
+
+def test_an_average_with_a_degenerate_task_is_degenerate() -> None:
+    scores = [Score(task, "accuracy", 50.0, {}, degenerate=why) for task, why in (("MR", ""), ("TREC", "x"))]
+    assert average(scores, "accuracy").degenerate == "it includes TREC, where the score is degenerate"
+    assert average(scores[:1], "accuracy").degenerate == ""
+
+
+@pytest.mark.parametrize("squared", [0.0, 1e-4])
+def test_geometry_of_collapsed_vectors_says_so(squared: float, tmp_path, table_encoder: type) -> None:
+    from sentbed_evaluators.geometry import Geometry
+
+    path = tmp_path / "pairs.tsv"
+    rows = [f"a{n}\tb{n}\t{5 - n % 3}\n" for n in range(12)]
+    path.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
+    encoder = table_encoder(width=6)
+    plain = encoder.encode
+
+    def near(texts: list[str]) -> np.ndarray:
+        return (1 + squared * plain(texts)).astype(np.float32)
+
+    evaluator = Geometry(path=FilePath(str(path)))
+    assert not any(score.degenerate for score in evaluator.prepare().evaluate(encoder).scores)
+    encoder.encode = near
+    found = evaluator.prepare().evaluate(encoder).scores
+    assert {score.degenerate.partition(":")[0] for score in found} == {"the vectors have collapsed"}

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed_evaluators.nearest_neighbours import in_blocks, nearest, unit
+
+
+def vectors(seed: int, rows: int, width: int = 7) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
+
+
+def naive(queries: NDArray[np.float32], documents: NDArray[np.float32], k: int) -> list[list[int]]:
+    """Sort all documents for each query by their exact product, then by number."""
+    a, b = queries.astype(float).tolist(), documents.astype(float).tolist()
+    products = [[sum(x * y for x, y in zip(u, v, strict=True)) for v in b] for u in a]
+    return [sorted(range(len(b)), key=lambda j, of=of: (-of[j], j))[:k] for of in products]
+
+
+@pytest.mark.parametrize("query_block", [1, 5, 13, 100])
+@pytest.mark.parametrize("document_block", [1, 3, 32, 61, 500])
+def test_blocks_of_any_size_find_what_a_full_sort_finds(query_block: int, document_block: int) -> None:
+    queries, documents = vectors(0, 13), vectors(1, 61)
+    found = nearest(
+        queries,
+        [documents[:20], documents[20:50], documents[50:]],
+        5,
+        query_block=query_block,
+        document_block=document_block,
+    )
+    assert found.places.tolist() == naive(queries, documents, 5)
+    expected = np.take_along_axis(queries.astype(float) @ documents.astype(float).T, found.places, axis=1)
+    np.testing.assert_allclose(found.similarities, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("document_block", [1, 2, 7, 16, 40, 41])
+def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(document_block: int) -> None:
+    """More equal documents than the spare candidates, with better and worse ones between them."""
+    queries = vectors(2, 3, 96)
+    documents = vectors(3, 41, 96)
+    documents[5:35:2] = queries[0]
+    documents[12] = 2 * queries[0]
+    found = nearest(queries, [documents], 6, document_block=document_block)
+    assert found.places.tolist() == naive(queries, documents, 6)
+    assert found.places[0].tolist() == [12, 5, 7, 9, 11, 13]
+
+
+def test_a_collapsed_space_ranks_by_number() -> None:
+    same = np.ones((50, 4), dtype=np.float32)
+    assert nearest(same[:2], in_blocks(same, 20), 3).places.tolist() == [[0, 1, 2]] * 2
+
+
+def test_fewer_documents_than_k_are_all_ranked() -> None:
+    queries, documents = vectors(4, 2), vectors(5, 3)
+    assert nearest(queries, [documents], 10).places.tolist() == naive(queries, documents, 10)
+
+
+def test_documents_that_only_float64_tells_apart_are_in_its_order() -> None:
+    query = np.array([[1.0, 1.0]], dtype=np.float32)
+    # All three products round to 1 in float32.
+    documents = np.array([[1, 0], [1, 2**-25], [1, 2**-26]], dtype=np.float32)
+    assert nearest(query, [documents], 3).places.tolist() == [[1, 2, 0]]
+
+
+def test_products_of_unit_rows_are_cosines() -> None:
+    a, b = 1e-12 * vectors(6, 4), 1e12 * vectors(7, 5)
+    found = nearest(unit(a), [unit(b)], 5)
+    wide, other = a.astype(float), b.astype(float)
+    norms = np.linalg.norm(wide, axis=1)[:, None] * np.linalg.norm(other, axis=1)
+    expected = np.take_along_axis(wide @ other.T / norms, found.places, axis=1)
+    np.testing.assert_allclose(found.similarities, expected, atol=1e-6)
+
+
+def test_sides_of_different_width_are_an_error() -> None:
+    with pytest.raises(RunError, match=r"width 4, that of the second one of width 5"):
+        nearest(vectors(8, 2, 4), [vectors(9, 2, 5)], 1)

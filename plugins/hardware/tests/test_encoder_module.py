@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sentbed import ModelError
+from sentbed.protocols import BuildContext, Head, TokenBatch
+from sentbed_hardware._common.encoder_module import EncoderModule
+from sentbed_hardware._torch.engine import TorchEngine
+
+TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
+
+
+def module_of(toys: Any, head: Head, pooler: Any = None) -> tuple[EncoderModule, Any]:
+    backbone = toys.backbone().build(BuildContext(tuple))
+    return EncoderModule(backbone, pooler or toys.mean(), head), backbone
+
+
+CURVES: dict[str, Callable[[float], float]] = {
+    "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
+    "none": lambda x: x,
+    "relu": lambda x: max(x, 0.0),
+    "tanh": math.tanh,
+}
+
+
+def by_hand(module: EncoderModule, batch: TokenBatch, head: Head) -> list[list[float]]:
+    """Loops over rows, tokens and units, in float64."""
+    words, dense = module.backbone.words.weight.tolist(), module.backbone.dense
+    weight, bias = dense.weight.tolist(), dense.bias.tolist()
+    mask = batch.attention_mask
+    rows = []
+    for index, ids in enumerate(batch.input_ids.tolist()):
+        kept = [i for column, i in enumerate(ids) if mask is None or mask[index, column]]
+        states = [
+            [
+                math.tanh(offset + sum(w * x for w, x in zip(unit, words[i], strict=True)))
+                for unit, offset in zip(weight, bias, strict=True)
+            ]
+            for i in kept
+        ]
+        vector = [sum(column) / len(states) for column in zip(*states, strict=True)]
+        layers = [part for part in module.projection.modules() if isinstance(part, torch.nn.Linear)]
+        assert len(layers) == len(head.hidden) + (head.projection is not None)
+        for layer in layers:
+            projected = []
+            for unit, row in enumerate(layer.weight.tolist()):
+                offset = 0.0 if layer.bias is None else layer.bias[unit].item()
+                projected.append(offset + sum(w * x for w, x in zip(row, vector, strict=True)))
+            vector = projected if layer is layers[-1] else [*map(CURVES[head.activation], projected)]
+        vector = vector[: head.dimensions]
+        if head.normalize:
+            length = math.hypot(*vector)
+            vector = [x / length for x in vector]
+        rows.append(vector)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        Head(),
+        Head(normalize=True),
+        Head(projection=3),
+        Head(projection=11, bias=True),
+        Head(projection=3, bias=True, normalize=True),
+        Head(hidden=(9,), projection=3),
+        *(Head(hidden=(9, 5), activation=name, projection=3, bias=True) for name in CURVES),
+        Head(dimensions=4, normalize=True),
+        Head(hidden=(9,), projection=5, dimensions=2, normalize=True),
+    ],
+)
+def test_vectors_are_those_of_loops_by_hand(toys: Any, engine: TorchEngine, head: Head) -> None:
+    module, _ = module_of(toys, head)
+    batch = toys.batch(*TEXTS)
+    expected = torch.tensor(by_hand(module, batch, head))
+    vectors = module.eval()(*engine.tensors(batch))
+    assert vectors.shape == (3, module.width)
+    torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(toys: Any) -> None:
+    assert module_of(toys, Head())[0].width == 8
+    assert module_of(toys, Head(), toys.first_dense(out=5))[0].width == 5
+    module, _ = module_of(toys, Head(projection=3), toys.first_dense(out=5))
+    assert module.width == 3
+    assert module.projection.in_features == 5
+
+
+def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
+    toys: Any, engine: TorchEngine
+) -> None:
+    module, _ = module_of(toys, Head(projection=6, dimensions=2))
+    assert (module.width, module.trained_width) == (2, 6)
+    batch = engine.tensors(toys.batch(*TEXTS))
+    whole = module.train()(*batch)
+    torch.testing.assert_close(module.eval()(*batch), whole[:, :2], rtol=0, atol=0)
+
+
+def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:
+    with pytest.raises(ModelError, match="keeps 9 dimensions of vectors that are 8 wide"):
+        module_of(toys, Head(dimensions=9))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hidden": (3,)}, "stand before a projection"),
+        ({"activation": "relu"}, "and there is none"),
+        ({"projection": 3, "dimensions": 4}, "keeps 4 of the 3 of `projection`"),
+    ],
+)
+def test_fields_that_do_not_go_together_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Head(**fields)
+
+
+def test_a_projection_has_a_bias_only_where_asked(toys: Any) -> None:
+    assert module_of(toys, Head(projection=3))[0].projection.bias is None
+    assert module_of(toys, Head(projection=3, bias=True))[0].projection.bias.shape == (3,)
+
+
+def test_own_weights_are_those_of_pooler_and_head(toys: Any) -> None:
+    module, _ = module_of(toys, Head(projection=3, bias=True), toys.first_dense())
+    names = {"pooler.dense.weight", "pooler.dense.bias", "projection.weight", "projection.bias"}
+    assert set(module.own_weights()) == names
+    assert module_of(toys, Head(normalize=True))[0].own_weights() == {}
+
+
+def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(toys: Any, engine: TorchEngine) -> None:
+    for pooler in (toys.first_dense(), toys.mean()):
+        module, backbone = module_of(toys, Head(projection=3, normalize=True), pooler)
+        seen: list[torch.dtype] = []
+        module.pooler.register_forward_pre_hook(
+            lambda _, args, seen=seen: seen.append(args[0].last_hidden_state.dtype)
+        )
+        vectors = module.inference(backbone, torch.bfloat16)(*engine.tensors(toys.batch(*TEXTS)))
+        assert seen == [torch.float32]
+        assert vectors.dtype == torch.float32
+        torch.testing.assert_close(vectors, module(*engine.tensors(toys.batch(*TEXTS))), rtol=0, atol=0.05)
+
+
+def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(
+    toys: Any, engine_of: Callable[..., TorchEngine]
+) -> None:
+    module, backbone = module_of(toys, Head(projection=3, normalize=True), toys.first_dense())
+    tensors = engine_of().tensors(toys.batch(*TEXTS))
+    torch.testing.assert_close(
+        module.inference(backbone, torch.float32)(*tensors), module(*tensors), rtol=0, atol=1e-6
+    )

@@ -1,0 +1,43 @@
+"""The commands `export` and `import`."""
+
+from __future__ import annotations
+
+import click
+from sentbed.tools import set_option, trust_option
+
+_set = set_option(
+    "Set an option: FIELD=VALUE; `sentbed show exporter NAME` and `show importer NAME` list them."
+)
+
+
+@click.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.argument("output", type=click.Path(file_okay=False))
+@click.option("--to", help="An exporter by name; see `sentbed plugins`. An encoder of sentbed if left out.")
+@_set
+@trust_option
+def export(
+    encoder: str, output: str, to: str | None, overrides: tuple[str, ...], trust_remote_code: bool
+) -> None:
+    """Write the encoder in ENCODER to the new directory OUTPUT, for another library.
+
+    Adapters are merged: plain weights, the same vectors to the rounding of the backbone's `dtype`.
+    """
+    from sentbed_interop.export_import import export_encoder
+
+    for note in export_encoder(encoder, output, to, overrides, trust_remote_code=trust_remote_code):
+        click.echo(f"note: {note}", err=True)
+    click.echo(output)
+
+
+@click.command("import")
+@click.argument("source", type=click.Path())
+@click.argument("output", type=click.Path(file_okay=False))
+@click.option("--from", "from_", help="An importer by name; found by looking at SOURCE if left out.")
+@_set
+def import_(source: str, output: str, from_: str | None, overrides: tuple[str, ...]) -> None:
+    """Make an encoder of what another library wrote to SOURCE, in the new directory OUTPUT."""
+    from sentbed_interop.export_import import import_encoder
+
+    import_encoder(source, output, from_, overrides)
+    click.echo(f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`")

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import toy_plugin
+from click.testing import CliRunner
+from sentbed import Encoder, ModelError, RecipeError, RunError
+from sentbed._cli.main import main
+from sentbed._registry.registry import load_plugins
+from sentbed_interop.export_import import export_encoder, import_encoder
+
+
+@pytest.fixture
+def saved(tmp_path: Path, installed_toy: Path) -> Path:
+    """An encoder of width 4 on disk; the toy plugin is installed."""
+    Encoder.of(
+        {"max_length": 16, "backbone": {"use": "characters", "width": 4}, "pooler": {"use": "average"}},
+        toy_plugin.Toy(),
+    ).save(tmp_path / "encoder")
+    return tmp_path / "encoder"
+
+
+def test_an_exporter_writes_into_a_new_directory_with_its_options(saved: Path, tmp_path: Path):
+    target = tmp_path / "out"
+    notes = export_encoder(saved, target, "numbers", ["digits=1"], toy_plugin.Toy())
+    assert notes == ("1 digits are left",)
+    vectors = Encoder.load(saved, toy_plugin.Toy()).encode(["abc", "bcd"])
+    assert (target / "numbers.txt").read_text().split() == [f"{x:.1f}" for x in vectors.mean(axis=0)]
+
+
+def test_what_cannot_be_expressed_leaves_nothing_behind(saved: Path, tmp_path: Path):
+    file = saved / "encoder.toml"
+    file.write_text(file.read_text().replace("max_length = 16", "max_length = 13"))
+    (saved / "checksums.json").unlink()
+    with pytest.raises(ModelError, match="13 tokens cannot be expressed; set `max_length` to 12"):
+        export_encoder(saved, tmp_path / "out", "numbers", (), toy_plugin.Toy())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder", "toy-site"]
+
+
+@pytest.mark.parametrize("content", ["file", "directory"])
+def test_what_is_at_the_place_stays(content: str, saved: Path, tmp_path: Path):
+    target = tmp_path / "out"
+    if content == "file":
+        target.write_text("mine")
+    else:
+        target.mkdir()
+        (target / "mine").touch()
+    with pytest.raises(RunError, match="is not empty; name a new directory"):
+        export_encoder(saved, target, "numbers", (), toy_plugin.Toy())
+    with pytest.raises(RunError, match="is not empty; name a new directory"):
+        import_encoder(saved, target, "numbers")
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "message"),
+    [
+        ("nubmers", [], "`--to nubmers`: there is no exporter `nubmers`. Did you mean `numbers`?"),
+        ("numbers", ["digit=3"], "`--set digit`: unknown key `digit`. Did you mean `digits`?"),
+        (
+            "numbers",
+            ["digits=many", "digit=1"],
+            "`--set digit`: unknown key `digit`. Did you mean `digits`?; "
+            "`--set digits`: found 'many', expected a whole number",
+        ),
+        ("numbers", ["digits"], "found `--set digits`, expected `--set FIELD=VALUE`"),
+        ("numbers", ["=3"], "found `--set =3`, expected `--set FIELD=VALUE`"),
+        (
+            "numbers",
+            ["use.x=3"],
+            "`--set`: the override `use.x` leads nowhere: "
+            "`x` would be inside 'numbers', which is not a table",
+        ),
+    ],
+)
+def test_a_wrong_name_or_option_of_an_exporter_is_said(
+    to: str, options: list[str], message: str, saved: Path, tmp_path: Path
+):
+    with pytest.raises(RunError) as caught:
+        export_encoder(saved, tmp_path / "out", to, options, toy_plugin.Toy())
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("from_", "options", "message"),
+    [
+        ("nubmers", [], "`--from nubmers`: there is no importer `nubmers`. Did you mean `numbers`?"),
+        ("numbers", ["max_length=x"], "`--set max_length`: found 'x', expected a whole number"),
+    ],
+)
+def test_a_wrong_name_or_option_of_an_importer_is_said(
+    from_: str, options: list[str], message: str, saved: Path, tmp_path: Path
+):
+    with pytest.raises(RunError) as caught:
+        import_encoder(saved, tmp_path / "out", from_, options)
+    assert str(caught.value) == message
+
+
+def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved: Path):
+    table = {
+        "backbone": {"use": "bert", "init": "random", "size": "tiny", "vocab_size": 300},
+        "pooler": {"use": "decoder"},
+    }
+    with pytest.raises(RecipeError, match="decoder"):
+        Encoder.of(table, toy_plugin.Toy())
+
+
+def test_options_without_an_exporter_are_refused(saved: Path, tmp_path: Path):
+    with pytest.raises(RunError, match="without `--to` there is nothing to set"):
+        export_encoder(saved, tmp_path / "out", None, ["digits=3"], toy_plugin.Toy())
+
+
+def test_an_importer_is_found_by_looking_and_its_encoder_saved(saved: Path, tmp_path: Path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "numbers.txt").write_text("1\n2\n3\n")
+    import_encoder(tmp_path / "source", tmp_path / "out", None, ["max_length=5"])
+    loaded = Encoder.load(tmp_path / "out", toy_plugin.Toy())
+    assert (loaded.width, loaded.recipe.max_length) == (3, 5)
+
+
+def test_a_source_that_nobody_or_two_recognise_is_said(
+    saved: Path, tmp_path: Path, toy_points: list[EntryPoint], distribute: Callable[..., list[EntryPoint]]
+):
+    with pytest.raises(
+        ModelError, match=r"looks like nothing that an importer knows \(.*`numbers`.*--from NAME"
+    ):
+        import_encoder(saved / "backbone", tmp_path / "out")
+    with pytest.raises(ModelError, match="is already an encoder of sentbed; use it as it is"):
+        import_encoder(saved, tmp_path / "out")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match="write a recipe with it as `model` of the backbone"):
+        import_encoder(tmp_path / "model", tmp_path / "out")
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "numbers.txt").write_text("1\n")
+    twin = """
+import attrs
+import sentbed.protocols
+from typing import ClassVar
+
+@attrs.frozen
+class Twin(sentbed.protocols.Importer):
+    '''Everything.'''
+    name: ClassVar[str] = "everything"
+    def recognises(self, source): return True
+    def read(self, source): ...
+
+@sentbed.hookimpl
+def importers(): return [Twin]
+"""
+    points = distribute("twin", {"twin": twin})
+    both = load_plugins([*points, *toy_points])
+    with pytest.raises(ModelError, match="looks like everything and numbers; choose one with `--from NAME`"):
+        import_encoder(tmp_path / "source", tmp_path / "out", plugins=both)
+
+
+FOREIGN = """
+import attrs
+import sentbed.protocols
+from typing import ClassVar
+
+@attrs.frozen
+class Needy(sentbed.protocols.Importer):
+    '''Has a field without a default.'''
+    name: ClassVar[str] = "needy"
+    size: int
+    def recognises(self, source): return True
+    def read(self, source): ...
+
+@attrs.frozen
+class Fragile(sentbed.protocols.Importer):
+    '''Fails at what it does not know.'''
+    name: ClassVar[str] = "fragile"
+    def recognises(self, source): raise ValueError("no header")
+    def read(self, source): ...
+
+@sentbed.hookimpl
+def importers(): return [Needy, Fragile]
+"""
+
+
+def test_an_importer_that_cannot_be_asked_stops_no_other(
+    saved: Path, tmp_path: Path, toy_points: list[EntryPoint], distribute: Callable[..., list[EntryPoint]]
+):
+    plugins = load_plugins([*distribute("foreign", {"foreign": FOREIGN}), *toy_points])
+    (tmp_path / "source").mkdir()
+    with pytest.raises(ModelError) as caught:
+        import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
+    assert str(caught.value) == (
+        f"`{tmp_path / 'source'}` looks like nothing that an importer knows (`fragile`, `needy`, `numbers`); "
+        "choose one with `--from NAME`; `fragile` could not look: ValueError: no header; "
+        "`needy` was not asked: it needs `--from needy` and its fields by `--set`"
+    )
+    (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
+    import_encoder(tmp_path / "source", tmp_path / "out", plugins=plugins)
+    assert Encoder.load(tmp_path / "out", toy_plugin.Toy()).width == 2
+
+
+@pytest.mark.parametrize("command", ["import", "export"])
+@pytest.mark.parametrize("long", ["source", "output"])
+def test_a_path_that_is_too_long_is_said(command: str, long: str, saved: Path, tmp_path: Path):
+    name = "x" * 300
+    paths = [name, str(tmp_path / "out")] if long == "source" else [str(saved), name]
+    done = CliRunner().invoke(main, [command, *paths])
+    assert (done.exit_code, done.output) == (
+        1,
+        f"error: `{name}` cannot be a path: File name too long; check the path\n",
+    )
+
+
+def test_a_source_that_is_not_there_is_said(saved: Path, tmp_path: Path):
+    with pytest.raises(ModelError, match="does not exist; check the path"):
+        import_encoder(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_the_commands_print_where_it_is(saved: Path, tmp_path: Path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
+    done = CliRunner().invoke(main, ["import", str(tmp_path / "source"), str(tmp_path / "out")])
+    assert (done.exit_code, done.output.split(":")[0]) == (0, str(tmp_path / "out"))
+    done = CliRunner().invoke(main, ["import", str(tmp_path / "source"), str(tmp_path / "out")])
+    assert (done.exit_code, done.output) == (
+        1,
+        f"error: `{tmp_path / 'out'}` is not empty; name a new directory\n",
+    )

@@ -1,0 +1,352 @@
+"""The command `study`: plan, run and inspect ablation studies."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from sentbed.tools import FAILED, set_option
+
+if TYPE_CHECKING:
+    from sentbed_report.study.study_data import CellRun, StudyData
+
+    from sentbed_studies.run_progress import RunProgress
+    from sentbed_studies.shared_work import Work
+    from sentbed_studies.study import Remark, Study
+    from sentbed_studies.time_left import TimeLeft
+
+MEMORY_SHARE = 0.8
+"""Share of the memory that cells at a time may fill."""
+SHOWN = 3
+"""Cells named of a remark."""
+
+
+class _Default(click.Group):
+    """Click group that treats an unknown command name as a recipe to run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    help="Cells at a time; by default as many as cores and memory allow, where a cell has few threads.",
+)
+
+
+@click.group(cls=_Default, context_settings={"ignore_unknown_options": True})
+def study() -> None:
+    """Run the cells of a recipe with `[study]`, and tabulate them: `sentbed study RECIPE`.
+
+    The options of `sentbed study RECIPE` are those of `sentbed study run`.
+    """
+
+
+@study.command()
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@set_option("Override a value in every cell; one that an axis varies is refused.")
+@click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
+@click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
+@click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
+@click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
+@click.option(
+    "--executor",
+    "where",
+    default="local",
+    show_default=True,
+    help="Who runs the cells: `local`, `ray`, or another that a plugin offers.",
+)
+@workers_option
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs a worker has alone.")
+@click.option("--address", help="That of a Ray cluster.")
+def run(
+    recipe: str,
+    overrides: tuple[str, ...],
+    out: str | None,
+    dry_run: bool,
+    only: tuple[str, ...],
+    keep_going: bool,
+    no_share: bool,
+    where: str,
+    workers: int | None,
+    gpus: int,
+    address: str | None,
+) -> None:
+    """Run RECIPE's study; started again, it goes on where it was. The last line printed is its report.
+
+    Cells that have finished are not run again, whoever ran them: several processes may work on one study.
+    """
+    from sentbed.tools import load_plugins
+    from sentbed_jobs.executor_lookup import executor_of
+
+    from sentbed_studies.cell_keys import CellKeys
+    from sentbed_studies.progress_display import watching
+    from sentbed_studies.runner import run_study
+    from sentbed_studies.shared_work import plan_work
+    from sentbed_studies.study import read_study
+    from sentbed_studies.study_reports import write_reports
+
+    plugins = load_plugins()
+    wanted = entries(only)
+    found = read_study(recipe, overrides, plugins, only=wanted or None)
+    directory = Path(out) if out is not None else Path("studies") / found.name
+    work = plan_work(found.cells, CellKeys(plugins), not no_share)
+    now = work.of(found.only(wanted).cells) if wanted else work
+    left = time_of(now, directory, workers, where == "local" and not gpus)
+    for line in plan_lines(found, now, directory, left):
+        click.echo(line, err=not dry_run)
+    if dry_run:
+        return
+    if left.workers > 1:
+        # With one worker, this process runs the cells, and saves a state on SIGTERM.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with reported(directory), watching(directory, now, left) as say:
+        result = run_study(
+            found,
+            directory,
+            plugins,
+            executor=executor_of(
+                where, {"workers": left.workers, "gpus": gpus or None, "address": address}, plugins, say
+            ),
+            only=wanted,
+            work=work,
+            keep_going=keep_going,
+            say=say,
+            left=left,
+        )
+    for outcome in result.failed:
+        click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
+    click.echo(write_reports(directory))
+    if result.failed:
+        sys.exit(FAILED)
+
+
+@contextmanager
+def reported(directory: Path) -> Iterator[None]:
+    """Write the report of the finished cells if the study is interrupted, then re-raise."""
+    from sentbed_studies.study_reports import write_reports
+
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        try:
+            error.add_note(f"what has finished: {write_reports(directory)}")
+        except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
+            error.add_note(f"nor could the report be written: {second}")
+        raise
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(directory: str, as_json: bool) -> None:
+    """Show the progress of the study in DIRECTORY; also while it runs."""
+    import json
+
+    from sentbed_studies.study_directory import read_data
+
+    data = read_data(directory)
+    if as_json:
+        click.echo(json.dumps(_as_json(data), indent=2))
+        return
+    for line in _status(data):
+        click.echo(line)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+def report(directory: str) -> None:
+    """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
+    from sentbed_studies.study_reports import write_reports
+
+    click.echo(write_reports(Path(directory)))
+
+
+def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
+    """Parse `AXIS=LABEL` options; labels of an axis are alternatives, different axes must all match."""
+    entry: dict[str, tuple[str, ...]] = {}
+    for text in only:
+        axis, equals, label = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"`--only` takes AXIS=LABEL, found {text!r}")
+        entry[axis] = (*entry.get(axis, ()), label)
+    return [entry] if entry else []
+
+
+def time_of(work: Work, directory: Path, workers: int | None, chosen: bool = True) -> TimeLeft:
+    """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given."""
+    from sentbed_studies.time_left import time_left
+
+    left = time_left(work, directory)
+    left.workers = workers or (workers_for(work, left) if chosen else 1)
+    return left
+
+
+def workers_for(work: Work, left: TimeLeft) -> int:
+    """Return how many cells to run at a time on this machine: what its cores and its memory are enough for.
+
+    One, where a cell may use all cores or a GPU, where its memory is not known, and where loading the
+    libraries of more workers would take longer than the runs.
+    """
+    from sentbed.helpers import physical_memory
+    from sentbed_common import memory_limit
+
+    from sentbed_studies.time_left import START
+
+    threads = _threads(work)
+    seconds, memory = left.seconds(), memory_limit() or physical_memory()
+    if threads is None or not left.memory or memory is None:
+        return 1
+    if seconds is None or seconds[1] < 3 * START:
+        return 1
+    room = int(MEMORY_SHARE * memory // left.memory)
+    return max(1, min(_cores() // threads, room, len(work.bundles)))
+
+
+def _threads(work: Work) -> int | None:
+    """Return the threads of the cell that has most, or None if the number is open or there is none."""
+    from sentbed.tools import unstructure
+
+    found = {unstructure(task.cell.recipe.runtime).get("threads") for task in work.tasks}
+    return None if None in found or not found else int(max(found))
+
+
+def _cores() -> int:
+    from sentbed.helpers import usable_cores
+    from sentbed_common import core_quota
+
+    return min(usable_cores(), math.ceil(core_quota() or usable_cores()))
+
+
+def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Iterator[str]:
+    """Yield a readable summary of the work to do."""
+    from sentbed_report.wording import count
+
+    from sentbed_studies.study_directory import is_finished, needed
+    from sentbed_studies.time_left import said
+
+    done = sum(is_finished(directory / task.directory) for task in work.tasks)
+    cells = len({task.cell.name for task in work.tasks})
+    runs = len(work.tasks)
+    sizes = f"{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
+    yield f"study {found.name}: {sizes}, {done} finished"
+    for axis in found.axes:
+        yield f"  {axis.name}: {', '.join(axis.labels)}"
+    reasons: dict[str, list[str]] = {}
+    for one in found.excluded:
+        reasons.setdefault(" ".join(one.reasons), []).append(one.name)
+    for reason, names in reasons.items():
+        yield f"  left out: {'; '.join(names)}: {reason}"
+    for remark in found.remarks:
+        yield f"  not here, and not asked for now: {listed(remark)}"
+    for prefix in needed(directory, work):
+        yield f"  shared: {prefix}, trained once for {count(work.sharing(prefix), 'run')}"
+    for bundle in work.bundles:
+        if len(bundle) > 1:
+            yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
+    for problem in left.problems:
+        yield f"  not in the estimate: {problem}"
+    if left.seconds() is None:
+        yield "  time left: unknown"
+    elif (time := said(left)) is not None:
+        least = "more than " if left.problems else ""
+        yield f"  time left: {least}{time} on this machine, {count(left.workers, 'cell')} at a time"
+        threads, cores = _threads(work), _cores()
+        if threads is not None and 2 * threads * left.workers <= cores:
+            idle, more = cores - threads * left.workers, cores // left.workers
+            yield (
+                f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, "
+                "under keys of their own"
+            )
+
+
+def listed(remark: Remark) -> str:
+    """Return a remark with the first cells that it is on."""
+    more = " and others" if len(remark.cells) > SHOWN else ""
+    return f"{'; '.join(remark.cells[:SHOWN])}{more}: {remark.message}"
+
+
+def _status(data: StudyData) -> Iterator[str]:
+    from collections import Counter
+
+    from sentbed_report.wording import count, duration
+
+    runs = [run for cell in data.cells for run in cell.runs]
+    counts = Counter(run.status for run in runs)
+    listed = ", ".join(f"{number} {status}" for status, number in counts.most_common())
+    yield f"study {data.name}: {len(runs)} runs: {listed}"
+    working = progress_of(data)
+    for run in runs:
+        took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
+        why = f": {run.error}" if run.error else ""
+        now = f": {working[run]}" if run in working else _stopped_at(data, run)
+        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}"
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    left = len(runs) - data.finished
+    if times and left:
+        done = sum(progress.elapsed for progress in working.values())
+        seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
+        many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
+        yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
+
+
+def _stopped_at(data: StudyData, run: CellRun) -> str:
+    """Return where a run was when it was stopped or killed, by its log; empty for another run."""
+    from sentbed_studies.run_progress import RunLog
+
+    if run.status != "interrupted" or run.directory is None or data.directory is None:
+        return ""
+    progress = RunLog(data.directory / run.directory).progress()
+    return "" if progress is None else f" at {progress.place}"
+
+
+def progress_of(data: StudyData) -> dict[CellRun, RunProgress]:
+    """Return how far each run is that is at work."""
+    from sentbed_studies.run_progress import RunLog
+
+    runs = [run for cell in data.cells for run in cell.runs]
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    mean = sum(times) / len(times) if times else None
+    found = {}
+    for run in runs:
+        if run.status == "running" and run.directory is not None and data.directory is not None:
+            progress = RunLog(data.directory / run.directory).progress(mean)
+            if progress is not None:
+                found[run] = progress
+    return found
+
+
+def _as_json(data: StudyData) -> dict[str, Any]:
+    import attrs
+
+    working = progress_of(data)
+    return {
+        "name": data.name,
+        "finished": data.finished,
+        "total": data.total,
+        "runs": [
+            {
+                "cell": run.cell,
+                "seed": run.seed,
+                "status": run.status,
+                "directory": None if run.directory is None else str(run.directory),
+                "seconds": run.seconds,
+                "progress": attrs.asdict(working[run]) if run in working else None,
+                "error": run.error,
+            }
+            for cell in data.cells
+            for run in cell.runs
+        ],
+    }

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sentbed import DataError, SentbedError
+from sentbed._recipe.prompts import Demonstration, Prompt, Template, parse_template
+from sentbed.protocols import Pooler, PoolerTraits
+from sentbed_studies.demonstration_candidates import demonstrations_in, read_candidates
+from sentbed_studies.plugin import known_data
+
+Put = Callable[[str, str | bytes], Path]
+
+SHELL = (
+    'This_sentence_:_"Rain_falls."_means_in_one_word:"Wet".This_sentence_:_"*sent_0*"_means_in_one_word:"',
+    'This_sentence_:_"*sent_0*"_means',
+    '*cls*_In_short:_"*sent_0*"_is*mask*.*sep+*',
+)
+
+
+@attrs.frozen
+class Said(Pooler):
+    """A pooler that brings a prompt."""
+
+    name: ClassVar[str] = "said"
+    traits: ClassVar[PoolerTraits] = PoolerTraits(template="prompt-eol", normalizer="prompt-eol")
+
+    def build(self, width: int) -> Any:
+        raise AssertionError("a prompt needs no module")
+
+
+@attrs.frozen
+class Silent(Pooler):
+    """A pooler that brings none."""
+
+    name: ClassVar[str] = "silent"
+
+    def build(self, width: int) -> Any:
+        raise AssertionError("a prompt needs no module")
+
+
+def filled(prompt: Prompt, sentence: str, normalize: bool = True) -> str:
+    resolved = prompt.resolve()
+    assert resolved is not None
+    return resolved.apply(sentence, normalize)
+
+
+def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
+    file = put("c.tsv", 'sentence\tword\nRain_falls.\tWet\nIt\'s "so" 我 {text}\tOk\n')
+    bare = Prompt(normalizer="none")
+    assert read_candidates(str(file), bare, Said()) == [
+        Prompt(normalizer="none", demonstration=Demonstration("Rain_falls.", "Wet")),
+        Prompt(normalizer="none", demonstration=Demonstration('It\'s "so" 我 {text}', "Ok")),
+    ]
+
+
+def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    prompt = Prompt("prompt-eol", demonstration=Demonstration("Sun.", "Dry"))
+    (found,) = read_candidates(str(file), prompt, Silent())
+    assert found == Prompt("prompt-eol", demonstration=Demonstration("Rain.", "Wet"))
+    whole, other = read_candidates(str(put("c.txt", "\n".join(SHELL[:2]))), prompt, Silent())
+    assert whole == Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet"))
+    assert other == Prompt('This sentence : "{text}" means')
+
+
+def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(put: Put):
+    file = put("c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"')))
+    found = read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert found == [
+        Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet")),
+        Prompt('This sentence : "{text}" means'),
+        Prompt('Say "Sun.":"Dry".Say "{text}":"'),
+    ]
+
+
+@pytest.mark.parametrize("base", ["prompt", "prompt-bert", "say {text}"])
+def test_whole_templates_need_no_prompt_that_takes_a_demonstration(put: Put, base: str):
+    (found,) = read_candidates(str(put("c.txt", SHELL[0])), Prompt(base), Silent())
+    assert filled(found, "A dog.") == (
+        'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
+    )
+
+
+def test_every_candidate_of_an_encoder_can_be_used(put: Put):
+    """A candidate resolves to its line, whatever the recipe's own prompt was read from."""
+    own = put("own.txt", "\n".join(SHELL))
+    file = put("c.txt", "\n".join(SHELL))
+    for prompt in (Prompt(), Prompt("prompt"), Prompt(file=str(own)), Prompt(file=str(own), line=2)):
+        found = [candidate.resolve(Said()) for candidate in read_candidates(str(file), prompt, Said())]
+        assert [str(r.template) for r in found if r is not None] == [str(parse_template(s)) for s in SHELL]
+
+
+def test_without_a_template_there_are_no_candidates(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    with pytest.raises(SentbedError, match="the encoder has none; give it one, such as"):
+        read_candidates(str(file), Prompt(), Silent())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line", "message"),
+    [
+        ("c.tsv", "", 1, "expected the header `sentence<TAB>word`"),
+        ("c.tsv", "Rain.\tWet\n", 1, "expected the header `sentence<TAB>word`"),
+        ("c.tsv", "sentence\tword\n", None, "the file has no candidates"),
+        ("c.txt", "", None, "the file has no candidates"),
+        (
+            "c.tsv",
+            "sentence\tword\nRain.\tWet\nSun.\n",
+            3,
+            "found 'Sun.', expected a sentence, a tab and a word",
+        ),
+        ("c.tsv", "sentence\tword\n\tWet\n", 2, "found '\\tWet', expected a sentence, a tab and a word"),
+        (
+            "c.tsv",
+            "sentence\tword\tsentence\nRain.\tWet\tSun.\n",
+            1,
+            "both again for each further demonstration",
+        ),
+        ("c.tsv", "sentence\tword\tsentence\tword\nA.\tB\n", 2, "expected 2 times a sentence and a word"),
+        ("c.tsv", "sentence\tword\nRain.\t\n", 2, "expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\tWet\tmore\n", 2, "expected a sentence, a tab and a word"),
+        ("c.tsv", "sentence\tword\nRain.\tWet\n\nSun.\tDry\n", 3, "found '', expected a sentence"),
+        ("c.txt", f"{SHELL[0]}\nno place here\n", 2, "has 0 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0*\n", 3, "has 2 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n\n{SHELL[1]}\n", 2, "there is no template ``"),
+    ],
+)
+def test_a_fault_of_a_candidate_names_file_and_line(
+    put: Put, name: str, content: str, line: int | None, message: str
+):
+    file = put(name, content)
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert str(caught.value).endswith(f" @ {file}" + (f":{line}" if line else ""))
+
+
+def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(put: Put):
+    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+    with pytest.raises(DataError, match="cannot take a demonstration") as caught:
+        read_candidates(str(file), Prompt("prompt"), Silent())
+    assert str(caught.value).endswith(f" @ {file}:2")
+
+
+def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(put: Put):
+    file = put("c.tsv", "\ufeffsentence\tword\r\nRain.\tWet\r\n")
+    (found,) = read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert found.demonstration == Demonstration("Rain.", "Wet")
+
+
+def test_the_demonstrations_that_come_with_sentbed_are_candidates():
+    found = read_candidates("pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent())
+    assert len({candidate.demonstration for candidate in found}) == len(found) >= 20
+    for candidate in found:
+        assert candidate.demonstration is not None
+        assert '"' not in candidate.demonstration.text + candidate.demonstration.word
+        assert " " not in candidate.demonstration.word
+
+
+def test_each_published_demonstration_makes_the_prompt_of_its_line():
+    root = os.environ.get("SENTBED_DATA")
+    file = Path(root or "") / "icl" / "demonstrations_300.txt"
+    if not root or not file.is_file():
+        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
+    lines = file.read_bytes().decode().removesuffix("\n").split("\n")
+    assert len(lines) == 300
+    found = read_candidates(str(file), Prompt(), Said())
+    assert len(found) == 300
+    for line, candidate in zip(lines, found, strict=True):
+        before, slot, behind = line.partition("*sent_0*")
+        assert slot
+        expected = before.replace("_", " ") + "A dog." + behind.replace("_", " ")
+        resolved = candidate.resolve(Said())
+        assert resolved is not None
+        assert resolved.apply("A dog") == expected
+        assert candidate.demonstration is not None
+        shown = f'"{candidate.demonstration.text}" means in one word:"{candidate.demonstration.word}".This'
+        assert shown in expected
+
+
+@pytest.mark.parametrize("base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "'])
+def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str) -> None:
+    whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
+    assert demonstrations_in(parse_template(base), whole) == ()
+
+
+def test_a_demonstration_is_found_again() -> None:
+    base = parse_template("prompt-eol")
+    shown = Demonstration("Don't _ {text} 我 'so' 😀", "Word")
+    assert demonstrations_in(base, base.after(shown)) == (shown,)
+    assert demonstrations_in(base, base) == ()
+    assert demonstrations_in(base, parse_template("prompt")) == ()
+    other = parse_template('In short: "{text}" is "')
+    assert demonstrations_in(base, other.after(shown)) == ()
+
+
+PIECES = st.text(st.sampled_from('":. _aThis{}')) | st.sampled_from(
+    ['" means in one word:"', 'This sentence : "', '".', "{text}", "{mask}", "ok"]
+)
+
+
+BASES = [parse_template("prompt-eol"), Template("", '"'), Template('x "', '" "'), Template('" "', '" "')]
+
+
+@given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
+def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: Template) -> None:
+    whole = base.after(Demonstration(text, word))
+    found = demonstrations_in(base, whole)
+    assert not found or base.after(*found) == whole
+    if base is BASES[0] and '"' not in text + word:
+        assert found == (Demonstration(text, word),)
+
+
+RAIN, SUN = Demonstration("Rain falls.", "Wet"), Demonstration("The sun shines.", "Dry")
+
+
+def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(put: Put):
+    prompt = Prompt("prompt-eol", demonstration=(RAIN, SUN))
+    table = put("c.tsv", "sentence\tword\tsentence\tword\nRain falls.\tWet\tThe sun shines.\tDry\n")
+    assert read_candidates(str(table), Prompt("prompt-eol"), Silent()) == [prompt]
+    line = "".join(
+        f'This_sentence_:_"{s}"_means_in_one_word:"{w}".' for s, w in ((RAIN.text, "Wet"), (SUN.text, "Dry"))
+    )
+    shell = put("c.txt", f'{line.replace(" ", "_")}This_sentence_:_"*sent_0*"_means_in_one_word:"\n')
+    assert read_candidates(str(shell), Prompt("prompt-eol"), Silent()) == [prompt]
+    assert filled(prompt, "A dog.") == (
+        'This sentence : "Rain falls." means in one word:"Wet".'
+        'This sentence : "The sun shines." means in one word:"Dry".'
+        'This sentence : "A dog." means in one word:"'
+    )
+
+
+def test_the_answers_of_a_language_model_are_candidates(put: Put):
+    answers = ('"Equestrian".', " horseback-riding\n", "“Venison.”", "**motorcycling**")
+    lines = [json.dumps({"sentence": f"Sentence {i}.", "answer": a}) for i, a in enumerate(answers)]
+    found = read_candidates(str(put("a.jsonl", "\n".join(lines))), Prompt("prompt-eol"), Silent())
+    words = ("Equestrian", "Horseback-riding", "Venison", "Motorcycling")
+    assert [candidate.demonstration for candidate in found] == [
+        Demonstration(f"Sentence {i}.", word) for i, word in enumerate(words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            '{"sentence": "Rain.", "answer": "The sky is wet"}',
+            "found the answer 'The sky is wet', expected one word",
+        ),
+        ('{"sentence": "Rain.", "answer": "."}', "expected one word"),
+        ('{"sentence": "Rain.", "word": "Wet"}', "expected an object with the texts `sentence` and `answer`"),
+        ('["Rain.", "Wet"]', "expected an object with the texts `sentence` and `answer`"),
+        ('{"sentence": "Rain."', "expected an object in JSON"),
+    ],
+)
+def test_an_answer_that_is_no_word_is_refused_with_its_line(put: Put, line: str, message: str):
+    file = put("a.jsonl", f'{{"sentence": "Sun.", "answer": "Dry"}}\n{line}\n')
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        read_candidates(str(file), Prompt("prompt-eol"), Silent())
+    assert str(caught.value).endswith(f" @ {file}:2")
+
+
+def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
+    (known,) = known_data()
+    (file,) = known.files
+    assert known.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
+    location = f"data:{known.places[0]}/{file.path}"
+    assert location in known.summary
+    recipes = Path(__file__).parents[3] / "recipes" / "papers" / "prompteol"
+    named = [path.name for path in recipes.glob("*.toml") if location in path.read_text("utf-8")]
+    assert sorted(named) == ["figure-3.toml", "table-4.toml"]
+
+
+def test_the_digest_of_the_published_demonstrations_is_that_of_the_file():
+    root = os.environ.get("SENTBED_DATA")
+    path = Path(root or "") / "icl" / "demonstrations_300.txt"
+    if not root or not path.is_file():
+        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
+    assert (hashlib.sha256(path.read_bytes()).hexdigest(),) == known_data()[0].files[0].sha256

@@ -1,0 +1,478 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import sentbed
+from sentbed import RecipeError
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.recipe import resolved_toml
+from sentbed._registry.registry import Plugins
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.study import Study, read_study, unknown_cell
+from toy_plugin import RECIPE, Lines, Toy
+
+STAGE = '"stage.0.loss"'
+LOSSES = """
+[study.axes.rate]
+path = "stage.pull.optimizer.lr"
+values = [0.1, 0.2]
+[study.axes.loss]
+pull = { "stage.0.loss" = { use = "pull" } }
+chase = { "stage.0.loss" = { use = "chase", most = 3 } }
+"""
+"""A batch of four is too large for `chase`."""
+
+
+@pytest.fixture
+def study(
+    put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Study]:
+    """Load the toy recipe with a study behind it; `s.toml` has it from line 28 on."""
+    monkeypatch.chdir(tmp_path)
+    assert RECIPE.count("\n") == 26
+
+    def load(text: str, *overrides: str) -> Study:
+        put("s.toml", f"{RECIPE}{text}")
+        return read_study("s.toml", overrides, plugins)
+
+    return load
+
+
+def problems(study: Callable[..., Study], text: str, *overrides: str) -> list[str]:
+    with pytest.raises(RecipeError) as caught:
+        study(text, *overrides)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def rates(found: Study) -> list[Any]:
+    optimizers: list[Any] = [cell.recipe.stage[0].optimizer for cell in found.cells]
+    return [optimizer.lr for optimizer in optimizers]
+
+
+# --- cells -------------------------------------------------------------------------------------------------
+
+
+def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(study: Callable[..., Study]):
+    found = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
+    assert [str(cell) for cell in found.cells] == [
+        f"{rate}, {loss}, seed {seed}" for rate in (0.1, 0.2) for loss in ("pull", "chase") for seed in (3, 1)
+    ]
+    assert rates(found) == [0.1] * 4 + [0.2] * 4
+    assert [cell.recipe.stage[0].loss.name for cell in found.cells[:4]] == ["pull", "pull", "chase", "chase"]
+    assert [cell.recipe.run.seed for cell in found.cells] == [3, 1] * 4
+    assert found.cells[2].labels == {"rate": "0.1", "loss": "chase"}
+    assert (found.name, found.seeds, found.baseline, found.excluded) == ("toy-run", (3, 1), None, ())
+    assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
+
+
+def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study: Callable[..., Study]):
+    assert study(LOSSES).seeds == (7,)
+    assert study(LOSSES, "run.seed=9").seeds == (9,)
+
+
+def test_a_cell_is_the_recipe_with_the_same_overrides(
+    study: Callable[..., Study], plugins: Plugins, put: Callable[[str, str], Path]
+):
+    cell = study(f"{LOSSES}[study]\nseeds = [3]\n", "stage.0.batch_size=2").cells[-1]
+    settings = ["stage.0.optimizer.lr=0.2", "stage.0.loss={use='chase', most=3}", "run.seed=3"]
+    alone = load_recipe(put("alone.toml", RECIPE), [*settings, "stage.0.batch_size=2"], plugins)
+    assert cell.recipe == alone
+    assert resolved_toml(cell.recipe) == resolved_toml(alone)
+
+
+def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: Callable[..., Study]):
+    (found,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
+    assert found.startswith(
+        "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
+    )
+    assert "(0.1, 0.2), and not the same in all cells" in found
+
+
+STAGE_AXIS = """
+[study.axes.training]
+none = { stage = [], "evaluate.0.at" = ["end"] }
+long = {}
+[[study.axes.training.short.stage]]
+name = "pull"
+data = { use = "words", rows = 11 }
+loss = { use = "pull" }
+optimizer = { use = "sgd", lr = 0.5 }
+schedule = { use = "falling" }
+batch_size = 2
+epochs = 1
+"""
+"""Two labels bring the stage along: as it stands in the recipe, and a shorter one."""
+
+
+@pytest.mark.parametrize("path", ["stage.pull.data.rows", "stage.0.data.rows"])
+def test_an_override_reaches_the_stage_that_an_axis_brings_along(study: Callable[..., Study], path: str):
+    cells = {cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells}
+    data: dict[str, list[Any]] = {name: [stage.data for stage in stages] for name, stages in cells.items()}
+    assert {name: [one.rows for one in several] for name, several in data.items()} == {
+        "none": [],
+        "long": [5],
+        "short": [5],
+    }
+
+
+def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: Callable[..., Study]):
+    text = f'{STAGE_AXIS}[study.axes.rows]\npath = "stage.pull.data.rows"\nvalues = [7, 9]\n'
+    text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
+    found = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
+    data: list[Any] = [cell.recipe.stage[0].data for cell in found]
+    assert [one.rows for one in data] == [7, 9, 7, 9]
+
+
+def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: Callable[..., Study]):
+    text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
+    found = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
+    assert [[(stage.epochs, stage.steps) for stage in cell.recipe.stage] for cell in found.cells] == [
+        [],
+        [(None, 3)],
+        [(None, 3)],
+    ]
+
+
+def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_one_value(
+    study: Callable[..., Study], plugins: Plugins
+):
+    (found,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
+    assert found.startswith(
+        "found the override `stage.pull.epochs`, but its value is that of the axis `training` ("
+    )
+    assert "set it in the axis (`--set study.axes.training.short.stage.pull.epochs=...`)" in found
+    inside = study(STAGE_AXIS, "study.axes.training.short.stage.pull.epochs=3")
+    assert [[stage.epochs for stage in cell.recipe.stage] for cell in inside.cells] == [[], [2], [3]]
+    asked = read_study("s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}])
+    assert [cell.recipe.stage[0].epochs for cell in asked.only([{"training": "short"}]).cells] == [3]
+
+
+def test_an_override_that_reaches_no_cell_is_refused(study: Callable[..., Study], plugins: Plugins):
+    study(STAGE_AXIS)
+    with pytest.raises(
+        RecipeError, match=r"no cell that is asked for has such a value: the axis `training` \(none\)"
+    ):
+        read_study("s.toml", ["stage.pull.batch_size=2"], plugins, only=[{"training": "none"}])
+
+
+def test_an_override_can_change_the_study(study: Callable[..., Study]):
+    found = study(LOSSES, "study.axes.rate.values=[0.4]", "study.seeds=[5]", "study.axes.loss.chase=")
+    assert [str(cell) for cell in found.cells] == ["0.4, pull, seed 5"]
+
+
+def test_a_recipe_that_only_its_cells_complete_is_enough(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.optimizer.lr=", "stage.0.loss=")
+    assert found.names == ("0.1, pull", "0.2, pull")
+
+
+def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study: Callable[..., Study]):
+    text = (
+        f'[study.axes.loss]\nwhole = {{ {STAGE} = {{ use = "pull", noise = 0.5 }} }}\n'
+        '[study.axes.noise]\npath = "stage.0.loss.noise"\nvalues = [0.25, 0.75]\n'
+    )
+    losses: list[Any] = [cell.recipe.stage[0].loss for cell in study(text).cells]
+    assert [loss.noise for loss in losses] == [0.25, 0.75]
+
+
+def test_cells_do_not_share_what_an_axis_sets(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.batch_size=2")
+    data = [cell.recipe.document.data["stage"][0] for cell in found.cells]
+    assert [stage["loss"].get("most") for stage in data] == [None, 3, None, 3]
+    assert [stage["optimizer"]["lr"] for stage in data] == [0.1, 0.1, 0.2, 0.2]
+    assert found.document.data["stage"][0]["optimizer"]["lr"] == 0.5
+
+
+def test_a_recipe_without_a_study_has_no_cells(study: Callable[..., Study]):
+    assert problems(study, "") == [
+        "the recipe has no `[study]`; give it axes, or use `sentbed run` @ s.toml study"
+    ]
+
+
+def test_a_fault_of_the_table_is_reported_at_its_line(study: Callable[..., Study]):
+    text = '[study]\nseed = [1]\nseeds = [-1]\n[study.axes.a]\npath = "run.name"\nvalues = ["x"]\n'
+    first, second = problems(study, text)
+    assert first == "unknown key `seed`. Did you mean `seeds`? @ s.toml:28 study.seed"
+    assert second.startswith("found (-1,): ")
+    assert second.endswith(" @ s.toml:29 study.seeds")
+
+
+def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
+    study: Callable[..., Study], plugins: Plugins
+):
+    study(f"[study]\n{LOSSES}")
+    with pytest.raises(RecipeError) as caught:
+        sentbed.run(load_recipe("s.toml", (), plugins), plugins=plugins)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "the recipe has a `[study]`, and `sentbed run` runs one recipe, not its cells; use `sentbed study`, "
+        "with `--only AXIS=LABEL` for some of them, or take the table out @ s.toml:27 study"
+    )
+    assert not Path("runs").exists()
+
+
+def test_a_study_without_axes_is_refused(study: Callable[..., Study]):
+    assert problems(study, "[study]\nseeds = [1]\n") == [
+        "the required key `axes` is missing @ s.toml:27 study"
+    ]
+
+
+# --- cells that cannot work --------------------------------------------------------------------------------
+
+
+def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(study: Callable[..., Study]):
+    found = study(LOSSES)
+    assert found.names == ("0.1, pull", "0.2, pull")
+    assert [(one.name, one.reasons) for one in found.excluded] == [
+        (name, ("a batch of 4 is more than 3; make it smaller",)) for name in ("0.1, chase", "0.2, chase")
+    ]
+
+
+def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: Callable[..., Study]):
+    text = '[study.axes.loss]\npath = "stage.0.loss.use"\nvalues = ["pull", "sort"]\n'
+    found = study(text)
+    assert found.names == ("pull",)
+    ((reason,),) = [one.reasons for one in found.excluded]
+    assert reason.startswith("the loss `sort` needs the column `label`")
+
+
+def test_a_study_of_which_no_cell_can_work_is_refused_with_all_reasons(study: Callable[..., Study]):
+    (problem,) = problems(study, LOSSES, "study.axes.loss.pull=")
+    assert problem == (
+        "no cell of the study can work: 0.1, chase: a batch of 4 is more than 3; make it smaller; "
+        "0.2, chase: a batch of 4 is more than 3; make it smaller @ s.toml:28 study.axes"
+    )
+
+
+def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[..., Study]):
+    found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
+    assert sorted(found) == [
+        "found 1.5, expected a whole number @ s.toml:21 stage.pull.batch_size",
+        "unknown key `sede`. Did you mean `seed`? @ s.toml:3 run.sede",
+    ]
+
+
+def test_a_fault_of_a_label_is_reported_once_at_the_axis_with_a_cell_that_has_it(
+    study: Callable[..., Study],
+):
+    text = LOSSES.replace('use = "pull"', 'use = "pul"')
+    assert problems(study, text) == [
+        "there is no loss `pul`. Did you mean `pull`? @ s.toml:32 stage.pull.loss.use of the cell `0.1, pull`"
+    ]
+
+
+def test_a_misfit_beside_a_fault_is_no_fault(study: Callable[..., Study]):
+    text = f'{LOSSES}[study.axes.at]\nx = {{ "evaluate.0.second" = "nobody" }}\n'
+    found = problems(study, text)
+    assert len(found) == 2
+    assert not any("a batch of 4" in problem for problem in found)
+
+
+def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., Study]):
+    text = '\n[study.axes.a]\npath = "stage.pul.epochs"\nvalues = [1, 2]\n'
+    (problem,) = problems(study, text)
+    assert problem == (
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "@ s.toml:30 stage.pul.epochs"
+    )
+
+
+def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[..., Study]):
+    paths = ["stage.pul.epochs", "stage.pull.los.noise", "encodr.pooler.use", "stage.pull.optimizer.lrr"]
+    axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
+    found = problems(study, "\n" + "".join(axes))
+    assert sorted(one.split(" of the cell")[0] for one in found) == [
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "@ s.toml:30 stage.pul.epochs",
+        "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
+        "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",
+        "unknown key `lrr`. Did you mean `lr`? @ s.toml:39 stage.pull.optimizer.lrr",
+    ]
+
+
+# --- cells that are not asked for --------------------------------------------------------------------------
+
+ELSEWHERE = """
+[study.axes.data]
+words = {}
+lines = { "stage.pull.data" = { use = "lines", path = "gone.txt" } }
+"""
+
+
+def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
+    put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Lines, "columns", ("anchor", "positive"))
+    path = put("s.toml", RECIPE + ELSEWHERE)
+    with pytest.raises(RecipeError, match=r"there is no file .*gone.txt"):
+        read_study(path, (), plugins, only=[{"data": "lines"}])
+    found = read_study(path, (), plugins, only=[{"data": "words"}])
+    assert found.names == ("words", "lines")
+    (remark,) = found.remarks
+    assert remark.cells == ("lines",)
+    assert re.fullmatch(r"there is no file `.*gone.txt`; check the path @ .*s.toml:30 .*", remark.message)
+    assert found.only([{"data": "words"}]).remarks == ()
+
+
+def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(
+    put: Callable[[str, str], Path], plugins: Plugins
+):
+    path = put("s.toml", RECIPE + ELSEWHERE.replace('"lines"', '"lnes"'))
+    with pytest.raises(RecipeError, match="there is no data `lnes`"):
+        read_study(path, (), plugins, only=[{"data": "words"}])
+
+
+def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
+    study: Callable[..., Study], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    """The toy's runtime takes the number of threads as its token budget."""
+    monkeypatch.setattr(
+        Toy, "with_threads", lambda self, n: attrs.evolve(self, token_budget=n), raising=False
+    )
+
+    def found(text: str) -> tuple[set[Any], set[str]]:
+        recipes = [cell.recipe for cell in study(text).cells]
+        keys = {CellKeys(plugins).of(recipe) for recipe in recipes}
+        return {recipe.runtime.token_budget for recipe in recipes}, keys
+
+    (by_default, keys), (three, others) = found(LOSSES), found(f"{LOSSES}[study]\nthreads = 3\n")
+    assert (by_default, three) == ({1}, {3})
+    assert keys.isdisjoint(others)
+
+
+# --- baseline and published numbers ------------------------------------------------------------------------
+
+
+def test_the_baseline_is_the_name_of_its_cell(study: Callable[..., Study]):
+    assert study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline == "0.2, pull"
+
+
+def test_a_baseline_that_cannot_work_says_why(study: Callable[..., Study]):
+    (problem,) = problems(study, f'{LOSSES}[study.baseline]\nloss = "chase"\nrate = "0.2"\n')
+    assert problem == (
+        "the baseline `0.2, chase` cannot work: a batch of 4 is more than 3; make it smaller "
+        "@ s.toml:34 study.baseline"
+    )
+
+
+def test_a_baseline_that_is_no_cell_names_one(study: Callable[..., Study]):
+    text = f'{LOSSES}[study]\nexclude = [{{ rate = "0.2" }}]\nbaseline = {{ loss = "pull", rate = "0.2" }}\n'
+    assert problems(study, text) == [
+        "the baseline `0.2, pull` is not a cell of the study; name one, such as `0.1, pull` "
+        "@ s.toml:36 study.baseline"
+    ]
+
+
+def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(study: Callable[..., Study]):
+    text = LOSSES.replace('use = "pull"', 'use = "pul"').replace("most = 3", "most = 4")
+    text += '[study]\nbaseline = { loss = "pull", rate = "0.1" }\n'
+    (problem,) = problems(study, f'{text}[study.expected.T.cells]\n"0.2, pull" = {{ gap = 1 }}\n')
+    assert problem.startswith("there is no loss `pul`.")
+
+
+def test_published_cells_must_be_there_but_may_be_excluded(study: Callable[..., Study]):
+    cells = '"0.1, pull" = { gap = 1 }\n"0.2, chase" = { gap = 2 }\n'
+    text = f'{LOSSES}[study.expected."Table 1".cells]\n{cells}'
+    assert set(study(text).table.expected["Table 1"].cells) == {"0.1, pull", "0.2, chase"}
+
+
+def test_an_unknown_published_cell_gets_the_closest_name(study: Callable[..., Study]):
+    text = f'{LOSSES}[study.expected."Table 1".cells]\n"0.2, chse" = {{ gap = 1 }}\n'
+    (problem,) = problems(study, text)
+    assert problem == (
+        "there is no cell `0.2, chse`; a cell is named by its labels in the order of the axes, "
+        "such as `0.2, chase` @ s.toml:35 study.expected.Table 1.cells.0.2, chse"
+    )
+    assert unknown_cell("?", ["a, b", "c"]).endswith("such as `a, b`")
+
+
+# --- some of the cells -------------------------------------------------------------------------------------
+
+
+def test_only_keeps_the_cells_that_agree_with_an_entry(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.batch_size=2")
+    kept = found.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
+    assert kept.names == ("0.1, chase", "0.2, pull", "0.2, chase")
+    assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
+
+
+@pytest.mark.parametrize("label", ["1e-1", "0.1", "0.10", "+.1"])
+def test_only_takes_a_number_however_it_is_written(label: str, study: Callable[..., Study]):
+    found = study(LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2")
+    assert found.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
+
+
+def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study: Callable[..., Study]):
+    with pytest.raises(RecipeError) as caught:
+        study(LOSSES).only([{"rate": "0.4"}])
+    assert caught.value.problems[0].path == "--only rate"
+
+
+def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: Callable[..., Study]):
+    found = study(LOSSES)
+    with pytest.raises(RecipeError, match=r"the axis `rate` has no label `0.4`") as caught:
+        found.only([{"rate": "0.4"}, {"los": "pull"}])
+    assert len(caught.value.problems) == 2
+    with pytest.raises(RecipeError, match="no cell of the study is among those asked for"):
+        found.only([{"loss": "chase"}])
+
+
+def test_a_cell_document_has_no_study_and_places_what_axes_set(study: Callable[..., Study]):
+    found = study(LOSSES, "stage.0.batch_size=2")
+    document = found.cells[-1].recipe.document
+    assert "study" not in document.data
+    places = [
+        ("stage", 0, "loss"),
+        ("stage", 0, "loss", "most"),
+        ("stage", 0, "optimizer", "lr"),
+        ("run", "name"),
+    ]
+    # Lines 30 and 33 are those of `values` and of the label.
+    assert [document.place(path) for path in places] == [
+        ("s.toml", 33),
+        ("s.toml", 33),
+        ("s.toml", 30),
+        ("s.toml", 4),
+    ]
+
+
+def test_paths_that_axes_set_start_where_the_axis_is_written(
+    put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    put("axes/lines.txt", "one\ntwo\n")
+    put("base/base.toml", RECIPE + '[study.axes.data]\npath = "stage.0.data"\nlabels = ["a"]\n')
+    put("axes/axes.toml", 'study.axes.data.values = [{ use = "table", path = "lines.txt" }]')
+    put("top.toml", 'extends = ["base/base.toml", "axes/axes.toml"]')
+    (cell,) = read_study("top.toml", plugins=plugins).cells
+    data: Any = cell.recipe.stage[0].data
+    assert data.path == str(tmp_path / "axes" / "lines.txt")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{}", "neither `cell` nor `scores`; give it the `cell` that computes it, or published `scores`"),
+        ('{ cell = "0.2, chase", scores = { gap = 1 } }', "the reference has both `cell` and `scores`"),
+        ('{ cell = "0.2, chse" }', "there is no cell `0.2, chse`"),
+    ],
+)
+def test_a_reference_is_a_cell_of_the_study_or_has_scores(
+    study: Callable[..., Study], given: str, message: str
+):
+    (problem,) = problems(study, f"{LOSSES}[study.references]\nBERT = {given}\n")
+    assert message in problem
+    assert "s.toml:" in problem
+
+
+def test_the_cells_of_a_study_know_nothing_of_its_references(study: Callable[..., Study]):
+    given = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
+    text = f"{LOSSES}[study.references]\n{given}"
+    assert study(text).table.references["SBERT"].scores == {"gap": 1}
+    assert [cell.recipe.tables for cell in study(text).cells] == [
+        cell.recipe.tables for cell in study(LOSSES).cells
+    ]

@@ -1,0 +1,167 @@
+"""All checks of an engine against a reference, as a suite for use with or without pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import cycle
+from typing import Any, TypeAlias
+
+import attrs
+from sentbed.errors import suggest
+from sentbed.protocols import Head, Runtime
+from sentbed.tools import Plugins, load_plugins
+
+from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
+from sentbed_testing.engine_encoding import check_encode
+from sentbed_testing.engine_gradients import (
+    check_derivative,
+    check_frozen_columns,
+    check_grad_cache,
+    check_loss_and_gradients,
+    check_towers,
+    check_uneven_batch,
+)
+from sentbed_testing.engine_invariants import (
+    check_counters_and_describe,
+    check_dropout_advances,
+    check_not_finite,
+    check_state,
+)
+from sentbed_testing.engine_pair import EnginePair
+from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
+
+Check: TypeAlias = Callable[[], None]
+
+DROPOUT = 0.1
+EACH_PART = (("backbone",), ("loss",))
+
+
+def engine_suite(
+    runtime: Runtime | Table,
+    reference: Runtime | Table | None = None,
+    plugins: Plugins | None = None,
+    groups: Sequence[Sequence[str]] = PAIRS,
+    tolerances: Mapping[str, Mapping[str, float]] | None = None,
+    parts: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[tuple[str, Check]]:
+    """Yield (id, check) for an engine's whole contract; a check raises `AssertionError`.
+
+    Engines are built when the first check is called, and shared by all. What is tried with what:
+
+    - `encode`: every backbone with every pooler that fits, and one with a head;
+    - `gradients`: as few cases as bring every two parts together that `groups` names;
+    - `steps`: each backbone and each loss once, with every optimiser of `OPTIMIZERS`;
+    - `grad-cache` and `dropout`: each backbone once;
+    - `state`: each loss once, with the optimisers in turn, the first with dropout;
+    - `momentum-and-queue`: every loss that has a state or an average, with one encoder;
+    - all others: the first case.
+
+    Args:
+        runtime: runtime to test, or its recipe table.
+        reference: runtime to compare with; by default `cpu` in fp32.
+        plugins: source of the parts; by default all installed plugins.
+        groups: see `cover`; `[("backbone", "pooler", "loss")]` is every combination.
+        tolerances: rule -> arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
+        parts: `backbone`, `pooler` or `loss` -> names, as in the ids of checks, to which the cases are
+            limited, such as `{"pooler": ["mean"]}`; by default all that are installed.
+
+    Raises:
+        ValueError: if `parts` has a kind or a name of which there is no case.
+    """
+    plugins = plugins or load_plugins()
+    arguments = dict(tolerances or {})
+
+    @cache
+    def pair() -> EnginePair:
+        engine, other = (_runtime(of, plugins).build() for of in (runtime, reference or {"use": "cpu"}))
+        return EnginePair.of(engine, other, plugins)
+
+    def call(check: Callable[..., None], rule: str, *of: Any, **more: Any) -> None:
+        check(pair(), *of, **more, **arguments.get(rule, {}))
+
+    def one(
+        check: Callable[..., None], rule: str, *of: Any, name: str = "", **more: Any
+    ) -> tuple[str, Check]:
+        at = [rule, *(case.id for case in of), *([name] if name else [])]
+        return "/".join(at), partial(call, check, rule, *of, **more)
+
+    plain, dropped = (
+        _mean_first(_limited(cases(plugins, dropout=rate), parts or {})) for rate in (0.0, DROPOUT)
+    )
+    first = plain[0]
+    head = Head(hidden=(24,), activation="gelu", projection=16, bias=True, dimensions=9, normalize=True)
+    headed = attrs.evolve(first, head=head)
+    yield one(check_counters_and_describe, "describe")
+    for case in [*cover(plain, ("backbone", "pooler")), headed]:
+        yield one(check_encode, "encode", case)
+    for case in [*cover(plain, *groups), headed]:
+        yield one(check_loss_and_gradients, "gradients", case)
+    for case in cover(plain, ("backbone",)):
+        yield one(check_grad_cache, "grad-cache", case)
+    for number, case in enumerate(cover(dropped, ("backbone",))):
+        yield one(check_dropout_advances, "dropout", case, seeds=number == 0)
+    yield one(check_derivative, "derivative", dropped[0])
+    yield one(check_derivative, "derivative", dropped[0], name="cached", micro_batch=2)
+    yield one(check_uneven_batch, "uneven-batch", first)
+    yield one(check_frozen_columns, "frozen-columns", first)
+    yield one(check_towers, "towers", first)
+    yield one(check_clipping, "clipping", first)
+    yield one(check_not_finite, "not-finite", _with_state(plain) or first)
+    optimizers = {name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()}
+    for case in cover(plain, *EACH_PART):
+        for name, optimizer in optimizers.items():
+            yield one(check_steps, "steps", case, name=name, optimizer=optimizer)
+    for case in plain:
+        if (case.backbone_name, case.pooler_name) == (first.backbone_name, first.pooler_name) and remembers(
+            case
+        ):
+            yield one(check_momentum_and_queue, "momentum-and-queue", case)
+    resumed = [dropped[0], *cover(plain, ("loss",))[1:]]
+    for case, (name, optimizer) in zip(resumed, cycle(optimizers.items()), strict=False):
+        yield one(check_state, "state", case, name=name, optimizer=optimizer)
+
+
+def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
+    """Return a pytest decorator that parametrizes a test with `check`, a function for each check.
+
+    `options` are those of `engine_suite`.
+    """
+    import pytest
+
+    found = engine_suite(runtime, **options)
+    return pytest.mark.parametrize("check", [pytest.param(check, id=name) for name, check in found])
+
+
+def remembers(case: Case) -> bool:
+    """Whether the loss of a case has a memory or a moving average."""
+    return case.loss.traits.stateful or case.loss.traits.momentum is not None
+
+
+def _mean_first(found: Sequence[Case]) -> list[Case]:
+    """Return the cases, with those in which padding matters most first."""
+    return sorted(found, key=lambda case: case.pooler_name != "mean")
+
+
+def _limited(found: Sequence[Case], parts: Mapping[str, Sequence[str]]) -> list[Case]:
+    """Return the cases whose parts are named, or of a kind that is not named."""
+    kinds = ("backbone", "pooler", "loss")
+    if unknown := sorted(set(parts) - set(kinds)):
+        raise ValueError(f"`parts` names the kind `{unknown[0]}`; name some of {', '.join(kinds)}")
+    for kind, names in parts.items():
+        known = sorted({getattr(case, f"{kind}_name") for case in found})
+        if missing := sorted(set(names) - set(known)):
+            raise ValueError(f"no case has the {kind} `{missing[0]}`.{suggest(missing[0], known)}")
+        found = [case for case in found if getattr(case, f"{kind}_name") in names]
+    if not found:
+        raise ValueError("the parts that `parts` names do not fit together; name others")
+    return list(found)
+
+
+def _with_state(found: Sequence[Case]) -> Case | None:
+    return next((case for case in found if remembers(case) and "positive" in case.columns), None)
+
+
+def _runtime(of: Runtime | Table, plugins: Plugins) -> Runtime:
+    runtime: Runtime = part("runtime", of, plugins) if isinstance(of, Mapping) else of
+    return runtime

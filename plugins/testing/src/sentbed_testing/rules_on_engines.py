@@ -1,0 +1,96 @@
+"""Rules of a pooler or a loss on the installed engines, inside a tiny encoder."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from sentbed.errors import SentbedError
+
+from sentbed_testing.component_under_test import NotRunError, Subject, installed
+from sentbed_testing.engine_cases import Case, cases
+from sentbed_testing.engine_gradients import check_grad_cache, check_loss_and_gradients
+from sentbed_testing.engine_pair import EnginePair
+
+if TYPE_CHECKING:
+    from sentbed_testing.conformance import Findings
+
+GRADIENT = 5e-3
+"""Of each gradient's norm. The encoder is not warmed up, as it is for `engine_suite`: of the first token's
+state in a random BERT, rounding is up to 1e-3."""
+BESIDE = (
+    ("runtime", "cpu"),
+    ("optimizer", "adamw"),
+    ("schedule", "constant"),
+    ("loss", "info-nce"),
+    ("pooler", "mean"),
+)
+"""Other components of an encoder in training, besides the tested one."""
+
+
+def grad_cache(subject: Subject) -> Findings:
+    """A batch whose activations are cut into pieces has the loss and the gradient of the whole one."""
+    engine = _engine("cpu")
+    yield from _try(
+        "grad-cache: ",
+        partial(check_grad_cache, _bench(engine, engine), _case(subject), gradient=GRADIENT),
+        "compute each row from its own states, and draw from torch's own generator",
+    )
+
+
+def jax(subject: Subject) -> Findings:
+    """Under JAX, on all its devices, loss and gradient are those of one processor."""
+    if not subject.jax:
+        raise NotRunError("JAX was not asked for; say `jax=True`, in a process that has not loaded JAX")
+    engine = _engine("tpu")
+    yield from _try(
+        "gradients: ",
+        partial(check_loss_and_gradients, _bench(engine, _engine("cpu")), _case(subject), gradient=GRADIENT),
+        "take operations of torch that torchax knows, and let no shape depend on numbers",
+    )
+
+
+def _try(prefix: str, check: Any, fix: str) -> Findings:
+    try:
+        check()
+    except AssertionError as error:
+        yield str(error).removeprefix(prefix), fix
+
+
+@cache
+def _engine(runtime: str) -> Any:
+    """Return an engine; that of `tpu` runs on JAX's CPU devices if there is no TPU."""
+    plugins = installed()
+    try:
+        for kind, name in (*BESIDE, ("runtime", runtime)):
+            plugins.find(kind, name)
+        cls = plugins.find("runtime", runtime).cls
+        return (cls(platform="cpu", precision="fp32") if runtime == "tpu" else cls()).build()
+    except SentbedError as error:
+        raise NotRunError(str(error)) from error
+
+
+@cache
+def _bench(engine: Any, reference: Any) -> EnginePair:
+    pair = EnginePair.of(engine, reference, installed())
+    pair.warm_up = None
+    return pair
+
+
+def _case(subject: Subject) -> Case:
+    """Return a case with a tiny encoder that has the component."""
+    plugins, part = installed(), subject.ready
+    if subject.kind == "pooler":
+        loss = plugins.find("loss", "info-nce").cls(temperature=0.5)
+        found = cases(plugins, poolers={part.name: part}, losses={loss.name: (loss, ())})
+    else:
+        takes = sorted(part.traits.takes or ())
+        mean = plugins.find("pooler", "mean").cls()
+        found = cases(plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)})
+    if not found:
+        raise NotRunError("no installed backbone suits it in a tiny encoder")
+
+    return found[0]
+
+
+RULES = {"grad-cache": grad_cache, "jax": jax}

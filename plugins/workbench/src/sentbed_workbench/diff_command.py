@@ -1,0 +1,45 @@
+"""The command `diff`: differences between two recipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+from sentbed.tools import FAILED, set_option
+
+
+@click.command()
+@click.argument("a", type=click.Path())
+@click.argument("b", type=click.Path())
+@set_option("Override a value of both; PATH= takes a key out.")
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="LABELS",
+    help="A cell of the studies among them; given twice, of A and of B.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_json: bool) -> None:
+    """Say in which values the recipes A and B differ, and which file each value comes from.
+
+    A and B are recipes or run directories; what they extend and defaults count as if they were written out.
+    The exit code is 0 where no score can differ (the run's and stages' names, checkpoints and
+    trackers may), 1 where one can, 2 where a recipe cannot be read.
+    """
+    import json
+
+    from sentbed.tools import load_plugins
+
+    from sentbed_workbench.recipe_diff import compare, read, record, text
+
+    if len(cells) > 2:
+        raise click.UsageError("`--cell` names one cell for both recipes, or one for each")
+    found = compare(*read((a, b), overrides, load_plugins(), cells))
+    if as_json:
+        click.echo(json.dumps(record(found, (a, b)), indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo("\n".join(text(found, (a, b))))
+    if any(difference.decides for difference in found):
+        sys.exit(FAILED)
