@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics import value
+from sentbed_report.resampling import value
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_table import Published
 

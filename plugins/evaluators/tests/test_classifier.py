@@ -10,8 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sentbed import DataError
-from sentbed_evaluators import logistic
-from sentbed_evaluators._torch import batched_logistic
+from sentbed_evaluators import logistic_regression
+from sentbed_evaluators._torch import batched_logistic_regression
 from sentbed_evaluators.classifier import HELD_OUT, PENALTIES, Classifier, Examples
 from sentbed_evaluators.classifier_data import Task, Training, predict
 from sklearn.linear_model import LogisticRegression
@@ -82,7 +82,7 @@ def test_three_fits_of_a_batch_are_what_each_is_alone(mode: str, classes: int) -
     folds = list(StratifiedKFold(5, shuffle=True, random_state=1111).split(data.labels, data.labels))
     tasks = [Task(train, look, PENALTIES) for train, look in folds]
 
-    fitted = batched_logistic.fit(data, data, classes, tasks, training, "cpu", lambda count: None)
+    fitted = batched_logistic_regression.fit(data, data, classes, tasks, training, "cpu", lambda count: None)
 
     chosen = random.Random(3).sample([(fold, p) for fold in range(5) for p in range(len(PENALTIES))], 3)
     for fold, place in chosen:
@@ -107,10 +107,10 @@ def test_tasks_of_different_lengths_do_not_disturb_each_other() -> None:
     tasks = [Task(rows[:n], rows[120:], PENALTIES[:2]) for n in (100, 101, 100, 64)]
     training = Classifier().training
 
-    together = batched_logistic.fit(data, data, 2, tasks, training, "cpu", lambda count: None)
+    together = batched_logistic_regression.fit(data, data, 2, tasks, training, "cpu", lambda count: None)
 
     for task, fitted in zip(tasks, together, strict=True):
-        [alone] = batched_logistic.fit(data, data, 2, [task], training, "cpu", lambda count: None)
+        [alone] = batched_logistic_regression.fit(data, data, 2, [task], training, "cpu", lambda count: None)
         np.testing.assert_allclose(fitted.weights, alone.weights, atol=1e-6)
 
 
@@ -120,16 +120,19 @@ def test_the_patience_counter_is_never_reset() -> None:
     rows = np.arange(90)
     looks = []
 
-    class Watched(batched_logistic._Together):
+    class Watched(batched_logistic_regression._Together):
         def correct(self) -> torch.Tensor:
             counts = super().correct()
             looks.append(int(counts[0, 0]))
             return counts
 
     training = Training("adam", 16, tenacity=3, epoch_size=1, max_epoch=200, seed=5)
-    placed = batched_logistic._placed(data, "cpu")
+    placed = batched_logistic_regression._placed(data, "cpu")
     watched = Watched(
-        batched_logistic._Data(*placed, *placed), 2, [Task(rows[:60], rows[60:], (1e-5,))], training
+        batched_logistic_regression._Data(*placed, *placed),
+        2,
+        [Task(rows[:60], rows[60:], (1e-5,))],
+        training,
     )
     [fitted] = watched.run(lambda count: None)
 
@@ -151,7 +154,7 @@ def test_training_ends_after_the_last_epoch() -> None:
     training = Training("adam", 16, tenacity=10**6, epoch_size=4, max_epoch=20, seed=5)
     rows = np.arange(64)
 
-    [fitted] = batched_logistic.fit(
+    [fitted] = batched_logistic_regression.fit(
         data, data, 2, [Task(rows, rows, (1e-5,))], training, "cpu", lambda count: None
     )
 
@@ -247,7 +250,7 @@ def test_logistic_finds_the_minimum(classes: int) -> None:
     best = exact[list(exact)[int(np.argmax(accuracies))]]
     rows = np.arange(900)
 
-    [fitted] = logistic.fit(
+    [fitted] = logistic_regression.fit(
         train, dev, classes, [Task(rows, np.arange(300), tuple(exact))], 1111, lambda count: None
     )
     outcome = Classifier("logistic").split(train, dev, test, classes)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.protocols import Head, TokenStates, Training
 from sentbed_hardware._common import lead_process
-from sentbed_hardware._common.randomness import draws
+from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW

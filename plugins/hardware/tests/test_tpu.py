@@ -23,7 +23,7 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("torchax")
 
 from sentbed_hardware._jax.ahead_of_time import ahead, lower_step  # noqa: E402 - needs JAX
-from sentbed_hardware._jax.compiling import fitting  # noqa: E402
+from sentbed_hardware._jax.compiled_functions import fitting  # noqa: E402
 from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine  # noqa: E402
 from sentbed_hardware._jax.trainer import JaxTrainer  # noqa: E402
 

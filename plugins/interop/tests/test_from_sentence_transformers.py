@@ -18,7 +18,7 @@ from sentbed._cli.main import main
 from sentbed.protocols import (
     PoolerTraits,
 )
-from sentbed_interop._torch.st_modules import read_modules
+from sentbed_interop._torch.sentence_transformers_modules import read_modules
 from sentbed_interop.export_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_testing import SENTENCES, check_component

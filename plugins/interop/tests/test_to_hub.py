@@ -478,10 +478,10 @@ def test_a_template_stays_as_it_is(two: Path, tmp_path: Path):
 def test_a_folder_that_would_give_other_vectors_is_an_error(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from sentbed_interop._torch import st_verify
+    from sentbed_interop._torch import sentence_transformers_check
 
-    encode = st_verify._encode
-    monkeypatch.setattr(st_verify, "_encode", lambda *given: -encode(*given))
+    encode = sentence_transformers_check._encode
+    monkeypatch.setattr(sentence_transformers_check, "_encode", lambda *given: -encode(*given))
     with pytest.raises(ModelError, match="the folder would give"):
         export_encoder(tiny_bert, tmp_path / "folder", "hub")
     assert not (tmp_path / "folder").exists()

@@ -24,7 +24,7 @@ from sentbed.protocols import (
     Pooler,
     PoolerTraits,
 )
-from sentbed_interop._torch import prompt_in_tokenizer, st_verify
+from sentbed_interop._torch import prompt_in_tokenizer, sentence_transformers_check
 from sentbed_interop.export_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.merged_adapters import save_merged
@@ -385,7 +385,7 @@ def test_a_model_that_transformers_does_not_know_is_refused(
         file = path / "backbone" / "config.json"
         file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8")
 
-    monkeypatch.setattr("sentbed_interop._torch.st_folder.save_merged", save_changed)
+    monkeypatch.setattr("sentbed_interop._torch.sentence_transformers_folder.save_merged", save_changed)
     with pytest.raises(ModelError, match=sentence):
         export(encoder, tmp_path / "folder")
 
@@ -413,4 +413,4 @@ def test_verification_pools_as_sentence_transformers_does(mode: str) -> None:
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
     features = {"token_embeddings": states, "attention_mask": mask}
     expected = modules.Pooling(4, mode)(features)["sentence_embedding"]
-    torch.testing.assert_close(st_verify.pool(states, mask, mode), expected)
+    torch.testing.assert_close(sentence_transformers_check.pool(states, mask, mode), expected)

@@ -10,8 +10,8 @@ import pytest
 from sentbed import RunError
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
+from sentbed_report import resampling
 from sentbed_report import score_items as items
-from sentbed_report import statistics
 from sentbed_report.report_json import read_score
 
 GOLD = np.arange(4.0)
@@ -139,7 +139,7 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     import my_statistics  # type: ignore[import-not-found]
 
     found = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
-    assert statistics.value(found) == 200.0
+    assert resampling.value(found) == 200.0
     items.keep_items(tmp_path, [score(of=found)])
     (back,) = items.attach_items(tmp_path, without(score()))
     assert back.items is not None
@@ -152,7 +152,7 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
 
 
 @pytest.mark.parametrize(
-    "name", ["os:system", "sentbed_report.statistics:Items", "sentbed_report.statistics:no"]
+    "name", ["os:system", "sentbed_report.resampling:Items", "sentbed_report.resampling:no"]
 )
 def test_a_file_names_no_other_code(name: str, tmp_path: Path) -> None:
     items.keep_items(tmp_path, [score()])

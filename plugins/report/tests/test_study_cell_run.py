@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from sentbed import RunError
-from sentbed_report.statistics import value
-from sentbed_report.study.cell_run import read_run
+from sentbed_report.resampling import value
+from sentbed_report.study.read_cell_run import read_run
 
 Write = Callable[..., Path]
 

@@ -25,7 +25,7 @@ from sentbed_report.study.published_numbers import published_numbers, published_
 from sentbed_report.study.published_table import Published
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summarize import summarise
-from sentbed_report.study.summary import Summary
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.table_formats import to_latex, to_markdown, to_text
 
 Make = Callable[..., StudyData]

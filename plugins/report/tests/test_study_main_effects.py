@@ -7,7 +7,7 @@ import pytest
 from sentbed_report.study.main_effects import interaction, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summarize import summarise
-from sentbed_report.study.summary import Summary
+from sentbed_report.study.summary_tables import Summary
 
 Make = Callable[..., StudyData]
 

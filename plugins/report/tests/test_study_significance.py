@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics import Resampled, resample, value
+from sentbed_report.resampling import Resampled, resample, value
 from sentbed_report.study.significance import Judged, corrected, judge, judge_average, judge_column
 
 

@@ -155,7 +155,9 @@ def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
 
 
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() -> None:
-    names = pytest.importorskip("sentbed_interop._torch.st_names", reason="needs sentbed-interop")
+    names = pytest.importorskip(
+        "sentbed_interop._torch.sentence_transformers_names", reason="needs sentbed-interop"
+    )
     assert set(names.POOLING) == set(get_args(Pooling))
 
 

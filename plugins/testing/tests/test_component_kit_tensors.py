@@ -11,7 +11,13 @@ import pytest
 import torch
 from faulty_poolers import Attend, Nearest
 from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
-from sentbed_testing import ConformanceError, NotRunError, check_component, component_rules, random_states
+from sentbed_testing import (
+    ConformanceError,
+    NotRunError,
+    check_component,
+    component_rules,
+    random_token_states,
+)
 
 WITH_ENGINES = dict.fromkeys(("grad-cache", "jax"), "tried where the packages meet")
 
@@ -238,7 +244,7 @@ def test_how_data_lies_in_memory_breaks_no_rule(cls: type[Any], monkeypatch: pyt
         shape = torch.Size(size)
         return randn(shape.numel() + 1, generator=generator)[1:].view(shape)
 
-    monkeypatch.setattr(random_states.load_torch(), "randn", shifted)
+    monkeypatch.setattr(random_token_states.load_torch(), "randn", shifted)
     rules = component_rules(cls, width=6)
     for name in ("stateless", "save"):
         rules[name]()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import sentbed_trackers
-from sentbed_trackers import series
+from sentbed_trackers import metric_series
 from sentbed_trackers.mlflow import MLflow
 from sentbed_trackers.tensorboard import TensorBoard
 
@@ -34,7 +34,7 @@ def test_a_missing_library_is_a_problem_that_names_the_extra(
     def nowhere(name: str) -> None:
         asked.append(name)
 
-    monkeypatch.setattr(series, "find_spec", nowhere)
+    monkeypatch.setattr(metric_series, "find_spec", nowhere)
     (problem,) = tracker.check()
     assert asked == [library]
     assert problem.endswith(f"install it with `pip install 'sentbed-trackers[{library}]'`")

@@ -218,7 +218,7 @@ def test_large_data_is_not_read_for_a_plan(
     entry = recipe.evaluate[0]
     large = attrs.evolve(entry, with_=attrs.evolve(entry.with_, left=str(tmp_path / "corpus")))
     assert isinstance(Planner().evaluation(recipe, large, "encoder"), tuple)
-    monkeypatch.setattr("sentbed_workbench.plan_batches.LARGE", 2_000_000)
+    monkeypatch.setattr("sentbed_workbench.plan_steps.LARGE", 2_000_000)
     assert Planner().evaluation(recipe, large, "encoder") == "its data of 3 MB is read when it runs"
 
 

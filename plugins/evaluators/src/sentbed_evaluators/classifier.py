@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import logistic
+from sentbed_evaluators import logistic_regression
 from sentbed_evaluators.classifier_data import Examples, Fitted, Task, Training, predict
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Classifier:
         }
         if self.protocol == "logistic":
             strengths = {kind: list(values) for kind, values in STRENGTHS.items()}
-            return settings | {"solver": "lbfgs", "tolerance": logistic.TOLERANCE, "C": strengths}
+            return settings | {"solver": "lbfgs", "tolerance": logistic_regression.TOLERANCE, "C": strengths}
         training = attrs.asdict(self.training)
         return settings | {"penalties": list(PENALTIES), "held_out": HELD_OUT} | training
 
@@ -268,10 +268,12 @@ class _Fits:
     def _fit(self, tasks: Sequence[Task]) -> list[Fitted]:
         classifier = self._classifier
         if classifier.protocol == "logistic":
-            return logistic.fit(self._train, self._look, self._classes, tasks, classifier.seed, self._advance)
-        from sentbed_evaluators._torch import batched_logistic
+            return logistic_regression.fit(
+                self._train, self._look, self._classes, tasks, classifier.seed, self._advance
+            )
+        from sentbed_evaluators._torch import batched_logistic_regression
 
-        return batched_logistic.fit(
+        return batched_logistic_regression.fit(
             self._train,
             self._look,
             self._classes,

@@ -60,7 +60,11 @@ class FromSentenceTransformers(Importer):
             read_setting,
             set_linear,
         )
-        from sentbed_interop._torch.st_modules import dense_weights, read_modules, settings_of
+        from sentbed_interop._torch.sentence_transformers_modules import (
+            dense_weights,
+            read_modules,
+            settings_of,
+        )
 
         modules = read_modules(source)
         prompt = self._prompt(source, modules)
@@ -140,7 +144,7 @@ class FromSentenceTransformers(Importer):
 def _own(source: Path) -> dict[str, Any] | None:
     """Return the prompt's record that `sentbed export` wrote; None if there is none."""
     from sentbed_interop._torch.importer_parts import read_json
-    from sentbed_interop._torch.st_names import OWN, OWN_FILE, PREFIX, SUFFIX
+    from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, PREFIX, SUFFIX
 
     file = source / OWN / OWN_FILE
     if file.is_file():
@@ -167,7 +171,7 @@ def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
     import tempfile
 
     from sentbed_interop._torch.importer_parts import encoder_of
-    from sentbed_interop._torch.st_names import OWN, OWN_FILE, TOKENIZER
+    from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, TOKENIZER
 
     place = table["backbone"]["model"]
     with tempfile.TemporaryDirectory() as copy:
@@ -241,7 +245,7 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
 
 def _left(encoder: Encoder, limit: int, source: Path) -> int:
     """Return the tokens left for a sentence, of `limit` for an input with prompt."""
-    from sentbed_interop._torch.st_tokenizer import SENTENCES
+    from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES
 
     limit = min(limit, encoder.backbone.max_length)
     prompt, tokenizer = encoder.recipe.resolved_prompt, encoder.backbone.tokenizer

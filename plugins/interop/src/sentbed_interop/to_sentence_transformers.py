@@ -42,6 +42,6 @@ class ToSentenceTransformers(Exporter):
             ModelError: if stock modules cannot give the encoder's vectors.
             OtherVectorsError: if they should but do not.
         """
-        from sentbed_interop._torch.st_folder import write_folder
+        from sentbed_interop._torch.sentence_transformers_folder import write_folder
 
         return write_folder(encoder, directory, self.verify)

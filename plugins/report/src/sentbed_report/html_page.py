@@ -11,7 +11,7 @@ import attrs
 from sentbed.protocols import ReportSection, StageCurve
 from sentbed.tools import plain
 
-from sentbed_report import wording as text
+from sentbed_report import formatting as text
 from sentbed_report.printed_table import DEGENERATE
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_plots import (

@@ -12,8 +12,9 @@ from sentbed_report.printed_table import DEGENERATE
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_report import Difference, RunReport
 from sentbed_report.score_tables import Cell, ScoreTable, score_tables
-from sentbed_report.wording import (
+from sentbed_report.formatting import (
     WINNER,
+from sentbed_report.formatting import (
     chance,
     expected_digits,
     expected_verdict,
@@ -28,6 +29,10 @@ from sentbed_report.wording import (
     verdict,
     winner,
 )
+from sentbed_report.printed_table import DEGENERATE
+from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_report import Difference, RunReport
+from sentbed_report.score_tables import Cell, ScoreTable, score_tables
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown may treat as markup within a line; underscores inside words are not."""

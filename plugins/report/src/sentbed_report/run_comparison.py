@@ -14,11 +14,11 @@ from sentbed.tools import plain
 
 from sentbed_report.comparability import encoder_protocol, evaluation_protocol, unlike
 from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.formatting import chance, number, pairing, signed, spread
+from sentbed_report.resampling import RESAMPLES, Comparison, Method, compare
 from sentbed_report.run_results import Results, read_results
 from sentbed_report.score_items import attach_items
-from sentbed_report.statistics import RESAMPLES, Comparison, Method, compare
 from sentbed_report.table_formats import aligned
-from sentbed_report.wording import chance, number, pairing, signed, spread
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from sentbed_report.score_tables import shown
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import CellRun
 from sentbed_report.study.summarize import summarise
-from sentbed_report.study.summary import Summary
+from sentbed_report.study.summary_tables import Summary
 
 
 def run_tables(

@@ -14,10 +14,10 @@ from sentbed.errors import printable
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Score
 
+from sentbed_report.formatting import MINUS
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.paper_style_tables import PaperTable, paper_tables
 from sentbed_report.printed_table import DEGENERATE, Printable, PrintedCell, legend
-from sentbed_report.wording import MINUS
 
 DIRECTORY = "tables"
 

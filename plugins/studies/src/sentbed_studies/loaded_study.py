@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RuntimeUnavailableError
+from sentbed_report.formatting import count
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.study_directory import read_data
 from sentbed_report.study.summarize import summarise
-from sentbed_report.study.summary import Summary
-from sentbed_report.wording import count
+from sentbed_report.study.summary_tables import Summary
 
 if TYPE_CHECKING:
     import pandas

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError, suggest
+from sentbed_report.formatting import count, expected_digits, number, signed
 from sentbed_report.study.published_numbers import Number, published_numbers
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.table_formats import aligned
-from sentbed_report.wording import count, expected_digits, number, signed
 
 from sentbed_studies.study import Study
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed_report.wording import duration
+from sentbed_report.formatting import duration
 
 LOG = "log.jsonl"
 """Log of a run: one JSON object an event."""

@@ -33,7 +33,7 @@ from sentbed.tools import (
 from sentbed_common import TaskPool, Tell
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.recipe_tables import ReportTable
-from sentbed_report.study.cell_run import RANKING
+from sentbed_report.study.read_cell_run import RANKING
 
 from sentbed_studies.branch import branch
 from sentbed_studies.cell_keys import CellKeys, slug

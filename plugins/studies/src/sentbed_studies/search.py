@@ -35,8 +35,8 @@ from sentbed.tools import (
     score_record,
     unstructure,
 )
+from sentbed_report.formatting import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
-from sentbed_report.wording import verdict
 from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache
 

@@ -232,7 +232,7 @@ def _cores() -> int:
 
 def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Iterator[str]:
     """Yield a readable summary of the work to do."""
-    from sentbed_report.wording import count
+    from sentbed_report.formatting import count
 
     from sentbed_studies.study_directory import is_finished, needed
     from sentbed_studies.time_left import said
@@ -281,7 +281,7 @@ def listed(remark: Remark) -> str:
 def _status(data: StudyData) -> Iterator[str]:
     from collections import Counter
 
-    from sentbed_report.wording import count, duration
+    from sentbed_report.formatting import count, duration
 
     runs = [run for cell in data.cells for run in cell.runs]
     counts = Counter(run.status for run in runs)

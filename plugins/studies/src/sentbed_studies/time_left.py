@@ -202,7 +202,7 @@ class _Plans:
 
 def said(left: TimeLeft) -> str | None:
     """Return the time left in words, or None if it is unknown or nothing is left."""
-    from sentbed_report.wording import duration
+    from sentbed_report.formatting import duration
 
     seconds = left.seconds()
     if seconds is None or not seconds[1]:

@@ -18,7 +18,7 @@ from sentbed.errors import ADVICE, PluginError
 from sentbed.kinds import KINDS
 
 from sentbed_testing.component_under_test import NotRunError, Subject, deduce_kind
-from sentbed_testing.random_states import WIDTH
+from sentbed_testing.random_token_states import WIDTH
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
 """Findings of a rule: the fault, with figure and bound, and a clause with the remedy."""

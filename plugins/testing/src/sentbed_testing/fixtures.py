@@ -13,7 +13,7 @@ from sentbed import Encoder
 from sentbed.protocols import TokenStates
 from sentbed.tools import EncoderRecipe, misfits
 
-from sentbed_testing import conformance, random_states
+from sentbed_testing import conformance, random_token_states
 from sentbed_testing.component_under_test import installed
 from sentbed_testing.engine_cases import BACKBONES, part
 from sentbed_testing.sentences import SENTENCES
@@ -33,12 +33,12 @@ def sentences() -> tuple[str, ...]:
 
 @pytest.fixture
 def token_states() -> Callable[..., TokenStates]:
-    """Draw states: `token_states(lengths, side="left", needs={"layers"})`; see `random_states.draw_states`.
+    """Draw states: `token_states(lengths, side="left", needs={"layers"})`.
 
     The numbers of a sentence are the same wherever its padding is, and padding holds garbage.
     """
     pytest.importorskip("torch", reason="token states need PyTorch")
-    return random_states.draw_states
+    return random_token_states.draw_states
 
 
 @pytest.fixture

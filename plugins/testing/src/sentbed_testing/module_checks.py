@@ -11,7 +11,7 @@ from typing import Any
 from sentbed.protocols import Module, Tensor
 
 from sentbed_testing.component_under_test import NotRunError
-from sentbed_testing.random_states import load_torch
+from sentbed_testing.random_token_states import load_torch
 
 _NO_EQUALITY: Any = object.__eq__
 FINITE = (

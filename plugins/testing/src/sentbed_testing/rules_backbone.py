@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sentbed.protocols import BuildContext, BuiltBackbone, Module, Tensor, TokenStates
 
 from sentbed_testing.component_under_test import Subject
-from sentbed_testing.random_states import distance, load_torch, seeded
+from sentbed_testing.random_token_states import distance, load_torch, seeded
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sentbed.protocols import LABEL, LossOutput, Module, Tensor
 
 from sentbed_testing import module_checks
 from sentbed_testing.component_under_test import Subject
-from sentbed_testing.random_states import build, load_torch, own_memory, seeded
+from sentbed_testing.random_token_states import build, load_torch, own_memory, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Tensor
 
-from sentbed_testing import module_checks, random_states
+from sentbed_testing import module_checks, random_token_states
 from sentbed_testing.component_under_test import Subject
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ STEPS = 5
 
 
 def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
-    torch = random_states.load_torch()
+    torch = random_token_states.load_torch()
     generator = torch.Generator().manual_seed(seed)
     shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
     return [
@@ -40,7 +40,7 @@ def _copies(parameters: list[tuple[str, Tensor]]) -> list[Tensor]:
 
 def descends(subject: Subject) -> Findings:
     """A small step makes a loss smaller, moves every parameter, and stays finite."""
-    torch = random_states.load_torch()
+    torch = random_token_states.load_torch()
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -89,7 +89,8 @@ def resume(subject: Subject) -> Findings:
         _step(optimizer, parameters)
     saved = deepcopy(optimizer.state_dict())
     others = [
-        (name, random_states.load_torch().nn.Parameter(value.detach().clone())) for name, value in parameters
+        (name, random_token_states.load_torch().nn.Parameter(value.detach().clone()))
+        for name, value in parameters
     ]
     again = subject.ready.build(others)
     again.load_state_dict(saved)
@@ -97,7 +98,7 @@ def resume(subject: Subject) -> Findings:
         _step(optimizer, parameters)
         _step(again, others)
     off = max(
-        random_states.distance(one, other)
+        random_token_states.distance(one, other)
         for one, other in zip(_copies(others), _copies(parameters), strict=True)
     )
     if off > 0:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Module, Tensor, TokenStates
 
-from sentbed_testing import module_checks, random_states
+from sentbed_testing import module_checks, random_token_states
 from sentbed_testing.component_under_test import Subject
-from sentbed_testing.random_states import (
+from sentbed_testing.random_token_states import (
     build,
     distance,
     load_torch,
@@ -33,7 +33,7 @@ STATES = ("last_hidden_state", "decoder_state", "mask_state")
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
-    return random_states.draw_states(width=subject.width, needs=subject.part.traits.needs, **how)
+    return random_token_states.draw_states(width=subject.width, needs=subject.part.traits.needs, **how)
 
 
 def _pool(module: Module, states: TokenStates, training: bool = False, seed: int = 0) -> Tensor:
@@ -63,7 +63,9 @@ def finite(subject: Subject) -> Findings:
         for name, wrong in module_checks.not_finite(partial(_pool, module, states, training), leaves):
             what = f"the gradient of `{name}` is" if name else "the vectors are"
             by_row = not name or name in STATES or name.startswith("layers[")
-            short = by_row and all(random_states.LENGTHS[row] == 1 for row in wrong.nonzero()[:, 0].tolist())
+            short = by_row and all(
+                random_token_states.LENGTHS[row] == 1 for row in wrong.nonzero()[:, 0].tolist()
+            )
             where = " where a sentence has one token" if short else ""
             yield f"{mode}, {what} NaN or infinite{where}", module_checks.FINITE
 
@@ -125,7 +127,7 @@ def alone(subject: Subject) -> Findings:
         states = _states(subject)
         vectors = pool(states)
         worst = 0.0
-        for row, length in enumerate(random_states.LENGTHS):
+        for row, length in enumerate(random_token_states.LENGTHS):
             one = over(rows_of(states, [row]), partial(_without_padding, length=length))
             worst = max(worst, distance(pool(one._replace(attention_mask=None)), vectors[row : row + 1]))
         if not worst <= TOLERANCE:

@@ -16,8 +16,8 @@ from attrs.validators import min_len
 from sentbed import RunError, hookimpl
 from sentbed.protocols import Tracker
 
+from sentbed_trackers.metric_series import SeriesTracker, missing
 from sentbed_trackers.outbox import Outbox
-from sentbed_trackers.series import SeriesTracker, missing
 
 if TYPE_CHECKING:
     from sentbed.protocols import Run

@@ -13,7 +13,7 @@ import attrs
 from sentbed import FilePath, RunError, hookimpl
 from sentbed.protocols import Tracker
 
-from sentbed_trackers.series import SeriesTracker, missing
+from sentbed_trackers.metric_series import SeriesTracker, missing
 
 if TYPE_CHECKING:
     from sentbed.protocols import Run

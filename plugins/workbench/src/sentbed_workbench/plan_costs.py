@@ -12,7 +12,7 @@ from sentbed.protocols import Component
 from sentbed.tools import EncoderRecipe, Recipe, Stage
 from sentbed_common import Device, Outline, PlannedRuntime, Sketch
 
-from sentbed_workbench.plan_batches import Texts, Work, draw, encode, train
+from sentbed_workbench.plan_steps import Texts, Work, draw, encode, train
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from sentbed.protocols import Backbone, Runtime
 from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Validate, Watch, unstructure
 from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
-from sentbed_workbench.plan_batches import encoded, listed, look
 from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, numbers, unsaid
+from sentbed_workbench.plan_steps import encoded, listed, look
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from jax.experimental import topologies
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Columns
 
-from sentbed_hardware._jax.compiling import Compiled
+from sentbed_hardware._jax.compiled_functions import Compiled
 from sentbed_hardware._jax.engine import JaxEngine
 from sentbed_hardware._jax.mesh import Layout
 from sentbed_hardware._jax.trainer import JaxTrainer

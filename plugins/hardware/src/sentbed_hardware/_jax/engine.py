@@ -38,7 +38,7 @@ from sentbed_hardware._common.tensor_files import write_tensors
 from sentbed_hardware._common.training_checks import common_width
 from sentbed_hardware._jax import lead_engine
 from sentbed_hardware._jax.buckets import Buckets, widen
-from sentbed_hardware._jax.compiling import Compiled
+from sentbed_hardware._jax.compiled_functions import Compiled
 from sentbed_hardware._jax.mesh import Layout
 from sentbed_hardware._jax.pure_functions import Arrays, FunctionalEncoder
 from sentbed_hardware._jax.trainer import JaxTrainer

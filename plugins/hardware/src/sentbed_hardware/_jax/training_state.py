@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError
 
-from sentbed_hardware._common.randomness import host_draws, rewind_host
+from sentbed_hardware._common.random_generators import host_draws, rewind_host
 from sentbed_hardware._common.tensor_files import REMEDY, TENSORS_FILE, VALUES_FILE
 
 if TYPE_CHECKING:

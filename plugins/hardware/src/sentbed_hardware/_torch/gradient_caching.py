@@ -9,7 +9,7 @@ import torch
 from sentbed.protocols import TokenIds
 
 from sentbed_hardware._common.processes import Processes
-from sentbed_hardware._common.randomness import draws, rewind
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.tower import Chunk, Tower
 
 

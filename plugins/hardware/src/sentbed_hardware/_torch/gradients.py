@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.faults import came_from, cut, frozen_nan, named_loss, named_parts
 from sentbed_hardware._common.processes import said
-from sentbed_hardware._common.randomness import draws, rewind
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.sharding import Replicas, clip_gradients, replicated
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
 
-from sentbed_hardware._common.randomness import draws, rewind
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.trainer import TorchTrainer
 
 FILE = "fitting.json"

@@ -23,7 +23,7 @@ from sentbed.protocols import (
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.faults import learning_rate
-from sentbed_hardware._common.randomness import draws, rewind
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.training_checks import (
     common_width,
     keyed_towers,

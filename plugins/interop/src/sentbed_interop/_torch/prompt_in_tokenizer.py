@@ -13,7 +13,7 @@ from sentbed.tools import MASK, ResolvedPrompt
 from tokenizers import Regex, Tokenizer, normalizers
 from tokenizers.processors import TemplateProcessing
 
-from sentbed_interop._torch.st_names import PREFIX, SUFFIX
+from sentbed_interop._torch.sentence_transformers_names import PREFIX, SUFFIX
 
 WHITE = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace())
 """The characters that `str.strip` removes, which differ slightly from regular expressions' white space."""

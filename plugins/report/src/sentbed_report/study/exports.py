@@ -14,14 +14,14 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
 
+from sentbed_report.formatting import expected_verdict
 from sentbed_report.study.demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_numbers import Number, published_numbers, published_table
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summarize import summarise
-from sentbed_report.study.summary import Measured, Summary, SummaryRow
+from sentbed_report.study.summary_tables import Measured, Summary, SummaryRow
 from sentbed_report.table_formats import DIRECTORY, csv_text, reduced, to_latex, to_markdown
-from sentbed_report.wording import expected_verdict
 
 SCHEMA = 2
 """Schema version; increased when a key of `results.json` changes its meaning or is removed."""

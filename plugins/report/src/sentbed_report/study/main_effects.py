@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 import attrs
 
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary import Summary, SummaryRow
+from sentbed_report.study.summary_tables import Summary, SummaryRow
 
 Context: TypeAlias = tuple[str, ...]
 """Labels of a cell on all axes but the examined ones, and its encoder."""

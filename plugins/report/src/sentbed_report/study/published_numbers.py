@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 from sentbed.protocols import ExpectedRow
 
+from sentbed_report.formatting import expected_digits, expected_verdict, number, signed
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.study.published_table import Published
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary import Measured, ReferenceRow, Summary, SummaryColumn, SummaryRow
-from sentbed_report.wording import expected_digits, expected_verdict, number, signed
+from sentbed_report.study.summary_tables import Measured, ReferenceRow, Summary, SummaryColumn, SummaryRow
 
 
 @attrs.frozen

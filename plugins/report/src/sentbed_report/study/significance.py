@@ -40,7 +40,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import Score
 
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.statistics import CONFIDENCE, SIGNIFICANT, Resampled, resample
+from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, resample
 from sentbed_report.weighted_statistics import members_of
 
 if TYPE_CHECKING:

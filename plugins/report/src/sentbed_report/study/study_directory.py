@@ -12,8 +12,8 @@ from sentbed.errors import RunError
 from sentbed.helpers import foreign
 from sentbed.tools import MANIFEST, is_locked
 
-from sentbed_report.study.cell_run import read_run
 from sentbed_report.study.published_table import Published, Reference
+from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
 
 STUDY = "study.json"

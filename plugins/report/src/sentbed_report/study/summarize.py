@@ -22,7 +22,7 @@ from sentbed_report.study.comparable_scores import alike
 from sentbed_report.study.published_numbers import with_published
 from sentbed_report.study.significance import RESAMPLES, Judged, corrected, judge_average, judge_column
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
-from sentbed_report.study.summary import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
 
 _WORST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from sentbed.helpers import write_atomic
 
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary import Summary
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.effect_tables import views_of
 from sentbed_report.study_page.html import to_html
 from sentbed_report.study_page.markdown import to_markdown

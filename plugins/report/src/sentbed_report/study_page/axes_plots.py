@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from sentbed_report.formatting import number
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.main_effects import AxisEffect, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary import Summary
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.cell_plots import legend, name_rows
 from sentbed_report.study_page.effect_tables import title_of
 from sentbed_report.study_page.line_styles import TONES, spans_powers, tone, with_sizes
 from sentbed_report.svg import colour, draw, label_text
-from sentbed_report.wording import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import attrs
 
+from sentbed_report.formatting import duration, expected_digits, expected_verdict, number, signed
 from sentbed_report.printed_table import DEGENERATE, legend
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
@@ -18,7 +19,6 @@ from sentbed_report.study_page.axes_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.trajectories import trajectory_plots
-from sentbed_report.wording import duration, expected_digits, expected_verdict, number, signed
 
 
 @attrs.frozen

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import get_args
 from urllib.parse import quote
 
+from sentbed_report.formatting import count, duration
 from sentbed_report.recipe_facts import Fact, axis_paths, recipe_facts
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
-from sentbed_report.wording import count, duration
 
 
 def status_line(data: StudyData) -> str:

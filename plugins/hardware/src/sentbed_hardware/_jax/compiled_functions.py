@@ -1,4 +1,4 @@
-"""Counting of XLA's compilations."""
+"""Functions compiled by XLA once for a shape, with the number of compilations."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from sentbed.tools import unstructure
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from sentbed_interop._torch.st_names import OWN, OWN_FILE, POOLING, TOKENIZER
-from sentbed_interop._torch.st_tokenizer import write_tokenizer
+from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, POOLING, TOKENIZER
+from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
 from sentbed_interop.merged_adapters import save_merged
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         _write_dense(directory / path, layer)
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
-        from sentbed_interop._torch.st_verify import require_same_vectors
+        from sentbed_interop._torch.sentence_transformers_check import require_same_vectors
 
         require_same_vectors(encoder, directory, pooling, layers, written.max_seq_length, dtype)
     return notes

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 import transformers
 
-from sentbed_interop._torch.st_tokenizer import SENTENCES, load_tokenizer
+from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES, load_tokenizer
 from sentbed_interop.to_sentence_transformers import OtherVectorsError
 
 if TYPE_CHECKING:
     from sentbed import Encoder
 
-    from sentbed_interop._torch.st_folder import Dense
+    from sentbed_interop._torch.sentence_transformers_folder import Dense
 
 TOLERANCE = {"float32": 1e-5}
 """Largest difference, relative to the largest value."""

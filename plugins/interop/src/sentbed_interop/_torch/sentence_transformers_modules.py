@@ -14,7 +14,7 @@ from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 
 from sentbed_interop._torch.importer_parts import read_json, read_setting, read_weights, require_known
-from sentbed_interop._torch.st_names import POOLING
+from sentbed_interop._torch.sentence_transformers_names import POOLING
 
 OWN = "sentence_transformers."
 IDENTITY, TANH = "Identity", "Tanh"

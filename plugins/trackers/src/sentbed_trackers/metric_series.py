@@ -1,4 +1,4 @@
-"""A run's numbers as named series, the same in every service."""
+"""A run's metrics as named series, the same in every service."""
 
 from __future__ import annotations
 
