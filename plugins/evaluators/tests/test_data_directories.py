@@ -99,5 +99,29 @@ def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
         write(name, "x")
 
 
+@pytest.mark.parametrize(
+    ("evaluator", "there", "expected"),
+    [
+        (SentEvalSTS(tasks=("STSB", "STSB-dev"), skip_missing=True), STSB, STSB),
+        (SentEvalTransfer(tasks=("TREC", "MR"), skip_missing=True), FILES[2][1][1:], FILES[2][1][2:]),
+        (SentEvalProbing(tasks=("Depth", "Tense"), skip_missing=True), FILES[3][1][:1], FILES[3][1][:1]),
+        (SentGLUE(tasks=("MNLI-m", "STS-B"), skip_missing=True), FILES[4][1][1:], FILES[4][1][3:]),
+    ],
+    ids=named,
+)
+def test_a_skipped_task_has_no_files(
+    evaluator: Any,
+    there: list[str],
+    expected: list[str],
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in there:
+        write(name, "x")
+    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
+    assert [file.relative_to(tmp_path).as_posix() for file in evaluator.files()] == expected
+
+
 def test_pairs_that_a_field_names_need_no_directory(tmp_path: Path) -> None:
     assert list(Geometry(path=str(tmp_path / "pairs.tsv")).files()) == []  # type: ignore[arg-type]

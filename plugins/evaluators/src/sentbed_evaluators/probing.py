@@ -32,6 +32,7 @@ from sentbed_evaluators.task_lists import (
     part_progress,
     prepare_present,
     task_problems,
+    tasks_read,
 )
 
 
@@ -109,9 +110,10 @@ class SentEvalProbing(Evaluator):
         return Prepared(lists, partial(self._evaluation, tasks))
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks."""
+        """Yield the files of the tasks that are not skipped."""
         root = find_root(self.data_dir)
-        yield from (root / TASKS[task][0] for task in self.tasks if task in TASKS)
+        tasks = tasks_read(self, self._missing)
+        yield from (root / TASKS[task][0] for task in tasks if task in TASKS)
 
     def _evaluation(self, tasks: Mapping[str, _Read], vectors: Vectors) -> Evaluation:
         """Train and score, task by task; raises `RunError` if an embedding is not finite or zero."""

@@ -40,7 +40,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
-from sentbed_evaluators.task_lists import missing_problems, prepare_present, task_problems
+from sentbed_evaluators.task_lists import missing_problems, prepare_present, task_problems, tasks_read
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ class SentEvalSTS(Evaluator):
         return whitened(Prepared(lists, partial(_score, tasks)), self.whitening)
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks."""
+        """Yield the files of the tasks that are not skipped."""
         root = find_root(self.data_dir)
-        for task in self.tasks:
+        for task in tasks_read(self, self._missing):
             if task in TASKS:
                 yield from task_files(root, task)
 

@@ -36,6 +36,7 @@ from sentbed_evaluators.task_lists import (
     part_progress,
     prepare_present,
     task_problems,
+    tasks_read,
 )
 
 if TYPE_CHECKING:
@@ -169,9 +170,9 @@ class SentGLUE(Evaluator):
         return _Read(task.folder, names, parts, texts, data, train.skipped)
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks."""
+        """Yield the files of the tasks that are not skipped."""
         root = find_root(self.data_dir)
-        found = [TASKS[task] for task in self.tasks if task in TASKS]
+        found = [TASKS[task] for task in tasks_read(self, self._missing) if task in TASKS]
         yield from dict.fromkeys(root / task.path(split) for task in found for split in task.splits)
 
     def _evaluation(self, read: Sequence[_Read], vectors: Vectors) -> Evaluation:

@@ -69,6 +69,15 @@ def missing_problems(
         yield f"`skip_missing` leaves no task: {messages[0]}"
 
 
+def tasks_read(evaluator: Any, missing: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Return the tasks that an evaluator with the fields `tasks` and `skip_missing` reads.
+
+    `missing` returns those without data, which are left out if it skips them.
+    """
+    skipped = missing() if evaluator.skip_missing else ()
+    return tuple(task for task in evaluator.tasks if task not in skipped)
+
+
 def prepare_present(evaluator: Any, missing: Collection[str]) -> Prepared:
     """Prepare an evaluator with the fields `tasks` and `skip_missing` without its missing tasks."""
     left = tuple(task for task in evaluator.tasks if task not in missing)

@@ -31,6 +31,7 @@ from sentbed_evaluators.task_lists import (
     part_progress,
     prepare_present,
     task_problems,
+    tasks_read,
 )
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
@@ -116,9 +117,9 @@ class SentEvalTransfer(Evaluator):
         return Prepared(transfer_lists(tasks), partial(self._score, tasks))
 
     def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks."""
+        """Yield the files of the tasks that are not skipped."""
         root = find_transfer_root(self.data_dir)
-        for task in self.tasks:
+        for task in tasks_read(self, self._missing):
             if task in TRANSFER:
                 yield from transfer_files(root, task)
 
