@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sentbed._files import (
         DATA_VARIABLE,
         LONGEST_LINE,
+        SUMS_FILE,
         atomic_file,
         cannot_write,
         data_root,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
-from sentbed_common import bounded_lines
+from sentbed_common import bounded_lines, json_object
 
 
 def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
@@ -21,3 +21,18 @@ def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
     with file.open("rb") as stream:
         stream.seek(-100, os.SEEK_END)
         assert stream.read() == b"\0" * 100
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[1]\n", r"the line holds a JSON list; expected an object @ a\.jsonl:3$"),
+        ("{\n", r"the line is not valid JSON \(.*\); expected one object a line @ a\.jsonl:3$"),
+        ("\n", r"the line is not valid JSON .*, and no blank line @ a\.jsonl:3$"),
+        ("[" * 100_000, r"the line is not valid JSON .* @ a\.jsonl:3$"),
+    ],
+)
+def test_a_line_without_an_object_is_told(line: str, message: str):
+    with pytest.raises(DataError, match=message):
+        json_object(line, "a.jsonl", 3)
+    assert json_object('{"a": null}\n', "a.jsonl", 3) == {"a": None}

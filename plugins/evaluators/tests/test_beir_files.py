@@ -71,7 +71,10 @@ def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
         ({"corpus": [{"_id": "d1", "title": "x"}]}, r"key `text` is missing.*corpus\.jsonl:1$"),
         ({"corpus": [{"_id": "d1", "text": None}]}, r"`text` is None.*corpus\.jsonl:1$"),
         ({"corpus": [{"_id": "d1", "text": "x", "title": 3}]}, r"`title` is 3.*corpus\.jsonl:1$"),
-        ({"corpus": lines(CORPUS[:1]) + '{"_id": "d2", "te'}, r"the line is not JSON.*corpus\.jsonl:2$"),
+        (
+            {"corpus": lines(CORPUS[:1]) + '{"_id": "d2", "te'},
+            r"not valid JSON.*corpus\.jsonl:2$",
+        ),
         ({"corpus": b'{"_id": "d1", "text": "\xe9"}\n'}, r"found byte 0xe9.*corpus\.jsonl:1$"),
         ({"judged": HEADER + "q9\td1\t1\n"}, r"query `q9` is not in.*test\.tsv:2$"),
         ({"judged": HEADER}, r"no judgement below it.*test\.tsv$"),

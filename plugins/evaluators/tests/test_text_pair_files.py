@@ -47,8 +47,8 @@ def test_each_format_is_read(
         ("p.jsonl", '{"q": "x", "a": "y"}\n{"q": "x"}\n', r"key `a` is missing.*p\.jsonl:2$"),
         ("p.jsonl", '{"q": "x", "a": 3}\n', r"`a` is 3, but a text was expected.*p\.jsonl:1$"),
         ("p.jsonl", '{"q": "x", "a": "\\ud800"}\n', r"a text was expected.*p\.jsonl:1$"),
-        ("p.jsonl", "[1]\n", r"JSON list, but an object was expected.*p\.jsonl:1$"),
-        ("p.jsonl", "\n\n{q}\n", r"the line is not JSON.*p\.jsonl:3$"),
+        ("p.jsonl", "[1]\n", r"JSON list; expected an object.*p\.jsonl:1$"),
+        ("p.jsonl", "\n\n{q}\n", r"the line is not valid JSON.*p\.jsonl:3$"),
         ("p.jsonl", b'{"q": "x", "a": "\xff"}\n', r"found byte 0xff.*p\.jsonl:1$"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from sentbed.errors import DataError
 from sentbed.helpers import LONGEST_LINE
+from sentbed_common import json_object
 
 from sentbed_corpus.input_files import Shard, kind_of, open_text, parquet_file, readable, require_columns
 
@@ -61,7 +61,7 @@ def json_row(
     line: bytes, file: object, number: int, column: str, keep: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
     """Return the text of a JSON line and the whole object. Raises `DataError` if it cannot be used."""
-    row = _json_object(text_row(line, file, number), file, number)
+    row = json_object(text_row(line, file, number), file, number)
     require_columns((column, *keep), list(row), file, number)
     value = row[column]
     if not isinstance(value, str):
@@ -75,21 +75,6 @@ def json_row(
         message = f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
         raise DataError(message, file, number) from error
     return value, row
-
-
-def _json_object(line: str, path: object, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise DataError(
-            f"the line is not valid JSON ({reason}); expected one object a line, and no blank line",
-            path,
-            number,
-        ) from error
-    if not isinstance(row, dict):
-        raise DataError(f"the line holds a JSON {type(row).__name__}; expected an object", path, number)
-    return row
 
 
 def _parquet_rows(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], dict[str, Any]]:

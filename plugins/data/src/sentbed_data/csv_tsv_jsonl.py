@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TypeAlias
 
 from sentbed import DataError
 from sentbed.helpers import open_file
-from sentbed_common import bounded_lines
+from sentbed_common import bounded_lines, json_object
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Line number (row number in formats without lines), from 1, and one value for each wanted column."""
@@ -128,21 +127,7 @@ def select(
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
     """Yield the number of each line, and the wanted values of its object."""
     for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-            raise DataError(
-                f"the line is not valid JSON ({reason}); expected one object a line, and no blank line",
-                path,
-                number,
-            ) from error
-        if not isinstance(row, dict):
-            raise DataError(
-                f"the line holds a JSON {type(row).__name__}; expected an object with {listed(names)}",
-                path,
-                number,
-            )
+        row = json_object(line, path, number, f"an object with {listed(names)}")
         found = list(row)
         for name in names:
             position(name, found, path, number)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from sentbed import DataError
 from sentbed.errors import suggest
+from sentbed_common import json_object
 
 from sentbed_evaluators.text_lines import Hashes, lines
 
@@ -20,18 +20,7 @@ def read_objects(
     for line, text in lines(path, encoding, hashes):
         if not text.strip():
             continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"the line is not JSON ({error}); write one object a line", path, line) from error
-        if not isinstance(row, dict):
-            raise DataError(
-                f"the line is a JSON {type(row).__name__}, but an object was expected; "
-                f"write one object a line",
-                path,
-                line,
-            )
-        yield line, row
+        yield line, json_object(text, path, line)
 
 
 def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:

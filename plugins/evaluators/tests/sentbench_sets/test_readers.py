@@ -92,8 +92,8 @@ STORY = ",".join(
         (readers.read_dbpedia, '0,"t","c"\n', r"the class is '0', but a number from 1 to 14.*:1$"),
         (readers.read_dbpedia, '1,"t","c"\n1,"c"\n', r"the row has 2 columns.*:2$"),
         (readers.read_dbpedia, b'1,"t","c"\n2,"t","\xe9"\n', r"byte 0xe9, which is not UTF-8.*:2$"),
-        (readers.read_commonsenseqa, "{\n", r"the line is not JSON.*:1$"),
-        (readers.read_commonsenseqa, '["question"]\n', r"a JSON list, but an object was expected.*:1$"),
+        (readers.read_commonsenseqa, "{\n", r"the line is not valid JSON.*:1$"),
+        (readers.read_commonsenseqa, '["question"]\n', r"a JSON list; expected an object.*:1$"),
         (readers.read_commonsenseqa, '{"question": "q"}\n', r"no question of CommonsenseQA.*:1$"),
         (
             readers.read_commonsenseqa,

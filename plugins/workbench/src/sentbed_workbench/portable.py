@@ -13,11 +13,10 @@ from pathlib import Path
 
 import attrs
 from sentbed import RunError
-from sentbed.helpers import data_root, open_file, write_atomic
+from sentbed.helpers import SUMS_FILE, data_root, open_file, write_atomic
 from sentbed.tools import MANIFEST
 
 TEXT = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".toml")
-SUMS = "checksums.json"
 STUDY = "study.json"
 STUDY_RECIPE = "study.toml"
 MOST = 1 << 28
@@ -113,7 +112,9 @@ def _files(directory: Path, unfinished: list[Path]) -> Iterator[tuple[Path, bool
             continue
         below.sort()
         kept = any(
-            (above / SUMS).is_file() for above in (place, *place.parents) if above.is_relative_to(directory)
+            (above / SUMS_FILE).is_file()
+            for above in (place, *place.parents)
+            if above.is_relative_to(directory)
         )
         for one in sorted(names):
             path = place / one
