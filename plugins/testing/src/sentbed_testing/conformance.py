@@ -28,8 +28,8 @@ Rule: TypeAlias = Callable[[Subject], Findings]
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "backbone": ("rules_backbone",),
-        "pooler": ("rules_pooler", "rules_engine"),
-        "loss": ("rules_loss", "rules_engine"),
+        "pooler": ("rules_pooler", "rules_on_engines"),
+        "loss": ("rules_loss", "rules_on_engines"),
         "data": ("rules_data",),
         "evaluator": ("rules_evaluator",),
         "optimizer": ("rules_optimizer",),
