@@ -18,8 +18,8 @@ from attrs.validators import and_, ge, gt, le, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
+from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.mix import Mix
-from sentbed_data.text_formats import listed
 from sentbed_data.word_splitting import WORD
 
 Script: TypeAlias = Literal[

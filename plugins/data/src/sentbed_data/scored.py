@@ -10,10 +10,10 @@ import attrs
 from sentbed import DataError
 from sentbed.protocols import DataTraits
 
+from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
 from sentbed_data.file_source import FileSource
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.readers import Range, checked, collect, parse_number, read_rows, resolve
-from sentbed_data.text_formats import Rows, decoded_lines, select, tsv_rows
 from sentbed_data.triplets import negative_columns
 
 _SUFFIXES = {"sts-benchmark": (".csv", ".tsv", ".txt"), "sick": (".tsv", ".txt"), "sts": (".txt",)}

@@ -8,13 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
-from sentbed_report.printed_table import DEGENERATE
-from sentbed_report.recipe_facts import recipe_facts
-from sentbed_report.run_report import Difference, RunReport
-from sentbed_report.score_tables import Cell, ScoreTable, score_tables
 from sentbed_report.formatting import (
     WINNER,
-from sentbed_report.formatting import (
     chance,
     expected_digits,
     expected_verdict,

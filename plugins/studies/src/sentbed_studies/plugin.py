@@ -49,6 +49,6 @@ def recipe_tables() -> Mapping[str, Lazy]:
 @hookimpl
 def known_data() -> tuple[KnownData, ...]:
     """Return the demonstrations that recipes name and that are not shipped."""
-    from sentbed_studies.demonstrations import PUBLISHED
+    from sentbed_studies.demonstration_candidates import PUBLISHED
 
     return (PUBLISHED,)

@@ -13,7 +13,7 @@ import attrs
 
 from sentbed_report.run_report import Shares
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.summary import Summary, SummaryRow
+from sentbed_report.study.summary_tables import Summary, SummaryRow
 
 
 @attrs.frozen
