@@ -558,6 +558,36 @@ def test_geometry_is_the_mean_of_a_cell_over_its_seeds() -> None:
     assert expected in plot.svg
 
 
+def test_points_are_coloured_by_the_score_of_a_task() -> None:
+    data = study(several=True)
+    (plain,) = geometry_plots(data, "g")
+    # The plane's own scores have the same task.
+    (coloured,) = geometry_plots(attrs.evolve(data, colour="STSB"), "g")
+    assert coloured.caption == f"{plain.caption} Colour: the score of STSB."
+    means = {
+        cell.name: fmean(
+            s.value for run in cell.runs for s in run.scores if (s.task, s.metric) == ("STSB", "spearman")
+        )
+        for cell in data.cells
+    }
+    # Viridis: the least is its first colour, the greatest its last.
+    assert min(means.values()) < max(means.values())
+    fills = re.findall(r"fill: (#[0-9a-f]{6})", coloured.svg)
+    assert {"#440154", "#fde725"} <= set(fills)
+    assert not {"#440154", "#fde725"} & set(re.findall(r"#[0-9a-f]{6}", plain.svg))
+    (without,) = geometry_plots(attrs.evolve(data, colour="none"), "g")
+    assert without.svg == plain.svg
+
+
+def test_the_page_has_ranks_as_superscripts(write) -> None:
+    page, markdown = write(attrs.evolve(study(seeds=(1,)), ranks=("pooler",)))
+    marks = [a for a in page.all("sup") if a.get("class") == "rank"]
+    # Six cells in four columns of STS and one of transfer tasks, and the average.
+    assert len(marks) >= 6 * 4
+    assert "Superscripts: the rank in a column, among rows of the same pooler" in page.text
+    assert "¹" in markdown
+
+
 def test_the_same_study_gives_the_same_page(tmp_path: Path) -> None:
     pages = []
     for name in ("a", "b"):

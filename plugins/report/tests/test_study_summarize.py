@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Items, Score
+from sentbed.protocols import Direction, Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.study.exports import score_rows
+from sentbed_report.study.exports import score_rows, to_json
 from sentbed_report.study.published_numbers import published_numbers
 from sentbed_report.study.published_table import Published
 from sentbed_report.study.significance import judge_average, judge_column
@@ -74,6 +76,93 @@ def test_what_the_numbers_are_over_is_counted_row_by_row(study_of: Make) -> None
         "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",
         ["2 seeds", "1 seed"],
     )
+
+
+# --- ranks -------------------------------------------------------------------------------------------------
+
+# Two columns of SentBench's table 2 with the ranks that it prints, within BERT and within RoBERTa.
+KNOWLEDGE = ("avg", "cls", "dropout ctr", "dropout cls", "nsp ctr", "nsp cls", "da ctr", "da cls")
+PRINTED = {
+    "bert": {
+        "CR": ([87.39, 87.39, 85.09, 70.09, 87.18, 85.59, 84.64, 77.25], [1, 1, 5, 8, 3, 4, 6, 7]),
+        "TREC": ([91.80, 91.33, 90.67, 79.33, 89.67, 89.87, 89.67, 84.73], [1, 2, 3, 8, 5, 4, 5, 7]),
+    },
+    "roberta": {
+        "CR": ([88.58, 86.01, 85.43, 63.84, 90.60, 88.51, 86.78, 63.97], [2, 5, 6, 8, 1, 3, 4, 7]),
+        "TREC": ([91.93, 83.00, 87.80, 66.60, 91.33, 89.67, 89.13, 65.60], [1, 6, 5, 7, 2, 3, 4, 8]),
+    },
+}
+RANKED_AXES = (AxisInfo("backbone", ("bert", "roberta")), AxisInfo("knowledge", KNOWLEDGE))
+
+
+def sentbench(study_of: Make, **more: Any) -> StudyData:
+    numbers = {
+        f"{backbone}, {knowledge}": {1: {task: values[place] for task, (values, _) in tasks.items()}}
+        for backbone, tasks in PRINTED.items()
+        for place, knowledge in enumerate(KNOWLEDGE)
+    }
+    return study_of(numbers, axes=RANKED_AXES, **more)
+
+
+def pointing(direction: Direction, run: CellRun) -> tuple[Score, ...]:
+    return tuple(attrs.evolve(score, direction=direction) for score in run.scores)
+
+
+def ranks_of(found: Summary, column: int) -> list[int | None]:
+    return [row.cells[column].rank for row in found.rows]
+
+
+def test_ranks_are_those_that_the_paper_prints(study_of: Make) -> None:
+    found = only(sentbench(study_of, ranks=("backbone",)))
+    for column, task in enumerate(("CR", "TREC")):
+        expected = [rank for tasks in PRINTED.values() for rank in tasks[task][1]]
+        assert ranks_of(found, column) == expected
+    everywhere = only(sentbench(study_of, ranks=()))
+    values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
+    assert ranks_of(everywhere, 0) == [1 + sum(other > value for other in values) for value in values]
+    assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
+
+
+def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of: Make) -> None:
+    # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
+    close = study_of({"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}}, ranks=())
+    assert ranks_of(only(close), 0) == [2, 1]
+    thirds = {"a": {1: {"MR": 0.1}, 2: {"MR": 0.2}}, "b": {1: {"MR": 0.2}, 2: {"MR": 0.1}}}
+    assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
+
+
+def test_only_what_has_finished_and_has_a_direction_is_ranked(study_of: Make) -> None:
+    numbers = {name: {1: {"MR": value}} for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()}
+    running = study_of({**numbers, "d": {1: {}}}, ranks=(), statuses={"d": "running"})
+    assert ranks_of(only(running), 0) == [3, 2, 1, None]
+    directions: dict[Direction, list[int | None]] = {"lower": [1, 2, 3], "none": [None, None, None]}
+    for direction, expected in directions.items():
+        data = study_of(numbers, ranks=())
+        for name in numbers:
+            data = with_scores(data, name, partial(pointing, direction))
+        assert ranks_of(only(data), 0) == expected
+    useless = with_scores(
+        study_of(numbers, ranks=()),
+        "c",
+        lambda run: tuple(attrs.evolve(score, degenerate="constant") for score in run.scores),
+    )
+    assert ranks_of(only(useless), 0) == [2, 1, None]
+
+
+def test_every_format_has_the_ranks_and_says_what_they_are(study_of: Make) -> None:
+    found = only(sentbench(study_of, ranks=("backbone",)))
+    said = "Superscripts: the rank in a column, among rows of the same backbone; equal numbers have the same."
+    assert "**90.60**¹" in to_markdown(found)
+    assert "77.25⁷" in to_text(found)
+    assert r"\textbf{90.60}$^{1}$" in to_latex(found)
+    for form in (to_markdown, to_text, to_latex):
+        assert said in form(found)
+        assert "Superscripts" not in form(only(sentbench(study_of)))
+    many = {f"c{place}": {1: {"MR": float(place)}} for place in range(12)}
+    assert "0.00$^{12}$" in to_latex(only(study_of(many, ranks=())))
+    (table,) = json.loads(to_json(sentbench(study_of), [found]))["tables"]
+    values = [row["values"][0]["rank"] for row in table["rows"]]
+    assert values == ranks_of(found, 0)
 
 
 def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of: Make) -> None:

@@ -279,6 +279,12 @@ def test_zipped_axes_go_together_label_by_label_in_the_order_of_the_axes():
     ]
 
 
+def test_ranks_are_within_axes_that_there_are():
+    (found,) = problems(f'study.ranks = ["sise"]\n{TWO}')
+    assert found.startswith("there is no axis `sise`. Did you mean `size`?")
+    assert len(names(f'study.ranks = ["size"]\nstudy.colour = "STSB"\n{TWO}')) == 6
+
+
 def test_exclude_leaves_out_what_agrees_with_an_entry_in_all_axes_that_it_names():
     assert names(f'study.exclude = [{{ size = "small", lr = ["0.1", "0.3"] }}]\n{TWO}') == [
         *("small, 0.2", "large, 0.1", "large, 0.2", "large, 0.3")

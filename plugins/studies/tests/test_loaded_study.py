@@ -11,6 +11,7 @@ from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.loaded_study import LoadedStudy, load_study
+from sentbed_studies.study_directory import read_data
 
 
 def run(cell: str, seed: int, **scores: float) -> CellRun:
@@ -100,3 +101,15 @@ def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path: Path) ->
     content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "seeds": [1], "cells": []}
     (tmp_path / "study.json").write_text(json.dumps({**content, "excluded": [], "expected": {}, "order": []}))
     assert load_study(tmp_path).name == "n"
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [(None, None), ([], ()), (["pooler"], ("pooler",))])
+def test_ranks_and_colour_are_those_of_the_studys_directory(
+    tmp_path: Path, ranks: list[str] | None, expected: tuple[str, ...] | None
+) -> None:
+    (tmp_path / "study.toml").write_text("")
+    content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "cells": [], "excluded": []}
+    said = {"expected": {}, "order": [], "ranks": ranks, "colour": "STSB"}
+    (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
+    data = read_data(tmp_path)
+    assert (data.ranks, data.colour) == (expected, "STSB")

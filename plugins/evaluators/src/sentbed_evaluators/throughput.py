@@ -110,7 +110,9 @@ class Throughput(Evaluator):
                 "machine": dict(encoder.machine),
             }
             median = statistics.median(rates)
-            scores.append(Score(task, "examples/s", median, protocol))
+            # Where the score stands, for a plot over lengths or batches.
+            coordinates = ["length"] if size is None else ["length", "batch"]
+            scores.append(Score(task, "examples/s", median, {**protocol, "coordinates": coordinates}))
             spread = 100 * (max(rates) - min(rates)) / median
             scores.append(Score(task, "spread", spread, protocol, direction="lower"))
         return Evaluation(tuple(scores), primary=scores[0].value)

@@ -13,6 +13,8 @@ Place: TypeAlias = Literal[0, 1]
 DEGENERATE = "◇"
 """Mark of a number that says nothing about its encoder."""
 
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 SIGNS = ((0.01, "‡"), (0.05, "†"))
 """P-value below which a difference has the sign, smallest first."""
 
@@ -30,11 +32,14 @@ class PrintedCell:
     """† or ‡ for a significant difference from the baseline."""
     degenerate: str = ""
     """Why it says nothing about its encoder; empty if it does."""
+    rank: int | None = None
+    """Rank in its column, from 1; None where none is printed."""
 
     @property
     def signs(self) -> str:
-        """All signs behind the number."""
-        return self.sign + (DEGENERATE if self.degenerate else "")
+        """All signs behind the number, the rank as a superscript first."""
+        rank = "" if self.rank is None else str(self.rank).translate(_SUPERSCRIPTS)
+        return rank + self.sign + (DEGENERATE if self.degenerate else "")
 
 
 @attrs.frozen
@@ -72,6 +77,8 @@ class PrintedTable:
     """Name of the row that others are compared with."""
     finished: bool = True
     """Whether all rows have finished; otherwise the best is that of those that have."""
+    ranks: tuple[str, ...] | None = None
+    """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
 
 
 class Printable(Protocol):
@@ -94,6 +101,9 @@ def legend(table: PrintedTable, best: str, second: str = "") -> Iterator[str]:
     if 0 in places:
         also = f"; {second}: the second best" if second and 1 in places else ""
         yield f"{best}: the best of a column{also}{'' if table.finished else ', of what has finished'}."
+    if any(cell.rank is not None for cell in cells):
+        among = f", among rows of the same {' and '.join(table.ranks)}" if table.ranks else ""
+        yield f"Superscripts: the rank in a column{among}; equal numbers have the same."
     if any(cell.sign for cell in cells):
         levels = ", ".join(f"{sign} p < {most}" for most, sign in reversed(SIGNS))
         yield f"{levels}, against {table.baseline}."

@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -114,6 +115,7 @@ def to_latex(table: Printable, name: str = "") -> str:
             "",
         ]
     )
+    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda rank: f"$^{{{unicodedata.normalize('NFKC', rank[0])}}}$", text)
     return re.sub("|".join(_SIGNS), lambda sign: _SIGNS[sign[0]], text)
 
 

@@ -291,6 +291,10 @@ def _unknown(table: StudyTable, axes: Sequence[Axis], document: Document) -> Ite
     ]
     for path, entry in entries:
         yield from unknown_labels(entry, axes, document, path)
+    for i, name in enumerate(table.ranks or ()):
+        if name not in names:
+            message = f"there is no axis `{name}`.{suggest(name, list(names))}"
+            yield document.problem(message, ("study", "ranks", i))
     if table.baseline is not None:
         for name, labels in names.items():
             if name not in table.baseline and len(labels) > 1:

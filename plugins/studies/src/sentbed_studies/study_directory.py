@@ -100,6 +100,8 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "expected": {title: attrs.asdict(found) for title, found in study.table.expected.items()},
         "references": {name: attrs.asdict(found) for name, found in study.table.references.items()},
         "order": study.table.order,
+        "ranks": study.table.ranks,
+        "colour": study.table.colour,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
         ],

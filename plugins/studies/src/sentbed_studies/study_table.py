@@ -61,6 +61,12 @@ class StudyTable(RecipeTable):
     weights. What was removed does not come back."""
     order: tuple[str, ...] = ()
     """Tasks in the order of their columns; by default the evaluators' order."""
+    ranks: tuple[str, ...] | None = None
+    """Print the rank of each number in its column as a superscript, as SentBench does: among the cells that
+    have the same labels on these axes, or, with `[]`, among all. By default no ranks."""
+    colour: str = ""
+    """Task whose score, by its first metric, colours the points of planes such as alignment over uniformity,
+    as in Sentence-T5's figure 4; by default an axis does."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

@@ -311,6 +311,7 @@ def _measured(cell: Measured) -> dict[str, Any]:
         "std": cell.std,
         "seeds": cell.values,
         "place": None if cell.place is None else cell.place + 1,
+        "rank": cell.rank,
         "degenerate": cell.degenerate,
         "against_baseline": None if cell.judged is None else _judged(cell.judged),
         "published": [

@@ -83,6 +83,10 @@ class StudyData:
     """Directory of the study, to which the runs' directories are relative."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> its numbers; see `StudyTable.references`."""
+    ranks: tuple[str, ...] | None = None
+    """Axes within whose labels numbers have ranks in their column, `()` for all cells; None for no ranks."""
+    colour: str = ""
+    """Task whose score colours the points of planes; empty if an axis does."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

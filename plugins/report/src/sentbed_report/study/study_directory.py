@@ -60,6 +60,8 @@ def read_data(directory: str | Path) -> StudyData:
             place,
             # Studies of earlier versions have none.
             {name: Reference(**found) for name, found in content.get("references", {}).items()},
+            None if content.get("ranks") is None else tuple(content["ranks"]),
+            content.get("colour", ""),
         )
 
 

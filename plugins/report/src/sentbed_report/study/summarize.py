@@ -131,6 +131,7 @@ def _summary(
     judged = _judged(data.baseline, heads, found, resamples, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
     places = _places(heads, values, unfinished, whys)
+    ranks = _ranks(heads, values, unfinished, whys, data)
     rows = []
     for cell in data.cells:
         keys = [key for key in values if key[0] == cell.name]
@@ -144,6 +145,7 @@ def _summary(
                     places[index].get(key),
                     judged[index].get(key),
                     degenerate=_reason(whys.get((key, index), {}), one),
+                    rank=ranks[index].get(key),
                 )
                 for index, one in enumerate(values.get(key, [{} for _ in heads]))
             )
@@ -163,6 +165,7 @@ def _summary(
         data.baseline,
         resamples,
         tuple(seed for seed in order if seed in scored),
+        data.ranks,
     )
 
 
@@ -183,6 +186,32 @@ def _places(
             if key[0] not in unfinished and (key, index) not in degenerate
         }
         found.append(dict(zip(ranked, column.places([*ranked.values()], decimals), strict=True)))
+    return found
+
+
+def _ranks(
+    columns: Sequence[SummaryColumn],
+    values: Mapping[Named, Sequence[Mapping[int, float]]],
+    unfinished: Collection[str],
+    degenerate: Collection[tuple[Named, int]],
+    data: StudyData,
+) -> list[dict[Named, int | None]]:
+    """Return the rank of each row in each column, among the rows with its labels on the axes of `ranks`."""
+    found: list[dict[Named, int | None]] = [{} for _ in columns]
+    if data.ranks is None:
+        return found
+    groups: dict[tuple[str, ...], list[Named]] = {}
+    for cell in data.cells:
+        labels = tuple(cell.labels[axis] for axis in data.ranks)
+        groups.setdefault(labels, []).extend(key for key in values if key[0] == cell.name)
+    for group in groups.values():
+        for index, column in enumerate(columns):
+            ranked = {
+                key: Measured(values[key][index]).mean
+                for key in group
+                if key[0] not in unfinished and (key, index) not in degenerate
+            }
+            found[index] |= dict(zip(ranked, column.ranks([*ranked.values()]), strict=True))
     return found
 
 

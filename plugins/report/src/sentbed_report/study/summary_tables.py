@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ class Measured:
     """Published numbers for this value."""
     degenerate: str = ""
     """Why it says nothing about the encoder; empty if it does."""
+    rank: int | None = None
+    """Rank in its column, from 1, where the study asks for ranks."""
 
     @property
     def mean(self) -> float | None:
@@ -43,7 +46,7 @@ class Measured:
         """Return its printed form."""
         spread = "" if self.std is None or not math.isfinite(self.std) else number(self.std, digits)
         sign = sign_of(self.judged.corrected) if self.judged is not None else ""
-        return PrintedCell(number(self.mean, digits), self.place, spread, sign, self.degenerate)
+        return PrintedCell(number(self.mean, digits), self.place, spread, sign, self.degenerate, self.rank)
 
     @property
     def std(self) -> float | None:
@@ -84,6 +87,18 @@ class SummaryColumn:
     def places(self, means: Sequence[float | None], decimals: int) -> tuple[Place | None, ...]:
         """Return the place of each mean, as printed with `decimals` decimals."""
         return Column(self.task, self.metric, tuple(means), self.direction).places(decimals)
+
+    def ranks(self, means: Sequence[float | None]) -> tuple[int | None, ...]:
+        """Return the rank of each mean, from 1, before rounding; equal means have the same, the least.
+
+        Means are compared to nine decimals, since a mean over seeds has rounding errors.
+        """
+        sign = -1 if self.direction == "higher" else 1
+        found = [None if mean is None or not math.isfinite(mean) else sign * round(mean, 9) for mean in means]
+        ordered = sorted(value for value in found if value is not None)
+        if not self.ranked or not ordered:
+            return (None,) * len(found)
+        return tuple(None if value is None else 1 + bisect_left(ordered, value) for value in found)
 
 
 @attrs.frozen
@@ -161,6 +176,8 @@ class Summary:
     """Every seed that has a score here, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Systems with a number in a column, in the recipe's order."""
+    ranks: tuple[str, ...] | None = None
+    """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -228,6 +245,7 @@ class Summary:
             self.said,
             self.baseline or "",
             all(row.status == "finished" for row in self.rows),
+            self.ranks,
         )
 
     def __repr__(self) -> str:

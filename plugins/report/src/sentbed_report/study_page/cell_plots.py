@@ -22,6 +22,7 @@ from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 _Points = list[tuple[float, float]]
@@ -67,8 +68,18 @@ def geometry_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
             (f"{cell.name}: {encoder}" if several else cell.name, cell, _mean(places))
             for (_, encoder), (cell, places) in found.items()
         ]
-        plots.append(_geometry(panel.plane, title, points, data, f"{name}{index}"))
+        tints = [_tint(cell, encoder, data.colour) for (_, encoder), (cell, _) in found.items()]
+        plots.append(_geometry(panel.plane, title, points, data, f"{name}{index}", tints))
     return tuple(plots)
+
+
+def _tint(cell: CellInfo, encoder: str, task: str) -> float | None:
+    """Return an encoder's score of a task, by its first metric, as the mean over its seeds; None without."""
+    values = []
+    for run in cell.runs:
+        own = [one for one in run.scores if (one.encoder, one.task, one.axis) == (encoder, task, "")]
+        values += [one.value for one in own[:1] if math.isfinite(one.value)]
+    return fmean(values) if values else None
 
 
 def ranking_plot(data: StudyData, name: str) -> Plot | None:
@@ -182,8 +193,10 @@ def _geometry(
     points: Sequence[tuple[str, CellInfo, tuple[float, float]]],
     data: StudyData,
     name: str,
+    tints: Sequence[float | None],
 ) -> Plot:
     axes_told, looks = group_tones(data)
+    shades = _shades(tints)
     low, high = padded_range((place[0] for _, _, place in points), margin=0.15)
     named = len(points) <= LINES
 
@@ -195,14 +208,15 @@ def _geometry(
         axes.set_ylim(*padded_range((place[1] for _, _, place in points), margin=0.15))
         axes.set_xlabel(label_text(plane.x))
         axes.set_ylabel(label_text(plane.y))
-        for label, cell, place in points:
+        for (label, cell, place), tint in zip(points, tints, strict=True):
             look = looks(cell)
+            shade = look.colour if shades is None or tint is None else shades[1][tint]
             baseline = cell.name == data.baseline
             axes.plot(
                 *place,
                 look.marker,
-                color=look.colour,
-                markeredgecolor=colour("fg") if baseline else look.colour,
+                color=shade,
+                markeredgecolor=colour("fg" if baseline else "muted") if baseline or shades else shade,
                 markeredgewidth=1.6 if baseline else 0.8,
                 markersize=8,
                 alpha=1 if named else 0.75,
@@ -218,6 +232,9 @@ def _geometry(
                     va="center",
                 )
                 note.set_in_layout(False)
+        if shades is not None:
+            bar = figure.colorbar(shades[0], ax=axes, label=label_text(data.colour), use_gridspec=False)
+            bar.outline.set_visible(False)
         if named:
             return
         handles = []
@@ -242,9 +259,27 @@ def _geometry(
     caption = f"{plane.better} {count(len(points), 'point')}, each a cell's mean over seeds.".lstrip()
     if any(cell.name == data.baseline for _, cell, _ in points):
         caption += " Ringed: the baseline."
+    if shades is not None:
+        caption += f" Colour: the score of {data.colour}."
     if not named:
         caption += f" Points are named where there are no more than {LINES}."
     return Plot(draw(name, label, WIDTH, 320 if named else 380, paint), title, caption)
+
+
+def _shades(tints: Sequence[float | None]) -> tuple[ScalarMappable, dict[float, str]] | None:
+    """Return the scale of scores, and the colour of each; None where fewer than two differ."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize, to_hex
+
+    values = {tint for tint in tints if tint is not None}
+    if len(values) < 2:
+        return None
+    low, high = min(values), max(values)
+    # Few steps, since each is an element of the page.
+    colours = colormaps["viridis"].resampled(24)
+    shades = {value: to_hex(colours((value - low) / (high - low))) for value in values}
+    return ScalarMappable(Normalize(low, high), colours), shades
 
 
 def _mean(points: _Points) -> tuple[float, float]:
