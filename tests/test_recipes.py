@@ -66,7 +66,7 @@ CELLS = {
     "papers/sentence-t5-throughput.toml": 1,
     "papers/sentence-t5/figure-1.toml": 12,
     "papers/sentence-t5/figure-4.toml": 8,
-    "papers/sentence-t5/figure-5.toml": 4,
+    "papers/sentence-t5/figure-5.toml": 12,
     "papers/sentence-t5/table-2.toml": 12,
     "papers/sentence-t5/table-3.toml": 12,
     "papers/sentence-t5/table-5.toml": 14,

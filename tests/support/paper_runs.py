@@ -47,7 +47,7 @@ RUNS: dict[str, Run] = {
     "sentbench/table-4.toml": Run("roberta, dropout, cls"),
     "sentence-t5/figure-1.toml": Run("nli, base, decoder"),
     "sentence-t5/figure-4.toml": Run("nli, base, decoder"),
-    "sentence-t5/figure-5.toml": Run("11b"),
+    "sentence-t5/figure-5.toml": Run("11b, CPU"),
     "sentence-t5/table-2.toml": Run("cqa+nli, base, t5-1.1, mean"),
     "sentence-t5/table-3.toml": Run("simcse, base, roberta, cls-mlp"),
     "sentence-t5/table-5.toml": Run("nli, 3b, t5, decoder"),

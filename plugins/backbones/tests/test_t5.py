@@ -290,6 +290,23 @@ def test_a_trained_tokenizer_frames_texts_as_t5s_does(sentences: tuple[str, ...]
     assert built.module.model.config.vocab_size == len(tokenizer)
 
 
+@pytest.mark.parametrize("spread", ["auto", "balanced", "sequential"])
+@torch.no_grad()
+def test_random_weights_are_spread_over_devices_too(sentences: tuple[str, ...], spread: Any) -> None:
+    pytest.importorskip("accelerate")
+    context = BuildContext(lambda: sentences)
+    states = []
+    for device_map in (None, spread):
+        torch.manual_seed(5)
+        built = T5(init="random", vocab_size=300, device_map=device_map).build(context)
+        assert built.dispatched == (device_map is not None)
+        module = built.module.eval()
+        states.append(
+            module(torch.tensor([[7, 8, 9, 1]]), torch.ones(1, 4, dtype=torch.long)).last_hidden_state.cpu()
+        )
+    assert torch.allclose(*states, atol=1e-5)
+
+
 def test_the_start_token_of_a_random_t5_is_the_padding(sentences: tuple[str, ...]) -> None:
     context = BuildContext(lambda: sentences, None, frozenset({"decoder"}))
     module = T5(init="random", vocab_size=300).build(context).module.eval()

@@ -70,7 +70,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         tokenizer = family.tokenizer(context)
         config = family.config(tokenizer)
         _set_dropout(config, parameters.dropout)
-        model = _initialise(family.loader(), config, False, parameters)
+        model = _spread(_initialise(family.loader(), config, False, parameters), parameters)
         origin: dict[str, Any] = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
         with_weights = directory is saved or parameters.init == "pretrained"
@@ -256,6 +256,22 @@ def _require_numbers(directory: Path) -> None:
 def _initialise(loader: Any, config: Any, trust_remote_code: bool, parameters: Transformer) -> Any:
     dtype = DTYPES[parameters.dtype]
     return _without_pooler(loader.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code))
+
+
+def _spread(model: Any, parameters: Transformer) -> Any:
+    """Spread random weights over the machine's GPUs as `from_pretrained` does those of a file."""
+    if parameters.device_map is None:
+        return model
+    from accelerate import dispatch_model, infer_auto_device_map
+    from accelerate.utils import get_balanced_memory
+
+    # The layers, which must not be cut.
+    whole = list(model._no_split_modules or ())
+    memory = None
+    if parameters.device_map != "sequential":
+        memory = get_balanced_memory(model, no_split_module_classes=whole)
+    placed = infer_auto_device_map(model, max_memory=memory, no_split_module_classes=whole)
+    return dispatch_model(model, device_map=placed)
 
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
