@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -142,3 +144,43 @@ def test_an_epoch_has_the_steps_that_were_counted_by_hand(entry: Mapping[str, An
     sampler = Sampler(OneSentence(values["rows"]), ("text",), values["batch_size"], key=(0, 0))
     assert sampler.batches_an_epoch == entry["epoch"]
     assert sampler.batches_an_epoch * values["epochs"] == entry["all"]
+
+
+WORDS = {
+    "optimizer": "optimizer",
+    "learning_rate": "learning rate",
+    "schedule": "schedule",
+    "warm_up": "warm-up",
+    "epochs": "epochs",
+    "max_length": "length",
+    "validate_every": "interval of validation",
+    "validate_on": "checkpoint",
+}
+"""Setting -> what the head of a recipe calls it."""
+
+
+def told(file: Path) -> str:
+    """Return what a recipe and its bases say, in the comments on top of them, is not printed in the paper."""
+    text = file.read_text("utf-8")
+    head = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
+    found, inside = [], False
+    for line in head:
+        inside = line.startswith("# Not printed:") or (inside and line.startswith("#  "))
+        found += [line] * inside
+    bases = tomllib.loads(text).get("extends", [])
+    for base in [bases] if isinstance(bases, str) else bases:
+        found.append(told(file.parent / base))
+    return " ".join(" ".join(found).replace("#", " ").split())
+
+
+def test_the_head_of_a_recipe_says_what_its_paper_does_not_print() -> None:
+    missing: dict[str, set[str]] = {}
+    for subject in stages():
+        (name,) = (name for name, entry in PRINTED["training"].items() if matches(subject, entry))
+        recipe = subject.split(": ")[0]
+        said = told(ROOT / "recipes" / "papers" / f"{recipe}.toml")
+        entry = training(name)
+        for setting, word in WORDS.items():
+            if entry[setting][1].startswith("not printed") and word not in said:
+                missing.setdefault(recipe, set()).add(word)
+    assert missing == {}
