@@ -165,7 +165,7 @@ def _summary(
         data.baseline,
         resamples,
         tuple(seed for seed in order if seed in scored),
-        data.ranks,
+        ranks=data.ranks,
     )
 
 
