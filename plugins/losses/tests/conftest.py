@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 import torch
+from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.contrastive_base import Contrastive
 
 Vectors = dict[str, torch.Tensor]
@@ -68,7 +69,14 @@ def explicit(
         numbers = batch.get(f"{name}.id", torch.zeros(len(batch[name])))
         return list(zip(batch[name], numbers.tolist(), strict=True))
 
-    def direction(query: str, target: str, negative: str, memory: Memory) -> tuple[torch.Tensor, float]:
+    def direction(
+        query: str, target: str, negatives: Sequence[str], memory: Memory
+    ) -> tuple[torch.Tensor, float]:
+        def harder(q: torch.Tensor, candidate: torch.Tensor, own: bool) -> torch.Tensor | float:
+            if query != "anchor" or parameters.hardness_of not in ("all", "own" if own else "others"):
+                return 1.0
+            return torch.exp(parameters.hardness * similarity(q, candidate).detach())
+
         total, count = torch.zeros((), dtype=torch.float64), 0
         rows = list(zip(column(query), column(target), strict=True))
         for i, ((q, q_id), (own, own_id)) in enumerate(rows):
@@ -82,23 +90,29 @@ def explicit(
             numerator = denominator = torch.exp((similarity(q, own) - parameters.margin) / t)
             for j, candidate in enumerate(column(target)):
                 if j != i and not leaves(candidate):
-                    denominator = denominator + torch.exp(similarity(q, candidate[0]) / t)
+                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(q, candidate[0], False)
+                    denominator = denominator + term
                     count += 1
-            for j, candidate in enumerate(column(negative)):
-                if j == i or not leaves(candidate):
+            for name in negatives:
+                for j, candidate in enumerate(column(name)):
+                    if j != i and (parameters.hard_negatives == "own" or leaves(candidate)):
+                        continue
                     weight = parameters.hard_negative_weight if j == i else 1
-                    denominator = denominator + weight * torch.exp(similarity(q, candidate[0]) / t)
+                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(q, candidate[0], j == i)
+                    denominator = denominator + weight * term
                     count += 1
             for candidate in memory:
                 if not leaves(candidate):
-                    denominator = denominator + torch.exp(similarity(q, candidate[0]) / t)
+                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(q, candidate[0], False)
+                    denominator = denominator + term
                     count += 1
             total = total - torch.log(numerator / denominator)
         return total / len(rows), count / len(rows)
 
-    loss, count = direction("anchor", "positive", "negative", memory)
+    negatives = [name for name in HARD_NEGATIVES if parameters.hard_negatives != "none"]
+    loss, count = direction("anchor", "positive", negatives, memory)
     if parameters.symmetric:
-        loss = (loss + direction("positive", "anchor", "", ())[0]) / 2
+        loss = (loss + direction("positive", "anchor", (), ())[0]) / 2
     assert math.isfinite(loss.item())
     return loss, count
 

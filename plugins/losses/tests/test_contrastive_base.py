@@ -24,6 +24,10 @@ IDS = {
 }
 
 CASES = [
+    InfoNCE(hardness=5.0, temperature=0.5),
+    InfoNCE(hardness=5.0, hardness_of="others", temperature=0.5, symmetric=True),
+    InfoNCE(hardness=2.0, hardness_of="all", mask_duplicates=True, false_negative_threshold=0.2),
+    InfoNCE(hard_negatives="own", hardness=2.0, temperature=0.3),
     InfoNCE(hard_negative_weight=0.2),
     InfoNCE(hard_negative_weight=3.0, temperature=0.5, symmetric=True),
     InfoNCE(margin=0.3),
@@ -248,3 +252,26 @@ def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold: float) -> N
 )
 def test_what_a_similarity_can_pass_is_no_problem(parameters: InfoNCE) -> None:
     assert list(parameters.check()) == []
+
+
+@pytest.mark.parametrize("of", ["batch", "own", "none"])
+@pytest.mark.parametrize("hardness_of", ["own", "others", "all"])
+def test_several_hard_negatives_a_row_are_candidates_like_the_first(
+    draw: Callable[..., Vectors], formula: Formula, agrees: Callable[..., None], of: str, hardness_of: str
+) -> None:
+    parameters = InfoNCE(temperature=0.5, hard_negatives=of, hardness=3.0, hardness_of=hardness_of)
+    vectors = dict(draw(rows=4, noise=2))
+    vectors |= {f"negative_{n}": draw(rows=4, seed=n)["negative"] for n in (2, 3)}
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    output = parameters.build(4)(ours)
+    expected, count = formula(parameters, theirs)
+    assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    assert count == parameters.negatives(4, frozenset(vectors))
+    output.loss.backward()
+    expected.backward()
+    for name, value in ours.items():
+        if of == "none" and name.startswith("negative"):
+            assert value.grad is None
+        else:
+            agrees(value.grad, theirs[name].grad)

@@ -20,6 +20,7 @@ CASES = [
     Queue(size=10, temperature=0.2, mask_duplicates=True, symmetric=True),
     Queue(size=10, temperature=0.2, false_negative_threshold=0.5),
     Queue(size=8, temperature=0.3),
+    Queue(size=8, temperature=0.3, hardness=3.0, hardness_of="others", hard_negatives="own"),
     Queue(size=4, temperature=0.3),
     Queue(size=3, temperature=0.3),
     Queue(size=1000, temperature=0.3),

@@ -210,15 +210,21 @@ class _Loop:
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
     """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
     for stage in recipe.stage:
-        widths = {tower: encoders[tower].width for tower in recipe.towers(stage).values()}
-        widths |= {one: encoders[one].placed.trained_width or widths[one] for one in recipe.trained(stage)}
+        towers, free = recipe.towers(stage), stage.loss.traits.targets
+        names = {tower for column, tower in towers.items() if column not in free}
+        widths = {
+            name: (name in recipe.trained(stage) and encoders[name].placed.trained_width)
+            or encoders[name].width
+            for name in towers.values()
+            if name in names
+        }
         if len(set(widths.values())) > 1:
             listed = " and ".join(f"`{tower}` gives {width}" for tower, width in widths.items())
             raise RunError(
                 f"the vectors of stage `{stage.name}` have several widths: {listed}; "
                 "give one of them `head = { projection = N }` with the other's width"
             )
-        for tower in widths:
+        for tower in towers.values():
             encoders[tower].require_positions(length_of(stage, encoders[tower]))
 
 

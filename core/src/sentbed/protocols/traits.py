@@ -94,6 +94,8 @@ class LossTraits(ComponentTraits):
     """Whether its module has `initial_state() -> dict[str, Tensor]`; see `Loss.build`."""
     keys: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Columns that the moving average encodes."""
+    targets: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
+    """Columns that only frozen encoders encode, whose vectors may have another width: a teacher's."""
 
 
 @attrs.frozen(kw_only=True)

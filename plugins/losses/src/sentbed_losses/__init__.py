@@ -34,4 +34,46 @@ def losses() -> Mapping[str, Lazy]:
             "sentbed_losses.nli_softmax:NLISoftmax",
             "A linear classifier of labelled sentence pairs (InferSent, SBERT).",
         ),
+        "cosent": Lazy(
+            "sentbed_losses.cosent:CoSENT",
+            "Pairs in the order of their scores: a softmax over all pairs of rows (CoSENT).",
+        ),
+        "angle": Lazy(
+            "sentbed_losses.angle:Angle",
+            "`cosent` over AnglE's similarity of two vectors read as complex numbers.",
+        ),
+        "cosine-mse": Lazy(
+            "sentbed_losses.cosine_mse:CosineMSE",
+            "Squared difference of a pair's cosine and its score, averaged over the rows.",
+        ),
+        "pearson": Lazy(
+            "sentbed_losses.pearson:Pearson",
+            "1 - Pearson's correlation of the cosines and scores of a batch (Pcc-tuning).",
+        ),
+        "matryoshka": Lazy(
+            "sentbed_losses.matryoshka:Matryoshka",
+            "Another loss on the first d components of every vector, summed over several d.",
+        ),
+        "sum": Lazy(
+            "sentbed_losses.weighted_sum:WeightedSum", "A weighted sum of losses over the same batch."
+        ),
+        "spread-out": Lazy(
+            "sentbed_losses.spread_out:SpreadOut",
+            "A regulariser that spreads the vectors of a batch over the sphere, for use in a `sum`.",
+        ),
+        "distill": Lazy(
+            "sentbed_losses.distill:Distill",
+            "The distance of each vector from a teacher's vector of the same text.",
+        ),
+        "similarity-kl": Lazy(
+            "sentbed_losses.similarity_kl:SimilarityKL",
+            "The divergence of the similarities of a batch from a teacher's.",
+        ),
+        "margin-mse": Lazy(
+            "sentbed_losses.margin_mse:MarginMSE",
+            "The squared difference of a row's margin and the margin that a teacher gave it.",
+        ),
+        "gist": Lazy(
+            "sentbed_losses.gist:Gist", "InfoNCE whose false negatives a teacher finds (GISTEmbed)."
+        ),
     }

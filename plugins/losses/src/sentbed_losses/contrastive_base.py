@@ -9,6 +9,7 @@ import attrs
 from attrs.validators import ge, gt
 from sentbed.protocols import Loss, LossTraits
 
+from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.temperature import LearnableTemperature, positive_temperature
 
 
@@ -30,8 +31,19 @@ class Contrastive(Loss):
     margin: float = attrs.field(default=0.0, validator=ge(0))
     """The margin subtracted from the similarity of each true pair before the division by the temperature, >=
     0; in both directions if `symmetric`. 0 is none."""
+    hard_negatives: Literal["batch", "own", "none"] = "batch"
+    """Whose hard negatives are in a row's denominator: those of all rows of the batch, its own alone, or
+    none; then they are not encoded."""
     hard_negative_weight: float = attrs.field(default=1.0, validator=gt(0))
-    """Factor on the term of a row's own hard negative in its denominator, > 0; 1 is none (SimCSE)."""
+    """Factor on the terms of a row's own hard negatives in its denominator, > 0; 1 is none (SimCSE)."""
+    hardness: float = attrs.field(default=0.0, validator=ge(0))
+    """Weight of a negative by its own similarity: its term in the denominator is multiplied by
+    exp(hardness * s), where s is its similarity and passes no gradient; the temperature does not divide it.
+    >= 0; 0 is none, 5 in EmbeddingGemma, 9 in LLaVE. Candidates of the other direction, if `symmetric`, have
+    none."""
+    hardness_of: Literal["own", "others", "all"] = "own"
+    """Which negatives have it: a row's own hard negatives (EmbeddingGemma); those of other rows, positives,
+    hard negatives and memory (LLaVE); or all."""
     mask_duplicates: bool = False
     """Leave a candidate out of a row's denominator if its text equals the row's positive or anchor."""
     false_negative_threshold: float | None = None
@@ -53,7 +65,7 @@ class Contrastive(Loss):
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive"}),
-            takes=frozenset({"negative"}),
+            takes=frozenset() if self.hard_negatives == "none" else frozenset(HARD_NEGATIVES),
             compares_texts=self.mask_duplicates,
         )
 
@@ -64,5 +76,5 @@ class Contrastive(Loss):
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator: other positives and all hard negatives."""
-        hard = batch_size if "negative" in columns else 0
-        return batch_size - 1 + hard
+        rows = {"batch": batch_size, "own": 1, "none": 0}[self.hard_negatives]
+        return batch_size - 1 + rows * len(columns & set(HARD_NEGATIVES))

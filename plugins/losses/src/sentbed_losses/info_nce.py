@@ -20,7 +20,8 @@ class InfoNCE(Contrastive):
         -log( e_i / ( e_i + sum_{j != i} exp(s(v_i, v_j+) / t) + sum_j w_ij exp(s(v_i, v_j-) / t) ) )
 
     with e_i = exp((s(v_i, v_i+) - m) / t), w_ii = w and w_ij = 1 otherwise, averaged over the rows; every
-    hard negative of the batch is in every row's denominator. If `symmetric`, the loss is the mean of this
+    hard negative of the batch is in every row's denominator, from each of the columns `negative`,
+    `negative_2`, ... that the data has. If `symmetric`, the loss is the mean of this
     and of the same loss with anchors and positives exchanged and without hard negatives.
 
     Both masks are off by default. They remove positives and hard negatives of other rows from row i's

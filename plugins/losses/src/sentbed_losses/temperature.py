@@ -37,3 +37,11 @@ def positive_temperature(
             f"`{attribute.name}` divides the similarities and must be a number > 0, such as 0.05, "
             "or a table such as { initial = 1.0 } to learn it"
         )
+
+
+def fixed_temperature(_: Any, attribute: attrs.Attribute[Any], value: float) -> None:
+    """Refuse a temperature that is not above 0; an attrs validator."""
+    if not 0 < value < math.inf:
+        raise ValueError(
+            f"`{attribute.name}` divides the similarities and must be a number > 0, such as 0.05"
+        )

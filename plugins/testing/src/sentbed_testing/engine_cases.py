@@ -55,6 +55,26 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         ),
         "classification": ({"use": "classification"}, ()),
         "nli-softmax": ({"use": "nli-softmax", "product": True}, ()),
+        "cosent": ({"use": "cosent", "temperature": 0.5}, ()),
+        "angle": ({"use": "angle", "temperature": 0.5}, ()),
+        "gist": ({"use": "gist", "temperature": 0.5}, ()),
+        "similarity-kl": ({"use": "similarity-kl", "temperature": 0.5}, ()),
+        "matryoshka": (
+            {
+                "use": "matryoshka",
+                "loss": {"use": "info-nce", "temperature": 0.5, "hardness": 5.0},
+                "dimensions": [128, 16],
+            },
+            ("negative", "negative_2"),
+        ),
+        "sum": (
+            {
+                "use": "sum",
+                "losses": [{"use": "queue", "size": 8, "temperature": 0.5}, {"use": "spread-out"}],
+                "weights": [1.0, 0.5],
+            },
+            (),
+        ),
     }
 )
 """Table and optional columns of each loss. A memory of 8 overflows in the second batch of 6."""
@@ -148,7 +168,7 @@ def cases(
 
 def fixed_columns(loss: Any) -> frozenset[str] | None:
     """Return the columns that a loss requires from a frozen tower, or None if no choice suits it."""
-    for fixed in (frozenset[str](), frozenset({"positive"})):
+    for fixed in (frozenset[str](), frozenset({"positive"}), loss.traits.targets):
         if not any(loss.misfits(ROWS, fixed)):
             return fixed
     return None

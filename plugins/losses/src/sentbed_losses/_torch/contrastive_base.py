@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from sentbed.errors import RunError
 from torch.nn import functional
 
 from sentbed_losses._torch.temperature import Temperature
+from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.contrastive_base import Contrastive
 
 
@@ -35,6 +36,9 @@ class ContrastiveLoss(torch.nn.Module):
         self.symmetric = parameters.symmetric
         self.margin = parameters.margin
         self.log_weight = math.log(parameters.hard_negative_weight)
+        self.hard_negatives = parameters.hard_negatives
+        self.hardness = parameters.hardness
+        self.hardness_of = parameters.hardness_of
         self.compares_texts = parameters.mask_duplicates
         self.threshold = parameters.false_negative_threshold
         self.counted = counted or parameters.masked
@@ -43,7 +47,7 @@ class ContrastiveLoss(torch.nn.Module):
 
     def columns(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Texts]:
         """Return the columns of a batch, ready to be compared."""
-        names = [name for name in ("anchor", "positive", "negative") if name in inputs]
+        names = [name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs]
         return {name: Texts(self.scale(inputs[name]), self.ids(inputs, name)) for name in names}
 
     def scale(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -65,10 +69,11 @@ class ContrastiveLoss(torch.nn.Module):
     def contrast(
         self, columns: Mapping[str, Texts], memory: Texts | None = None
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Return loss and metrics of a batch with `anchor`, `positive` and perhaps `negative`."""
+        """Return loss and metrics of a batch with `anchor`, `positive` and perhaps hard negatives."""
         anchor, positive = columns["anchor"], columns["positive"]
-        negative = columns.get("negative") if self.in_batch else None
-        loss, similarity = self.rank(anchor, positive, negative, memory)
+        used = self.in_batch and self.hard_negatives != "none"
+        negatives = [columns[name] for name in HARD_NEGATIVES if used and name in columns]
+        loss, similarity = self.rank(anchor, positive, negatives, memory, self.hardness)
         if self.symmetric:
             loss = (loss + self.rank(positive, anchor)[0]) / 2
         place = torch.arange(len(similarity), device=similarity.device)
@@ -80,7 +85,12 @@ class ContrastiveLoss(torch.nn.Module):
         return loss, metrics
 
     def rank(
-        self, query: Texts, target: Texts, negative: Texts | None = None, memory: Texts | None = None
+        self,
+        query: Texts,
+        target: Texts,
+        negatives: Sequence[Texts] = (),
+        memory: Texts | None = None,
+        hardness: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of finding target i for query i, and the similarities behind it.
 
@@ -89,12 +99,26 @@ class ContrastiveLoss(torch.nn.Module):
         """
         own = torch.eye(len(query.vectors), dtype=torch.bool, device=query.vectors.device)
         temperature = self.temperature()
+        of_own = hardness if self.hardness_of in ("own", "all") else 0.0
+        of_others = hardness if self.hardness_of in ("others", "all") else 0.0
         parts = [self.compare(query, target, target, temperature, own, -self.margin / temperature)]
-        if negative is not None:
+        hard = [of_others * ~own]
+        for negative in negatives:
             parts.append(self.compare(query, target, negative, temperature, own, self.log_weight))
+            hard.append(of_own * own + of_others * ~own)
+        if self.hard_negatives == "own":
+            parts[1:] = [
+                (similarity.masked_fill(~own, -math.inf), logits.masked_fill(~own, -math.inf))
+                for similarity, logits in parts[1:]
+            ]
         if memory is not None:
             parts.append(self.compare(query, target, memory, temperature))
+            hard.append(torch.full_like(parts[-1][0], of_others))
         similarity, logits = (torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True))
+        if hardness:
+            weight = torch.cat(hard, dim=1)
+            # Of a candidate that is left out, the similarity is -inf, and 0 x inf would be NaN.
+            logits = logits + torch.where(weight > 0, weight * similarity, 0.0)
         place = torch.arange(len(logits), device=logits.device)
         return functional.cross_entropy(logits, place), similarity
 

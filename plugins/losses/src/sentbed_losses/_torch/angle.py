@@ -1,0 +1,25 @@
+"""AnglE."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from sentbed_losses._torch.cosent import CoSENTLoss
+from sentbed_losses._torch.similarity import unit
+
+
+class AngleLoss(CoSENTLoss):
+    """See `sentbed_losses.angle.Angle`."""
+
+    def similarity(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Return AnglE's similarity of each row of `u` and `v`, fp32 `(rows,)`."""
+        a, b = _halves(u)
+        c, d = _halves(v)
+        return (a * c + b * d + b * c - a * d).sum(dim=-1).abs()
+
+
+def _halves(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    vectors = unit(vectors)
+    real, imaginary = functional.pad(vectors, (0, vectors.shape[-1] % 2)).chunk(2, dim=-1)
+    return real, imaginary

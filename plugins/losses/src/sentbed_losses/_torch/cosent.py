@@ -1,0 +1,42 @@
+"""CoSENT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import LossOutput
+
+from sentbed_losses._torch.similarity import correlation, pairwise_cosine
+from sentbed_losses.columns import HARD_NEGATIVES, SCORE
+from sentbed_losses.ranking_base import Ranking
+
+
+class CoSENTLoss(torch.nn.Module):
+    """See `sentbed_losses.cosent.CoSENT`."""
+
+    def __init__(self, parameters: Ranking) -> None:
+        super().__init__()
+        self.temperature = parameters.temperature
+        self.scored = parameters.rows == "scored"
+
+    def similarity(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Return the similarity of each row of `u` and `v`, fp32 `(rows,)`."""
+        return pairwise_cosine(u, v)
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the loss of a batch with `anchor`, `positive`, and `score` or hard negatives."""
+        anchor, positive = inputs["anchor"], inputs["positive"]
+        if self.scored:
+            similarity = self.similarity(anchor, positive)
+            score = inputs[SCORE].to(torch.float32)
+        else:
+            others = [positive, *(inputs[name] for name in HARD_NEGATIVES if name in inputs)]
+            similarity = torch.cat([self.similarity(anchor, other) for other in others])
+            score = (torch.arange(len(similarity), device=similarity.device) < len(anchor)).to(torch.float32)
+        logits = similarity / self.temperature
+        lower = score[:, None] < score[None, :]
+        differences = (logits[:, None] - logits[None, :]).masked_fill(~lower, -math.inf)
+        loss = torch.logsumexp(torch.cat([differences.new_zeros(1), differences.flatten()]), dim=0)
+        return LossOutput(loss, {"correlation": correlation(similarity.detach(), score.detach())})

@@ -1,0 +1,22 @@
+"""Regression of cosines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import LossOutput
+
+from sentbed_losses._torch.similarity import correlation, pairwise_cosine
+from sentbed_losses.columns import SCORE
+
+
+class CosineMSELoss(torch.nn.Module):
+    """See `sentbed_losses.cosine_mse.CosineMSE`."""
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch with `anchor`, `positive` and `score`."""
+        cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
+        score = inputs[SCORE].to(torch.float32)
+        metrics = {"correlation": correlation(cosine.detach(), score.detach())}
+        return LossOutput((cosine - score).square().mean(), metrics)

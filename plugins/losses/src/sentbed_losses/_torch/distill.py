@@ -1,0 +1,54 @@
+"""Distances from a teacher's vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from sentbed.errors import RunError
+from sentbed.protocols import LossOutput
+from torch.nn import functional
+
+from sentbed_losses._torch.similarity import pairwise_cosine
+from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
+from sentbed_losses.distill import Distill
+
+
+class DistillLoss(torch.nn.Module):
+    """See `sentbed_losses.distill.Distill`."""
+
+    def __init__(self, parameters: Distill, width: int) -> None:
+        super().__init__()
+        self.distance = parameters.distance
+        self.projection: torch.nn.Module = torch.nn.Identity()
+        self.width = width
+        if parameters.projection is not None:
+            self.projection = torch.nn.Linear(width, parameters.projection)
+            self.width = parameters.projection
+
+    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch."""
+        names = ("anchor", "positive", *HARD_NEGATIVES)
+        losses, cosines = [], []
+        for name in names:
+            if name in vectors and TEACHER + name in vectors:
+                student: torch.Tensor = self.projection(vectors[name].to(torch.float32))
+                teacher = vectors[TEACHER + name].to(torch.float32)
+                self._require_width(teacher)
+                losses.append(self._distance(student, teacher))
+                cosines.append(pairwise_cosine(student, teacher).mean())
+        return LossOutput(torch.stack(losses).mean(), {"cosine": torch.stack(cosines).mean().detach()})
+
+    def _distance(self, student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+        if self.distance == "mse":
+            return functional.mse_loss(student, teacher)
+        if self.distance == "l2":
+            return (student - teacher).square().sum(dim=-1).sqrt().mean()
+        return (1 - pairwise_cosine(student, teacher)).mean()
+
+    def _require_width(self, teacher: torch.Tensor) -> None:
+        if (found := teacher.shape[-1]) != self.width:
+            raise RunError(
+                f"the loss `distill` compares vectors of width {self.width} with a teacher's of width "
+                f"{found}; give it `projection = {found}`, or the student a head of that width"
+            )

@@ -1,0 +1,59 @@
+"""Guided InfoNCE."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import LossOutput
+from torch.nn import functional
+
+from sentbed_losses._torch.similarity import unit
+from sentbed_losses._torch.temperature import Temperature
+from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
+from sentbed_losses.gist import Gist
+
+
+class GistLoss(torch.nn.Module):
+    """See `sentbed_losses.gist.Gist`."""
+
+    def __init__(self, parameters: Gist) -> None:
+        super().__init__()
+        self.temperature = Temperature(parameters.temperature)
+        self.margin = parameters.margin
+        self.relative = parameters.margin_kind == "relative"
+        self.contrasts = [("anchor", "positive")]
+        self.contrasts += [("anchor", "anchor")] if parameters.contrast_anchors else []
+        self.contrasts += [("positive", "positive")] if parameters.contrast_positives else []
+
+    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch."""
+        found = {name: unit(value) for name, value in vectors.items() if value.ndim == 2}
+        own = (found[f"{TEACHER}anchor"] * found[f"{TEACHER}positive"]).sum(dim=-1, keepdim=True).detach()
+        threshold = own - (own.abs() * self.margin if self.relative else self.margin)
+        hard = [("anchor", name) for name in HARD_NEGATIVES if name in found and TEACHER + name in found]
+        temperature = self.temperature()
+        similarities, logits = [], []
+        for query, candidate in (*self.contrasts, *hard):
+            similarity = found[query] @ found[candidate].T
+            guide = (found[TEACHER + query] @ found[TEACHER + candidate].T).detach()
+            out = guide > threshold
+            same = torch.eye(len(own), dtype=torch.bool, device=own.device)
+            if candidate == "positive" and query == "anchor":
+                out = out & ~same
+            elif query == candidate:
+                out = out | same
+            # Masked after the division, as in `ContrastiveLoss.compare`.
+            similarities.append(similarity.detach().masked_fill(out, -math.inf))
+            logits.append((similarity / temperature).masked_fill(out, -math.inf))
+        place = torch.arange(len(own), device=own.device)
+        loss = functional.cross_entropy(torch.cat(logits, dim=1), place)
+        kept = torch.cat(similarities, dim=1)
+        metrics = {
+            "accuracy": (kept.argmax(dim=1) == place).to(torch.float32).mean(),
+            "negatives": (kept > -math.inf).to(torch.float32).sum(dim=1).mean() - 1,
+        }
+        if isinstance(temperature, torch.Tensor):
+            metrics["temperature"] = temperature.detach()
+        return LossOutput(loss, metrics)

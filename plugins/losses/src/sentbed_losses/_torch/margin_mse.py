@@ -1,0 +1,30 @@
+"""Regression of margins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import LossOutput
+
+from sentbed_losses._torch.similarity import unit
+from sentbed_losses.columns import SCORE
+from sentbed_losses.margin_mse import MarginMSE
+
+
+class MarginMSELoss(torch.nn.Module):
+    """See `sentbed_losses.margin_mse.MarginMSE`."""
+
+    def __init__(self, parameters: MarginMSE) -> None:
+        super().__init__()
+        self.cosine = parameters.similarity == "cosine"
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch."""
+        anchor, positive, negative = (
+            unit(inputs[name]) if self.cosine else inputs[name].to(torch.float32)
+            for name in ("anchor", "positive", "negative")
+        )
+        margin = (anchor * positive).sum(dim=-1) - (anchor * negative).sum(dim=-1)
+        loss = (margin - inputs[SCORE].to(torch.float32)).square().mean()
+        return LossOutput(loss, {"margin": margin.mean().detach()})

@@ -1,0 +1,23 @@
+"""Pearson's correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import LossOutput
+
+from sentbed_losses._torch.similarity import correlation, pairwise_cosine
+from sentbed_losses.columns import SCORE
+
+
+class PearsonLoss(torch.nn.Module):
+    """See `sentbed_losses.pearson.Pearson`."""
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the loss of a batch with `anchor`, `positive` and `score`."""
+        cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
+        found = correlation(cosine, inputs[SCORE].to(torch.float32))
+        rows = len(cosine)
+        # A biased covariance over unbiased variances, as in the authors' code.
+        return LossOutput(1 - found * (rows - 1) / rows, {"correlation": found.detach()})

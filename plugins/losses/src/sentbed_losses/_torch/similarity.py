@@ -1,0 +1,26 @@
+"""Similarities of vectors, in fp32."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+
+def unit(vectors: torch.Tensor) -> torch.Tensor:
+    """Return the vectors in fp32, of length 1."""
+    return functional.normalize(vectors.to(torch.float32), dim=-1)
+
+
+def pairwise_cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Return the cosine of each row of `u` and `v`, fp32 `(rows,)`."""
+    return (unit(u) * unit(v)).sum(dim=-1)
+
+
+def correlation(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return Pearson's correlation of two vectors `(rows,)`; 0 where one of them is constant."""
+    x, y = x - x.mean(), y - y.mean()
+    squares = x.square().sum() * y.square().sum()
+    # Two `where`s: the gradient of the branch that is not taken would be NaN, and stay.
+    varies = squares > 0
+    norm = torch.where(varies, squares, 1.0).sqrt()
+    return torch.where(varies, (x * y).sum() / norm, 0.0)

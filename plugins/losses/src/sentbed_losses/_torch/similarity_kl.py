@@ -1,0 +1,49 @@
+"""Divergence of similarities from a teacher's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from sentbed.protocols import LossOutput
+from torch.nn import functional
+
+from sentbed_losses._torch.similarity import unit
+from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
+from sentbed_losses.similarity_kl import SimilarityKL
+
+
+class SimilarityKLLoss(torch.nn.Module):
+    """See `sentbed_losses.similarity_kl.SimilarityKL`."""
+
+    def __init__(self, parameters: SimilarityKL) -> None:
+        super().__init__()
+        self.cosine = parameters.similarity == "cosine"
+        self.by_row = parameters.candidates == "row"
+        self.temperature = parameters.temperature
+        self.teacher_temperature = parameters.teacher_temperature or parameters.temperature
+
+    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean loss of a batch."""
+        names = [
+            name for name in ("positive", *HARD_NEGATIVES) if name in vectors and TEACHER + name in vectors
+        ]
+        student = self._similarities(vectors, "anchor", names)
+        teacher = self._similarities(vectors, TEACHER + "anchor", [TEACHER + name for name in names])
+        found = functional.log_softmax(student / self.temperature, dim=1)
+        wanted = functional.softmax(teacher / self.teacher_temperature, dim=1)
+        loss = functional.kl_div(found, wanted, reduction="batchmean") * self.temperature**2
+        agreement = (student.argmax(dim=1) == teacher.argmax(dim=1)).to(torch.float32).mean()
+        return LossOutput(loss, {"agreement": agreement})
+
+    def _similarities(
+        self, vectors: Mapping[str, torch.Tensor], anchor: str, candidates: Sequence[str]
+    ) -> torch.Tensor:
+        """Return the similarities of each anchor with its candidates, `(batch, candidates)`."""
+        own, *others = (self._scale(vectors[name]) for name in (anchor, *candidates))
+        if self.by_row:
+            return torch.stack([(own * other).sum(dim=-1) for other in others], dim=1)
+        return own @ torch.cat(others).T
+
+    def _scale(self, vectors: torch.Tensor) -> torch.Tensor:
+        return unit(vectors) if self.cosine else vectors.to(torch.float32)

@@ -1,0 +1,33 @@
+"""The loss `cosine-mse`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Loss, Module
+
+from sentbed_losses.scored_pairs import scored_pairs
+
+
+@attrs.frozen
+class CosineMSE(Loss):
+    """Squared difference of a pair's cosine and its score, averaged over the rows.
+
+    Scores are compared as they are: map them to [0, 1] or [-1, 1].
+
+    Source: Reimers and Gurevych 2019 (SBERT), section 3, regression objective.
+    """
+
+    name: ClassVar[str] = "cosine-mse"
+    traits = scored_pairs("reimers2019sbert")
+
+    def build(self, width: int) -> Module:
+        """Return `module(inputs) -> LossOutput`; see `CoSENT` for its metric."""
+        from sentbed_losses._torch.cosine_mse import CosineMSELoss
+
+        return CosineMSELoss()
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return 0: each pair is scored on its own."""
+        return 0

@@ -1,0 +1,44 @@
+"""The loss `margin-mse`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+from sentbed.protocols import Loss, LossTraits, Module
+
+from sentbed_losses.columns import SCORE
+
+
+@attrs.frozen
+class MarginMSE(Loss):
+    """The squared difference of a row's margin and the margin that a teacher gave it.
+
+    For an anchor v, its positive v+ and hard negative v-, and the teacher's margin m in the column `score`,
+    the loss of a row is (s(v, v+) - s(v, v-) - m)^2, averaged over the rows. Margins are read by the data
+    source `scored` with `rescale = false`.
+
+    Source: Hofstätter et al. 2020, equation 2.
+    """
+
+    name: ClassVar[str] = "margin-mse"
+
+    traits = LossTraits(
+        cites=("hofstaetter2020marginmse",),
+        needs=frozenset({"anchor", "positive", "negative", SCORE}),
+        takes=frozenset(),
+        numbers=frozenset({SCORE}),
+    )
+
+    similarity: Literal["cosine", "dot"] = "dot"
+    """The plain dot product, as in the paper, or `cosine`."""
+
+    def build(self, width: int) -> Module:
+        """Return `module(inputs) -> LossOutput`; metric `margin`, the mean margin."""
+        from sentbed_losses._torch.margin_mse import MarginMSELoss
+
+        return MarginMSELoss(self)
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return 1: the row's own hard negative."""
+        return 1

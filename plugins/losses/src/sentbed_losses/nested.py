@@ -1,0 +1,86 @@
+"""Traits of losses that contain losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+from sentbed.protocols import LABEL, Loss, LossTraits
+
+
+def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
+    """Return the traits of a loss that gives each of `losses` the columns that it is given itself."""
+    traits = [loss.traits for loss in losses]
+    needs = frozenset[str]().union(*(each.needs for each in traits))
+    takes: frozenset[str] | None = frozenset()
+    for each in traits:
+        takes = None if takes is None or each.takes is None else takes | each.takes
+    return LossTraits(
+        cites=tuple(dict.fromkeys((*cites, *(key for each in traits for key in each.cites)))),
+        needs=needs,
+        takes=None if takes is None else takes - needs,
+        classes=next((each.classes for each in traits if each.classes), ()),
+        numbers=frozenset[str]().union(*(each.numbers for each in traits)),
+        compares_texts=any(each.compares_texts for each in traits),
+        momentum=next((each.momentum for each in traits if each.momentum is not None), None),
+        stateful=any(each.stateful for each in traits),
+        keys=frozenset[str]().union(*(each.keys for each in traits)),
+        targets=frozenset[str]().union(*(each.targets for each in traits)),
+    )
+
+
+def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
+    """Yield why several losses cannot share their inputs."""
+    for loss in losses:
+        if loss.traits.momentum is not None and len(losses) > 1:
+            yield (
+                f"the loss `{loss.name}` has a moving average encode {_listed(loss.traits.keys)}, without "
+                "gradient, and the other losses of the sum would be given those vectors; train with "
+                f"`{loss.name}` alone, or take `info-nce` for it"
+            )
+    classes = dict.fromkeys((loss.name, loss.traits.classes) for loss in losses if LABEL in loss.traits.needs)
+    if len({names for _, names in classes}) > 1:
+        each = "; ".join(f"`{name}` has {', '.join(names)}" for name, names in classes)
+        yield f"the losses have different `classes`: {each}; give them the same, in one order"
+    for one in losses:
+        for other in losses:
+            texts = other.traits.needs | (other.traits.takes or frozenset()) - other.traits.numbers
+            for column in sorted(one.traits.numbers & texts - other.traits.numbers):
+                yield (
+                    f"the column `{column}` holds numbers for the loss `{one.name}`, and texts for "
+                    f"`{other.name}`; take one of them out"
+                )
+
+
+def _listed(columns: frozenset[str]) -> str:
+    return ", ".join(f"`{column}`" for column in sorted(columns))
+
+
+@attrs.frozen
+class Nested(Loss):
+    """A loss that contains losses and gives each of them the columns that it is given itself."""
+
+    @property
+    def inner(self) -> tuple[Loss, ...]:
+        """The losses that it contains."""
+        raise NotImplementedError
+
+    @property
+    def traits(self) -> LossTraits:
+        """The traits of the losses together."""
+        return combined(self.inner)
+
+    def check(self) -> Iterator[str]:
+        """Yield why the losses cannot share their inputs."""
+        yield from conflicts(self.inner)
+
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        """Yield what the losses say about such batches."""
+        for loss in self.inner:
+            yield from loss.misfits(batch_size, fixed)
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
+        """Return the most that one of the losses has; None if one does not know."""
+        found = [loss.negatives(batch_size, columns) for loss in self.inner]
+        known = [count for count in found if count is not None]
+        return max(known) if len(known) == len(found) else None

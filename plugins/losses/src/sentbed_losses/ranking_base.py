@@ -1,0 +1,38 @@
+"""The fields that the losses over the order of scores share."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import attrs
+from sentbed.protocols import Loss, LossTraits
+
+from sentbed_losses.columns import HARD_NEGATIVES, SCORE
+from sentbed_losses.temperature import fixed_temperature
+
+
+@attrs.frozen
+class Ranking(Loss):
+    """A loss over all pairs of rows whose scores differ; `CoSENT` has the formula."""
+
+    papers: ClassVar[tuple[str, ...]]
+    """Keys of the papers that introduced the loss."""
+
+    temperature: float = attrs.field(default=0.05, validator=fixed_temperature)
+    """The divisor of the similarities, > 0: 1 / 20 in both papers, where it is a scale of 20."""
+    rows: Literal["scored", "triplets"] = "scored"
+    """`scored`: pairs with a column `score`. `triplets`: rows with hard negatives and no score; a row's
+    positive has score 1, each of its hard negatives 0."""
+
+    @property
+    def traits(self) -> LossTraits:
+        """Return the columns the loss takes: scored pairs, or rows with hard negatives."""
+        if self.rows == "scored":
+            needs = frozenset({"anchor", "positive", SCORE})
+            return LossTraits(cites=self.papers, needs=needs, takes=frozenset(), numbers=frozenset({SCORE}))
+        needs = frozenset({"anchor", "positive", "negative"})
+        return LossTraits(cites=self.papers, needs=needs, takes=frozenset(HARD_NEGATIVES) - needs)
+
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return 0: pairs are compared with pairs, not anchors with candidates."""
+        return 0

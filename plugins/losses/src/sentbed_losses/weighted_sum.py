@@ -1,0 +1,52 @@
+"""The loss `sum`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+from attrs.validators import deep_iterable, ge, min_len
+from sentbed.protocols import Loss, Module
+
+from sentbed_losses.nested import Nested
+
+
+@attrs.frozen
+class WeightedSum(Nested):
+    """A weighted sum of losses over the same batch.
+
+    Each loss is given the columns that it takes. A loss with a memory keeps its own; one with a moving
+    average (`momentum`) can only be alone in a sum.
+    """
+
+    name: ClassVar[str] = "sum"
+
+    losses: tuple[Loss, ...] = attrs.field(validator=min_len(1))
+    """The losses: `[{ use = "info-nce" }, { use = "spread-out" }]`."""
+    weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(ge(0)))
+    """One weight >= 0 for each loss, in their order; default: 1 each."""
+
+    @property
+    def inner(self) -> tuple[Loss, ...]:
+        """The losses of the sum."""
+        return self.losses
+
+    def check(self) -> Iterator[str]:
+        """Yield why the losses cannot be added."""
+        yield from super().check()
+        if self.weights and len(self.weights) != len(self.losses):
+            yield (
+                f"`weights` has {len(self.weights)} number(s) for {len(self.losses)} loss(es); "
+                "give one for each loss, in their order"
+            )
+
+    def build(self, width: int) -> Module:
+        """Return `module(inputs) -> LossOutput`.
+
+        Metrics: `NAME` of each loss, without its weight, and its own as `NAME.METRIC`; the second of one
+        name is `NAME-2`.
+        """
+        from sentbed_losses._torch.weighted_sum import StatefulWeightedSumLoss, WeightedSumLoss
+
+        return (StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss)(self, width)

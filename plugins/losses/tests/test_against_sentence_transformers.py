@@ -1,0 +1,200 @@
+"""Values and gradients of sentence-transformers' losses on the same vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from sentbed_losses.angle import Angle
+from sentbed_losses.cosent import CoSENT
+from sentbed_losses.cosine_mse import CosineMSE
+from sentbed_losses.distill import Distill
+from sentbed_losses.gist import Gist
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.margin_mse import MarginMSE
+from sentbed_losses.matryoshka import Matryoshka
+from sentbed_losses.similarity_kl import SimilarityKL
+from sentbed_losses.spread_out import SpreadOut
+
+Vectors = Mapping[str, torch.Tensor]
+Theirs = Callable[[Any, list[torch.Tensor], dict[str, torch.Tensor]], torch.Tensor]
+
+ROWS, WIDTH = 8, 6
+SCORE = torch.tensor([0.2, 0.9, 0.2, 0.5, 0.0, 1.0, 0.7, 0.1])
+TEXTS = ("anchor", "positive", "negative")
+
+
+class Given(torch.nn.Module):
+    """A model of sentence-transformers whose vectors come with the features."""
+
+    max_seq_length = 32
+
+    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"sentence_embedding": features["vectors"]}
+
+    def get_embedding_dimension(self) -> int:
+        return WIDTH
+
+
+class Guide(Given):
+    """The same, with the teacher's vectors."""
+
+    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"sentence_embedding": features["guide"]}
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    # What their import warns of is theirs to mend.
+    return pytest.importorskip(
+        "sentence_transformers.sentence_transformer.losses",
+        reason="sentence-transformers is not installed; it is in `requirements/`",
+    )
+
+
+def direct(name: str, label: str | None = "score", **options: Any) -> Theirs:
+    """The loss `name` given vectors and a label."""
+
+    def loss(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+        module = getattr(library, name)(Given(), **options)
+        found = module.compute_loss_from_embeddings(vectors, given[label] if label else None)
+        return sum(found.values()) if isinstance(found, dict) else found
+
+    return loss
+
+
+def distilled(metric: str) -> Theirs:
+    def loss(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+        module = library.EmbedDistillLoss(Given(), distance_metric=metric)
+        return module.compute_loss_from_embeddings(vectors, [given[f"teacher_{n}"] for n in TEXTS])
+
+    return loss
+
+
+def divergence(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+    anchor = given["teacher_anchor"]
+    scores = [(anchor * given[f"teacher_{name}"]).sum(dim=1) for name in TEXTS[1:]]
+    module = library.DistillKLDivLoss(Given(), student_temperature=0.7, teacher_temperature=1.5)
+    return module.compute_loss_from_embeddings(vectors, torch.stack(scores, dim=1))
+
+
+def guided(**options: Any) -> Theirs:
+    def loss(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+        from tokenizers import Tokenizer, models
+        from transformers import PreTrainedTokenizerFast
+
+        model, guide = Given(), Guide()
+        words = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
+        model.tokenizer = guide.tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
+        features = [
+            {"vectors": value, "guide": given[f"teacher_{name}"]}
+            for name, value in zip(TEXTS, vectors, strict=True)
+        ]
+        return library.GISTEmbedLoss(model, guide, **options)(features, None)
+
+    return loss
+
+
+def nested(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+    model = Given()
+    inner = library.MultipleNegativesRankingLoss(model, scale=2.0)
+    loss = library.MatryoshkaLoss(model, inner, [6, 4, 2], [1.0, 0.5, 2.0])
+    return loss([{"vectors": value} for value in vectors], None)
+
+
+NCE = "MultipleNegativesRankingLoss"
+CASES: list[tuple[Any, Theirs, int]] = [
+    (CoSENT(), direct("CoSENTLoss"), 2),
+    (CoSENT(temperature=0.5), direct("CoSENTLoss", scale=2.0), 2),
+    (Angle(), direct("AnglELoss"), 2),
+    (Angle(temperature=1.0), direct("AnglELoss", scale=1.0), 2),
+    (Angle(rows="triplets", temperature=0.5), direct("AnglELoss", None, scale=2.0), 3),
+    (CosineMSE(), direct("CosineSimilarityLoss"), 2),
+    (MarginMSE(), direct("MarginMSELoss"), 3),
+    (SpreadOut(TEXTS), direct("GlobalOrthogonalRegularizationLoss", None), 3),
+    (
+        SpreadOut(TEXTS, mean_weight=0.5, second_moment_weight=2.0, aggregation="sum"),
+        direct(
+            "GlobalOrthogonalRegularizationLoss",
+            None,
+            mean_weight=0.5,
+            second_moment_weight=2.0,
+            aggregation="sum",
+        ),
+        3,
+    ),
+    (Distill(), distilled("mse"), 3),
+    (Distill(distance="l2"), distilled("l2"), 3),
+    (Distill(distance="cosine"), distilled("cosine"), 3),
+    (
+        SimilarityKL(candidates="row", similarity="dot", temperature=0.7, teacher_temperature=1.5),
+        divergence,
+        3,
+    ),
+    (Gist(temperature=0.5), guided(temperature=0.5), 3),
+    (Gist(temperature=0.5, margin=0.2), guided(temperature=0.5, margin=0.2), 3),
+    (
+        Gist(temperature=0.5, margin=0.3, margin_kind="relative", contrast_anchors=False),
+        guided(temperature=0.5, margin=0.3, margin_strategy="relative", contrast_anchors=False),
+        3,
+    ),
+    (
+        Gist(temperature=0.5, contrast_positives=False),
+        guided(temperature=0.5, contrast_positives=False),
+        3,
+    ),
+    (
+        InfoNCE(0.5, hardness=5.0),
+        direct(NCE, None, scale=2.0, hardness_mode="hard_negatives", hardness_strength=5.0),
+        3,
+    ),
+    (
+        InfoNCE(0.5, hardness=3.0, hardness_of="others"),
+        direct(NCE, None, scale=2.0, hardness_mode="in_batch_negatives", hardness_strength=3.0),
+        3,
+    ),
+    (
+        InfoNCE(0.5, hardness=3.0, hardness_of="all"),
+        direct(NCE, None, scale=2.0, hardness_mode="all_negatives", hardness_strength=3.0),
+        3,
+    ),
+    (Matryoshka(InfoNCE(0.5), dimensions=(2, 6, 4), weights=(2.0, 1.0, 0.5)), nested, 3),
+]
+
+
+@pytest.mark.parametrize(("loss", "theirs", "columns"), CASES)
+def test_values_and_gradients_are_theirs(
+    library: Any, agrees: Callable[..., None], loss: Any, theirs: Theirs, columns: int
+) -> None:
+    generator = torch.Generator().manual_seed(7)
+    drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in TEXTS}
+    teacher = {f"teacher_{name}": torch.randn(ROWS, WIDTH, generator=generator) for name in TEXTS}
+    names = TEXTS[:columns]
+    ours = {name: drawn[name].clone().requires_grad_() for name in names}
+    others = [drawn[name].double().requires_grad_() for name in names]
+    found = loss.build(WIDTH)({**ours, **teacher, "score": SCORE}).loss
+    given = {name: value.double() for name, value in {**teacher, "score": SCORE}.items()}
+    expected = theirs(library, others, given)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    found.backward()
+    expected.backward()
+    for value, other in zip(ours.values(), others, strict=True):
+        agrees(value.grad, other.grad)
+
+
+def test_several_hard_negatives_are_theirs(library: Any, agrees: Callable[..., None]) -> None:
+    generator = torch.Generator().manual_seed(7)
+    names = ("anchor", "positive", "negative", "negative_2", "negative_3")
+    drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in names}
+    ours = {name: value.clone().requires_grad_() for name, value in drawn.items()}
+    others = [value.double().requires_grad_() for value in drawn.values()]
+    found = InfoNCE(0.5).build(WIDTH)(ours).loss
+    module = library.MultipleNegativesRankingLoss(Given(), scale=2.0)
+    expected = module.compute_loss_from_embeddings(others, None)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    found.backward()
+    expected.backward()
+    for value, other in zip(ours.values(), others, strict=True):
+        agrees(value.grad, other.grad)

@@ -1,0 +1,146 @@
+"""Each loss over scored pairs against a loop over rows in fp64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+import torch
+from sentbed_losses.angle import Angle
+from sentbed_losses.cosent import CoSENT
+from sentbed_losses.cosine_mse import CosineMSE
+from sentbed_losses.pearson import Pearson
+
+Vectors = Mapping[str, torch.Tensor]
+SCORES = torch.tensor([0.2, 0.9, 0.2, 0.5, 0.0, 1.0])
+
+
+def cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return (u @ v) / (u @ u).sqrt() / (v @ v).sqrt()
+
+
+def complex_similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The sum of real and imaginary parts of u / v, component by component of complex vectors."""
+    half = (len(u) + 1) // 2
+    zero = torch.zeros(2 * half - len(u), dtype=u.dtype)
+    x, y = torch.cat([u, zero]), torch.cat([v, zero])
+    product = torch.complex(x[:half], x[half:]) * torch.complex(y[:half], y[half:]).conj()
+    return (product.real.sum() + product.imag.sum()).abs() / (u @ u).sqrt() / (v @ v).sqrt()
+
+
+def in_order(similarities: list[torch.Tensor], scores: list[float], temperature: float) -> torch.Tensor:
+    total = torch.ones((), dtype=torch.float64)
+    for one, low in zip(similarities, scores, strict=True):
+        for other, high in zip(similarities, scores, strict=True):
+            if low < high:
+                total = total + torch.exp((one - other) / temperature)
+    return torch.log(total)
+
+
+def pearson(x: list[torch.Tensor], y: list[float]) -> torch.Tensor:
+    rows = len(x)
+    mean_x, mean_y = sum(x) / rows, sum(y) / rows
+    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / rows
+    variance_x = sum((a - mean_x) ** 2 for a in x) / (rows - 1)
+    variance_y = sum((b - mean_y) ** 2 for b in y) / (rows - 1)
+    return 1 - covariance / (variance_x.sqrt() * math.sqrt(variance_y))
+
+
+def explicit(loss: object, vectors: Vectors, scores: torch.Tensor) -> torch.Tensor:
+    similarity = complex_similarity if isinstance(loss, Angle) else cosine
+    found = [similarity(u, v) for u, v in zip(vectors["anchor"], vectors["positive"], strict=True)]
+    graded = scores.double().tolist()
+    if isinstance(loss, CoSENT | Angle):
+        if loss.rows == "triplets":
+            pairs = zip(vectors["anchor"], vectors["negative"], strict=True)
+            graded = [1.0] * len(found) + [0.0] * len(found)
+            found += [similarity(u, v) for u, v in pairs]
+        return in_order(found, graded, loss.temperature)
+    if isinstance(loss, CosineMSE):
+        return sum((a - b) ** 2 for a, b in zip(found, graded, strict=True)) / len(found)
+    return pearson(found, graded)
+
+
+@pytest.mark.parametrize("width", [4, 5])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        CoSENT(),
+        CoSENT(temperature=0.5),
+        CoSENT(rows="triplets"),
+        Angle(),
+        Angle(temperature=1.0),
+        Angle(rows="triplets"),
+        CosineMSE(),
+        Pearson(),
+    ],
+)
+def test_loss_and_gradient_are_those_of_the_formula(
+    draw: Callable[..., Vectors], agrees: Callable[..., None], loss: CoSENT, width: int
+) -> None:
+    vectors = draw(rows=6, width=width, noise=2)
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    found = loss.build(width)({**ours, "score": SCORES}).loss
+    expected = explicit(loss, theirs, SCORES)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    found.backward()
+    expected.backward()
+    for name in loss.traits.needs - {"score"}:
+        agrees(ours[name].grad, theirs[name].grad)
+
+
+def batch(cosines: list[float], scores: list[float]) -> dict[str, torch.Tensor]:
+    angles = torch.tensor(cosines).acos()
+    vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
+    anchor = torch.tensor([[1.0, 0.0]]).expand(len(cosines), -1)
+    return {"anchor": anchor, "positive": vectors.requires_grad_(), "score": torch.tensor(scores)}
+
+
+def test_pearson_of_a_perfect_batch_is_one_over_its_rows() -> None:
+    given = batch([0.0, 0.25, 0.5, 0.75], [1.0, 2.0, 3.0, 4.0])
+    output = Pearson().build(2)(given)
+    assert output.loss.item() == pytest.approx(1 / 4)
+    assert output.metrics["correlation"].item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "scores"), [([0.5, 0.5], [0.0, 1.0]), ([0.1, 0.9], [0.3, 0.3]), ([0.5], [1.0])]
+)
+def test_pearson_of_constant_values_is_one_and_has_no_gradient(
+    cosines: list[float], scores: list[float]
+) -> None:
+    given = batch(cosines, scores)
+    loss = Pearson().build(2)(given).loss
+    assert loss.item() == 1
+    loss.backward()
+    assert torch.equal(given["positive"].grad, torch.zeros(len(cosines), 2))
+
+
+def test_pearson_and_cosent_do_not_see_the_scale_of_the_scores() -> None:
+    given = batch([0.3, 0.1, 0.7, 0.2], [0.1, 0.4, 0.2, 0.9])
+    scaled = {**given, "score": 4 * given["score"] + 1}
+    for loss in (Pearson(), CoSENT(), Angle()):
+        module = loss.build(2)
+        assert module(scaled).loss.item() == pytest.approx(module(given).loss.item(), rel=1e-6)
+
+
+def test_rows_of_one_score_are_not_compared() -> None:
+    given = batch([0.3, 0.1, 0.7], [0.5, 0.5, 0.5])
+    loss = CoSENT().build(2)(given).loss
+    assert loss.item() == 0
+    loss.backward()
+    assert torch.equal(given["positive"].grad, torch.zeros(3, 2))
+
+
+def test_large_differences_stay_finite() -> None:
+    given = batch([1.0, -1.0], [0.0, 1.0])
+    loss = CoSENT(temperature=1e-3).build(2)(given).loss
+    assert loss.item() == pytest.approx(2000)
+
+
+@pytest.mark.parametrize("loss", [CoSENT, Angle])
+def test_a_temperature_of_zero_is_refused(loss: type[CoSENT]) -> None:
+    with pytest.raises(ValueError, match="must be a number > 0"):
+        loss(temperature=0.0)

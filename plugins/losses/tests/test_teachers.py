@@ -1,0 +1,160 @@
+"""The losses with a teacher, against loops over rows in fp64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from sentbed.errors import RunError
+from sentbed_losses.distill import Distill
+from sentbed_losses.gist import Gist
+from sentbed_losses.margin_mse import MarginMSE
+from sentbed_losses.similarity_kl import SimilarityKL
+
+Vectors = Mapping[str, torch.Tensor]
+
+
+def cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return (u @ v) / (u @ u).sqrt() / (v @ v).sqrt()
+
+
+def dot(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return u @ v
+
+
+def guided(loss: Gist, given: Vectors) -> tuple[torch.Tensor, float]:
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    rows = len(given["anchor"])
+    contrasts = [("anchor", "positive")]
+    contrasts += [("anchor", "anchor")] if loss.contrast_anchors else []
+    contrasts += [("positive", "positive")] if loss.contrast_positives else []
+    contrasts += [("anchor", "negative")]
+    for i in range(rows):
+        own = cosine(given["teacher_anchor"][i], given["teacher_positive"][i])
+        limit = own - (abs(own) if loss.margin_kind == "relative" else 1) * loss.margin
+        numerator = torch.exp(cosine(given["anchor"][i], given["positive"][i]) / loss.temperature)
+        denominator = numerator
+        for query, candidate in contrasts:
+            for j in range(rows):
+                if candidate != "negative" and i == j:
+                    continue
+                if cosine(given[f"teacher_{query}"][i], given[f"teacher_{candidate}"][j]) > limit:
+                    continue
+                denominator = denominator + torch.exp(
+                    cosine(given[query][i], given[candidate][j]) / loss.temperature
+                )
+                count += 1
+        total = total - torch.log(numerator / denominator)
+    return total / rows, count / rows
+
+
+def divergence(loss: SimilarityKL, given: Vectors) -> torch.Tensor:
+    total = torch.zeros((), dtype=torch.float64)
+    compare = cosine if loss.similarity == "cosine" else dot
+    rows = len(given["anchor"])
+    teacher_temperature = loss.teacher_temperature or loss.temperature
+    for i in range(rows):
+        chosen = range(rows) if loss.candidates == "batch" else [i]
+        places = [(name, j) for name in ("positive", "negative") for j in chosen]
+        student = [torch.exp(compare(given["anchor"][i], given[n][j]) / loss.temperature) for n, j in places]
+        teacher = [
+            torch.exp(compare(given["teacher_anchor"][i], given[f"teacher_{n}"][j]) / teacher_temperature)
+            for n, j in places
+        ]
+        for s, t in zip(student, teacher, strict=True):
+            q, p = s / sum(student), t / sum(teacher)
+            total = total + p * torch.log(p / q)
+    return loss.temperature**2 * total / rows
+
+
+def distance(loss: Distill, given: Vectors) -> torch.Tensor:
+    columns = []
+    for name in ("anchor", "positive", "negative"):
+        found = []
+        for u, v in zip(given[name], given[f"teacher_{name}"], strict=True):
+            square = ((u - v) ** 2).sum()
+            found.append(
+                {"mse": square / len(u), "l2": square.sqrt(), "cosine": 1 - cosine(u, v)}[loss.distance]
+            )
+        columns.append(sum(found) / len(found))
+    return sum(columns) / len(columns)
+
+
+def margins(loss: MarginMSE, given: Vectors) -> torch.Tensor:
+    compare = cosine if loss.similarity == "cosine" else dot
+    rows = zip(given["anchor"], given["positive"], given["negative"], given["score"].tolist(), strict=True)
+    return sum((compare(a, p) - compare(a, n) - m) ** 2 for a, p, n, m in rows) / len(given["anchor"])
+
+
+@pytest.mark.parametrize(
+    ("loss", "formula"),
+    [
+        (Gist(temperature=0.5), guided),
+        (Gist(temperature=0.3, margin=0.2), guided),
+        (Gist(temperature=0.3, margin=0.5, margin_kind="relative"), guided),
+        (Gist(temperature=0.5, margin=0.3, contrast_anchors=False), guided),
+        (Gist(temperature=0.5, contrast_positives=False), guided),
+        (SimilarityKL(temperature=0.4), divergence),
+        (SimilarityKL(temperature=0.4, teacher_temperature=0.8), divergence),
+        (SimilarityKL(temperature=2.0, candidates="row", similarity="dot"), divergence),
+        (Distill(), distance),
+        (Distill(distance="l2"), distance),
+        (Distill(distance="cosine"), distance),
+        (MarginMSE(), margins),
+        (MarginMSE(similarity="cosine"), margins),
+    ],
+)
+def test_loss_and_gradient_are_those_of_the_formula(
+    draw: Callable[..., Vectors], agrees: Callable[..., None], loss: Any, formula: Callable[..., Any]
+) -> None:
+    vectors = draw(rows=6, noise=1)
+    # A teacher of another width, where the loss compares no components.
+    width = 4 if isinstance(loss, Distill) else 7
+    teacher = {f"teacher_{name}": v for name, v in draw(rows=6, width=width, noise=1, seed=1).items()}
+    score = {"score": torch.tensor([0.5, -2.0, 0.0, 3.0, 1.0, 1.0])}
+    ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
+    theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+    fixed = {name: value.float() for name, value in teacher.items()}
+    output = loss.build(4)({**ours, **fixed, **score})
+    expected = formula(loss, {**theirs, **{n: v.double() for n, v in fixed.items()}, **score})
+    if isinstance(loss, Gist):
+        expected, count = expected
+        assert output.metrics["negatives"].item() == pytest.approx(count)
+        assert 0 < count < loss.negatives(6, frozenset(vectors))
+    assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
+    output.loss.backward()
+    expected.backward()
+    for name, value in ours.items():
+        agrees(value.grad, theirs[name].grad)
+
+
+def test_a_student_of_another_width_is_projected_or_refused(draw: Callable[..., Vectors]) -> None:
+    given = {"anchor": draw()["anchor"].float(), "teacher_anchor": draw(width=9)["anchor"].float()}
+    with pytest.raises(RunError, match=r"width 4 with a teacher's of width 9; give it `projection = 9`"):
+        Distill().build(4)(given)
+    torch.manual_seed(0)
+    module = Distill(projection=9).build(4)
+    projected = given["anchor"] @ module.projection.weight.T + module.projection.bias
+    expected = (projected - given["teacher_anchor"]).square().mean()
+    assert module(given).loss.item() == pytest.approx(expected.item())
+
+
+@pytest.mark.parametrize("loss", [Gist(), SimilarityKL(), Distill()])
+def test_a_teacher_that_the_stage_trains_is_a_misfit(loss: Gist) -> None:
+    targets = loss.traits.targets
+    assert targets >= {name for name in loss.traits.needs if name.startswith("teacher_")}
+    assert list(loss.misfits(8, targets)) == []
+    problem, *_ = loss.misfits(8, frozenset())
+    assert "takes the column `teacher_anchor` from a teacher" in problem
+    assert "in `freeze`" in problem
+
+
+def test_a_text_is_no_candidate_for_itself_even_where_the_teacher_has_one_vector_for_all() -> None:
+    same = torch.ones(3, 2)
+    vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
+    module = Gist(temperature=0.5).build(3)
+    output = module({**vectors, "teacher_anchor": same, "teacher_positive": same})
+    # cos > t does not hold where both are 1 within rounding: the other rows may stay, the own texts not.
+    assert output.metrics["negatives"].item() <= 6

@@ -1,0 +1,203 @@
+"""Losses in losses, scores and teachers, in recipes with the engine of sentbed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed
+from sentbed import RecipeError, RunError
+from sentbed._recipe.load import load_recipe
+from sentbed_studies.cells import load_study
+
+HEAD = """
+schema = 1
+[run]
+name = "objectives"
+[runtime]
+use = "cpu"
+threads = 1
+"""
+ENCODER = """
+[{place}]
+max_length = 16
+backbone = {{ use = "bert", init = "random", vocab_size = 300, size = "{size}" }}
+pooler = {{ use = "mean" }}
+"""
+STAGE = """
+[[stage]]
+name = "nli"
+steps = 3
+batch_size = 6
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+"""
+NESTED = """
+data = { use = "sample" }
+[stage.loss]
+use = "matryoshka"
+dimensions = [128, 8]
+[stage.loss.loss]
+use = "sum"
+weights = [1.0, 0.1]
+[[stage.loss.loss.losses]]
+use = "info-nce"
+temperature = 0.05
+[[stage.loss.loss.losses]]
+use = "spread-out"
+"""
+
+
+def recipe(tmp_path: Path, *parts: str) -> Path:
+    file = tmp_path / "recipe.toml"
+    file.write_text("".join(parts))
+    return file
+
+
+def nested(tmp_path: Path, *changed: tuple[str, str]) -> Path:
+    text = NESTED
+    for old, new in changed:
+        assert old in text
+        text = text.replace(old, new)
+    return recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+
+
+def line_of(file: Path, text: str) -> int:
+    (found,) = (n for n, line in enumerate(file.read_text().splitlines(), 1) if line.startswith(text))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "line", "message"),
+    [
+        (("temperature =", "temprature ="), "loss.loss.losses.0.temprature", "temprature", "unknown key"),
+        (("= 0.05", "= 0"), "loss.loss.losses.0.temperature", "temperature", "must be a number > 0"),
+        (('"spread-out"', '"spread-put"'), "loss.loss.losses.1.use", 'use = "spread-put"', "spread-out"),
+        (("[128, 8]", '[128, "8"]'), "loss.dimensions.1", "dimensions", "'8'"),
+        (("[1.0, 0.1]", "[1.0]"), "loss.loss", "[stage.loss.loss]", "1 number(s) for 2 loss(es)"),
+        (("[1.0, 0.1]", "[1.0, -1.0]"), "loss.loss.weights", "weights", "-1.0"),
+    ],
+)
+def test_a_fault_of_an_inner_loss_has_its_line_and_path(
+    tmp_path: Path, change: tuple[str, str], path: str, line: str, message: str
+) -> None:
+    file = nested(tmp_path, change)
+    with pytest.raises(RecipeError) as error:
+        load_recipe(file)
+    (problem,) = error.value.problems
+    assert problem.path == f"stage.nli.{path}"
+    assert problem.line == line_of(file, line)
+    assert message in problem.message
+
+
+def test_a_setting_reaches_into_an_inner_loss(tmp_path: Path) -> None:
+    loaded = load_recipe(nested(tmp_path), ["stage.nli.loss.loss.losses.0.temperature=0.2"])
+    loss: Any = loaded.stage[0].loss
+    assert loss.loss.losses[0].temperature == 0.2
+    assert loaded.stage[0].columns_used == ("anchor", "positive", "negative")
+
+
+def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
+    axis = '[study.axes.t]\npath = "stage.nli.loss.loss.temperature"\nvalues = [0.01, 0.1]\n'
+    inner = '[stage.loss.loss]\nuse = "info-nce"\n'
+    evaluate = '[[evaluate]]\nuse = "sts"\npath = "pkg:sentbed_data/sample/sts-test.tsv"\n'
+    text = NESTED.partition("[stage.loss.loss]")[0] + inner + evaluate + axis
+    study = load_study(recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text))
+    losses: list[Any] = [cell.recipe.stage[0].loss for cell in study.cells]
+    assert [loss.loss.temperature for loss in losses] == [0.01, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("losses", "message"),
+    [
+        ('[{ use = "momentum" }, { use = "spread-out" }]', "the loss `momentum` has a moving average"),
+        ('[{ use = "queue" }, { use = "spread-out" }]', "the loss `queue` remembers the positives"),
+    ],
+)
+def test_a_memory_that_cannot_work_is_refused_by_a_check(tmp_path: Path, losses: str, message: str) -> None:
+    text = f'data = {{ use = "sample" }}\nloss = {{ use = "sum", losses = {losses} }}\n'
+    file = recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(file)
+
+
+def run(file: Path, out: Path) -> list[dict[str, Any]]:
+    sentbed.run(load_recipe(file), out)
+    (log,) = out.rglob("log.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [{**line, **line["metrics"]} for line in lines if "loss" in line]
+
+
+def test_a_nested_loss_trains_and_logs_its_parts(tmp_path: Path) -> None:
+    steps = run(nested(tmp_path), tmp_path / "out")
+    assert len(steps) == 3
+    first = steps[0]
+    assert first["loss"] == pytest.approx(first["128"] + first["8"], rel=1e-5)
+    parts = first["128.info-nce"] + 0.1 * first["128.spread-out"]
+    assert first["128"] == pytest.approx(parts, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["cosent", "angle", "cosine-mse", "pearson"])
+def test_scores_of_a_file_train_an_encoder(tmp_path: Path, loss: str) -> None:
+    rows = "".join(f"a plane {k}\ta train {k}\t{k % 6}\n" for k in range(12))
+    (tmp_path / "pairs.tsv").write_text(f"sentence1\tsentence2\tscore\n{rows}")
+    text = f'data = {{ use = "scored", path = "pairs.tsv", score_range = [0, 5] }}\nloss.use = "{loss}"\n'
+    file = recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+    steps = run(file, tmp_path / "out")
+    assert len({step["loss"] for step in steps}) == 3
+    assert all(-1 <= step["correlation"] <= 1 for step in steps)
+
+
+TAUGHT = """
+train = "student"
+freeze = "teacher"
+cache_frozen = true
+data = {{ use = "for-teacher", source = {{ use = "sample" }}, only = {only} }}
+columns = {{ {columns} }}
+loss = {loss}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "texts"),
+    [
+        ('{ use = "distill", projection = 256 }', ("anchor",)),
+        ('{ use = "similarity-kl" }', ("anchor", "positive")),
+        ('{ use = "gist" }', ("anchor", "positive", "negative")),
+        ('{ use = "matryoshka", dimensions = [128, 8], loss = { use = "gist" } }', ("anchor", "positive")),
+    ],
+)
+def test_a_teacher_of_another_width_is_a_frozen_tower(
+    tmp_path: Path, loss: str, texts: tuple[str, ...]
+) -> None:
+    columns = dict.fromkeys(texts, "student") | {f"teacher_{name}": "teacher" for name in texts}
+    stage = TAUGHT.format(
+        only=json.dumps(texts),
+        columns=", ".join(f'{name} = "{encoder}"' for name, encoder in columns.items()),
+        loss=loss,
+    )
+    encoders = ENCODER.format(place="encoders.student", size="tiny")
+    encoders += ENCODER.format(place="encoders.teacher", size="mini")
+    steps = run(recipe(tmp_path, HEAD, encoders, STAGE, stage), tmp_path / "out")
+    assert len({step["loss"] for step in steps}) == 3
+
+
+def test_a_teacher_of_another_width_without_a_projection_is_refused(tmp_path: Path) -> None:
+    stage = TAUGHT.format(
+        only='["anchor"]',
+        columns='anchor = "student", teacher_anchor = "teacher"',
+        loss='{ use = "distill" }',
+    )
+    encoders = ENCODER.format(place="encoders.student", size="tiny")
+    encoders += ENCODER.format(place="encoders.teacher", size="mini")
+    with pytest.raises(RunError, match="give it `projection = 256`"):
+        run(recipe(tmp_path, HEAD, encoders, STAGE, stage), tmp_path / "out")
+
+
+def test_a_teacher_that_is_trained_is_refused_by_a_check(tmp_path: Path) -> None:
+    text = 'data = { use = "for-teacher", source = { use = "sample" } }\nloss = { use = "gist" }\n'
+    file = recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+    with pytest.raises(RecipeError, match="takes the column `teacher_anchor` from a teacher"):
+        load_recipe(file)
