@@ -55,6 +55,58 @@ use = "sts"
 path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
 
+OBJECTIVES = """
+schema = 1
+[run]
+name = "objectives"
+cache = false
+[runtime]
+use = "cpu"
+threads = 1
+[encoders.student]
+max_length = 16
+backbone = { use = "bert", init = "random", vocab_size = 512, dropout = 0.0 }
+pooler = { use = "mean" }
+[encoders.teacher]
+max_length = 16
+backbone = { use = "bert", init = "random", vocab_size = 512, dropout = 0.0 }
+pooler = { use = "mean" }
+head = { projection = 24 }
+
+[[stage]]
+name = "all"
+train = "student"
+freeze = "teacher"
+data = { use = "for-teacher", source = { use = "scored", path = "rows.tsv", negative = ["n1", "n2"] } }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 9
+steps = 4
+[stage.columns]
+anchor = "student"
+positive = "student"
+negative = "student"
+negative_2 = "student"
+teacher_anchor = "teacher"
+teacher_positive = "teacher"
+teacher_negative = "teacher"
+teacher_negative_2 = "teacher"
+[stage.loss]
+use = "sum"
+losses = [
+    { use = "cosent", temperature = 0.5 },
+    { use = "angle", temperature = 0.5 },
+    { use = "cosine-mse" },
+    { use = "pearson" },
+    { use = "margin-mse" },
+    { use = "spread-out" },
+    { use = "matryoshka", dimensions = [128, 16], loss = { use = "info-nce", hardness = 5.0 } },
+    { use = "similarity-kl", temperature = 0.5 },
+    { use = "gist", temperature = 0.5 },
+    { use = "distill", projection = 24 },
+]
+"""
+
 Start: TypeAlias = Callable[..., subprocess.Popen[str]]
 
 
@@ -139,6 +191,33 @@ def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None
         sorted(path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*")) for name in names
     ]
     assert files[0] == files[1] == files[2]
+
+
+def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_process(
+    start: Start, tmp_path: Path
+) -> None:
+    rows = "".join(f"a plane {k}\ta train {k}\tno {k}\tsea {k % 5}\t{k % 6 / 5}\n" for k in range(20))
+    (tmp_path / "rows.tsv").write_text(f"sentence1\tsentence2\tn1\tn2\tscore\n{rows}")
+    (tmp_path / "all.toml").write_text(OBJECTIVES)
+    found = {}
+    names = {
+        "one": (),
+        "two": ("--devices", 2),
+        "cached": ("--set", "stage.all.micro_batch=2"),
+        "both": ("--devices", 2, "--set", "stage.all.micro_batch=2"),
+    }
+    for name, arguments in names.items():
+        finish(start("all.toml", "--out", name, *arguments))
+        found[name] = [step["metrics"] | {"loss": step["loss"]} for step in steps_of(tmp_path / name)]
+    assert len(found["one"]) == 4
+    assert found["one"][0].keys() >= {"cosent", "matryoshka.16", "distill", "gist", "pearson"}
+    for name in names.keys() - {"one"}:
+        for mine, other in zip(found[name], found["one"], strict=True):
+            assert mine.keys() == other.keys()
+            for what, value in other.items():
+                # The cosines of a random encoder differ so little that their correlation has three digits.
+                allowed = 1e-3 if what.endswith("correlation") else 1e-5
+                assert mine[what] == pytest.approx(value, rel=1e-4, abs=allowed), (name, what)
 
 
 @pytest.mark.parametrize("asked", ["the second process", "the launcher"])

@@ -58,3 +58,13 @@ def test_a_known_file_that_is_missing_says_how_to_get_it(
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     (problem,) = Triplets(path="data:nli_for_simcse.csv").check()
     assert problem.endswith("; `sentbed data get nli-for-simcse` downloads it")
+
+
+def test_several_hard_negatives_have_a_column_each(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("sent0\tsent1\tn1\tn2\na\tb\tc\td\n")
+    source = Triplets(path=str(path), negative=("n2", "n1"))
+    assert source.columns == source.open().columns == ("anchor", "positive", "negative", "negative_2")
+    assert source.open().rows([0])["negative_2"] == ["c"]
+    with pytest.raises(ValueError, match="names 9 columns"):
+        Triplets(path=str(path), negative=tuple("abcdefghi"))

@@ -14,7 +14,7 @@ from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
 from sentbed_data.file_source import FileSource
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.readers import Range, checked, collect, parse_number, read_rows, resolve
-from sentbed_data.triplets import negative_columns
+from sentbed_data.triplets import few_negatives, negative_columns
 
 _SUFFIXES = {"sts-benchmark": (".csv", ".tsv", ".txt"), "sick": (".tsv", ".txt"), "sts": (".txt",)}
 _RANGES: Mapping[str, Range] = {
@@ -47,8 +47,8 @@ class Scored(FileSource):
     """Column of the first text, in a table."""
     positive: str = "sentence2"
     """Column of the second text, in a table."""
-    negative: str | tuple[str, ...] = ()
-    """Column of a hard negative in a table, or several: `["negative_a", "negative_b"]`. Default: none."""
+    negative: str | tuple[str, ...] = attrs.field(default=(), validator=few_negatives)
+    """Column of a hard negative in a table, or at most 8: `["negative_a", "negative_b"]`. Default: none."""
     score: str = "score"
     """Column of the score, in a table."""
     score_range: tuple[float, float] | None = None

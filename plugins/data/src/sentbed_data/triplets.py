@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
 from sentbed_data.file_source import FileSource
+
+MOST_NEGATIVES = 8
+"""Hard negatives of a row that the losses take."""
+
+
+def few_negatives(_: Any, attribute: attrs.Attribute[Any], value: str | tuple[str, ...]) -> None:
+    """Refuse more hard negatives than the losses take; an attrs validator."""
+    if not isinstance(value, str) and len(value) > MOST_NEGATIVES:
+        raise ValueError(
+            f"`{attribute.name}` names {len(value)} columns, and losses take at most {MOST_NEGATIVES} hard "
+            "negatives a row; name fewer"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -24,8 +36,9 @@ class Triplets(FileSource):
     """Column of the premise."""
     positive: str = "sent1"
     """Column of the entailment."""
-    negative: str | tuple[str, ...] = attrs.field(default="hard_neg", validator=min_len(1))
-    """Column of the contradiction, or of each of several hard negatives: `["hard_neg_1", "hard_neg_2"]`."""
+    negative: str | tuple[str, ...] = attrs.field(default="hard_neg", validator=[min_len(1), few_negatives])
+    """Column of the contradiction, or of each of several hard negatives, at most 8:
+    `["hard_neg_1", "hard_neg_2"]`."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-HARD_NEGATIVES = ("negative", *(f"negative_{number}" for number in range(2, 17)))
-"""Columns of hard negatives, up to 16 in a row."""
+HARD_NEGATIVES = ("negative", *(f"negative_{number}" for number in range(2, 9)))
+"""Columns of hard negatives, up to 8 in a row."""
 
 SCORE = "score"
 """Column of scores."""
