@@ -45,6 +45,19 @@ INFO_NCE = {"loss.similarity": "cosine", "loss.symmetric": False, "loss.margin":
 BEST = {"validate.keep": "best"}
 
 SETTINGS: dict[str, dict[str, Any]] = {
+    "angle-bert-base": {
+        **below("stage.nli", BEST, loss__weights=[0.5, 0.5, 0.02]),
+        **below("stage.nli.loss.losses.0", use="info-nce", temperature=0.05, hard_negatives="none"),
+        **below("stage.nli.loss.losses.1", use="info-nce", temperature=0.05, hard_negatives="batch"),
+        **below("stage.nli.loss.losses.2", use="angle", temperature=0.05, rows="triplets"),
+    },
+    "pcc-tuning-llama2-7b": {
+        **below("encoder.backbone", use="causal", quantization="nf4", lora__targets="all-linear"),
+        **below("stage.nli", INFO_NCE, BEST, batch_size=248, max_length=32, epochs=1),
+        **below("stage.pcc", BEST, loss__use="pearson", batch_size=216, max_length=64, epochs=10),
+        **below("stage.pcc.data.sources.0", use="scored", rescale=False),
+        **below("stage.pcc.data.sources.1", use="scored", rescale=False),
+    },
     "prompteol-opt-6.7b-qlora": {
         **below("encoder.backbone", use="opt", lora__targets="all-linear"),
         **below("stage.nli", INFO_NCE, BEST, normalize_text=False),

@@ -81,6 +81,9 @@ def local(table: Mapping[str, Any], directory: Path) -> list[str]:
     ]
     labelled = directory / "labelled.tsv"
     labelled.write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", "utf-8")
+    scored = directory / "scored.tsv"
+    scores = [f"{one}\t{two}\t{k % 6}" for k, (one, two) in enumerate(itertools.pairwise(sentences))]
+    scored.write_text("\n".join(["sentence1\tsentence2\tscore", *scores]) + "\n", "utf-8")
     triplets = {"path": f"{SAMPLE}/triplets.csv", "config": ""}
     data = {
         "triplets": {**triplets, "anchor": "sent0", "positive": "sent1", "negative": "hard_neg"},
@@ -89,6 +92,7 @@ def local(table: Mapping[str, Any], directory: Path) -> list[str]:
         "nli": {"path": str(labelled)},
         "nsp": {"path": str(text)},
         "parallel": {"path": "", "fields": "", "anchor": str(text), "positive": str(other)},
+        "scored": {"path": str(scored), "format": "table", "score_range": [0, 5]},
         "sample": {},
     }
     parallel = json.dumps([str(text), str(other)])

@@ -46,11 +46,17 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
     "gist": [{"temperature": 0.5}, {"temperature": 0.5, "margin": 0.1, "margin_kind": "relative"}],
 }
 """What is tried; the defaults where nothing is said."""
+LONG = frozenset({"matryoshka", "sum", "gist", "similarity-kl", "distill"})
+"""Losses with many columns or parts: of their examples, only the first is quick."""
 
 
 @pytest.mark.parametrize(
     ("loss", "fields"),
-    [(loss, fields) for loss in offered(sentbed_losses.losses()) for fields in FIELDS.get(loss.name, [{}])],
+    [
+        pytest.param(loss, fields, marks=pytest.mark.slow if number and loss.name in LONG else ())
+        for loss in offered(sentbed_losses.losses())
+        for number, fields in enumerate(FIELDS.get(loss.name, [{}]))
+    ],
 )
 def test_a_loss_keeps_the_contract(loss: type, fields: dict[str, Any]) -> None:
     report = check_component(loss, kind="loss", example=fields)
@@ -58,6 +64,7 @@ def test_a_loss_keeps_the_contract(loss: type, fields: dict[str, Any]) -> None:
     assert report.not_run.keys() <= {"grad-cache", "jax"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["info-nce", "queue"])
 @pytest.mark.parametrize("of", ["own", "others", "all"])
 def test_a_loss_with_hardness_keeps_it_but_for_the_stopped_gradient(name: str, of: str) -> None:
