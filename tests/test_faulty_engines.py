@@ -101,6 +101,14 @@ class RemembersInfinity(Wrapped):
         return result
 
 
+class CopiesAverage(Wrapped):
+    def swap_average(self) -> None:
+        self.inner.swap_average()
+        for average in self.inner.ema.values():
+            for name, value in average.followed.items():
+                average.tensors[name].copy_(value)
+
+
 class LosesLastRow(Wrapped):
     def gradients(self, columns: Columns) -> Any:
         rows = len(columns["anchor"])
@@ -206,6 +214,7 @@ CHECKS = {
     "frozen-columns": testing.check_frozen_columns,
     "towers": testing.check_towers,
     "clipping": testing.check_clipping,
+    "moving-average": testing.check_moving_average,
     "steps of adamw": testing.check_steps,
     "momentum-and-queue": testing.check_momentum_and_queue,
     "state of adamw": testing.check_state,
@@ -226,6 +235,13 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("mixes vectors", "frozen-columns", {"trained": MixesVectors}, INFO_NCE, "where `positive` is vectors"),
     ("shares gradients", "towers", {"trained": SharesGradients}, INFO_NCE, "an encoder of its own"),
     ("clips twice", "clipping", {"trained": clipping_twice}, INFO_NCE, "clip once, over all parameters"),
+    (
+        "copies the average",
+        "moving-average",
+        {"trained": CopiesAverage},
+        INFO_NCE,
+        "exchange, do not copy",
+    ),
     ("forgets decay", "steps of adamw", {"asked": undecayed}, INFO_NCE, "differs from the reference's"),
     (
         "encodes with old weights",

@@ -149,6 +149,30 @@ def test_steps_may_end_within_the_first_epoch(recipe_of: Load, train: Train):
     assert [len(rows) for rows in asked(run)] == [4]
 
 
+def test_a_moving_average_is_evaluated_and_left(
+    recipe_of: Load, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    weights: list[Any] = []
+    step = SgdTrainer.step
+
+    def watched(self: SgdTrainer, columns: Any) -> Any:
+        (embedding,) = [value for _, value in self.update.parameters]
+        weights.extend([] if weights else [embedding.copy()])
+        result = step(self, columns)
+        weights.append(embedding.copy())
+        return result
+
+    monkeypatch.setattr(SgdTrainer, "step", watched)
+    recipe = recipe_of(RECIPE, "stage.0.epochs=2")
+    encoder, _ = train(recipe, ema=0.75, validate=Validate(1, Gap("ab"), keep="last"))
+    average = weights[0]
+    for after in weights[1:]:
+        average = 0.75 * average + 0.25 * after
+    assert len(weights) > 3
+    np.testing.assert_allclose(encoder.backbone.embedding, average, rtol=1e-6)
+    assert not np.allclose(average, weights[-1])
+
+
 def test_the_order_of_rows_follows_the_seed(recipe_of: Load, train: Train):
     one, again, other = (asked(train(recipe_of(RECIPE, f"run.seed={seed}"))[1]) for seed in (7, 7, 8))
     assert one == again

@@ -666,7 +666,15 @@ class SgdTrainer(Trainer):
     """The loss's own."""
     averages: dict[str, Any]
     """Weights of the moving average, where the loss has one."""
+    ema: dict[str, Any]
+    """Weights of the moving average that the stage evaluates, where it has one."""
     step_number: int = 0
+
+    def swap_average(self) -> None:
+        for name, value in self.update.parameters:
+            held = value.copy()
+            value[:] = self.ema[name]
+            self.ema[name][:] = held
 
     def step(self, columns: Mapping[str, Any]) -> StepResult:
         output, gradients = self.backward(columns)
@@ -681,6 +689,9 @@ class SgdTrainer(Trainer):
             for name, value in self.update.parameters if self.averages else ():
                 momentum = self.training.loss.traits.momentum
                 self.averages[name][:] = momentum * self.averages[name] + (1 - momentum) * value
+            if (decay := self.training.ema) is not None:
+                for name, value in self.update.parameters:
+                    self.ema[name][:] = decay * self.ema[name] + (1 - decay) * value
         return StepResult(float(output.loss), rate, norm, dict(output.metrics))
 
     def gradients(self, columns: Mapping[str, Any]) -> tuple[float, dict[str, NDArray[np.float32]]]:
@@ -733,6 +744,7 @@ class SgdTrainer(Trainer):
             "weights": dict(self.update.parameters),
             "velocity": self.update.velocity,
             "average": self.averages,
+            "ema": self.ema,
         }
         return {f"{kind} {name}": value for kind, of in kinds.items() for name, value in of.items()}
 
@@ -799,6 +811,7 @@ class Engine(protocols.Engine):
             self.rng,
             loss.initial_state() if training.loss.traits.stateful else {},
             {name: value.copy() for name, value in averaged},
+            {name: value.copy() for name, value in parameters if training.ema is not None},
         )
 
 

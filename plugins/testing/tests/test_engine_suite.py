@@ -59,6 +59,7 @@ def pair() -> EnginePair:
         testing.check_towers,
         testing.check_derivative,
         testing.check_clipping,
+        testing.check_moving_average,
         testing.check_steps,
         testing.check_momentum_and_queue,
         testing.check_not_finite,

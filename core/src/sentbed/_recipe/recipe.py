@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
 import attrs
-from attrs.validators import and_, ge, le, matches_re, min_len, optional
+from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
 from sentbed._document.structuring import unstructure
 from sentbed._document.toml import Document
@@ -154,6 +154,9 @@ class Stage:
     """Never put two rows that share a text into one batch: they would be each other's false negatives."""
     shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Rows shuffled at a time, for data read from disk; by default all rows."""
+    ema: float | None = attrs.field(default=None, validator=optional(and_(gt(0), lt(1))))
+    """Decay of an exponential moving average of the trained weights after each step, such as 0.999; it is
+    what `validate` and `watch` evaluate and what the stage leaves. By default there is none."""
     cache_frozen: bool = False
     """Whether vectors of frozen encoders are kept on disk: texts are then encoded in the first epoch only."""
     validate: Validate | None = None

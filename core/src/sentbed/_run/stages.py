@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NoReturn
 
 from sentbed._encoder.encoder import Encoder, pair_name
@@ -82,6 +83,7 @@ class _Loop:
                 towers={column: name for column, name in towers.items() if name in self.trained},
                 max_grad_norm=stage.max_grad_norm,
                 micro_batch=stage.micro_batch,
+                ema=stage.ema,
             ),
         )
         self.keeper = Keeper(context, stage, encoders, self.trained)
@@ -133,6 +135,8 @@ class _Loop:
 
     def finish(self) -> None:
         """Restore the kept weights and report the end of the stage."""
+        if self.stage.ema is not None:
+            self.trainer.swap_average()
         self.keeper.restore()
         if self.step < self.total_steps:
             self.context.warn(
@@ -163,8 +167,21 @@ class _Loop:
     def _look(self) -> None:
         """Validate and watch if due; validation may end the stage."""
         last = self.step == self.total_steps
-        self.ended = self.keeper.look(self.step, last=last) or last
-        self._watch()
+        with self._averaged():
+            self.ended = self.keeper.look(self.step, last=last) or last
+            self._watch()
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Give the encoders the moving average of their weights, if the stage has one."""
+        if self.stage.ema is None:
+            yield
+            return
+        self.trainer.swap_average()
+        try:
+            yield
+        finally:
+            self.trainer.swap_average()
 
     def _watch(self) -> None:
         """Run the stage's `watch` evaluations that are due."""

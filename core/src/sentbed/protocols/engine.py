@@ -134,6 +134,8 @@ class Training:
     micro_batch: int | None = None
     """Number of rows whose activations are held at a time (gradient caching, Gao et al., 2021); None means
     the whole batch. Either way the gradient is that of the whole batch."""
+    ema: float | None = None
+    """Decay of a moving average of the weights, for `Trainer.swap_average`; None for no average."""
 
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
@@ -160,6 +162,14 @@ class Trainer:
         Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. Dropout is drawn as in
         `step`; nothing else changes: `encode` is in eval mode afterwards and the loss's state is unchanged.
         For tests of one engine against another, and for diagnosis.
+        """
+        raise NotImplementedError
+
+    def swap_average(self) -> None:
+        """Exchange the encoders' trained weights with their moving average; a second call changes them back.
+
+        The average begins with the weights of before the first step and becomes, after each step that
+        changed weights, `ema * average + (1 - ema) * weights`. Called only if `Training.ema` is given.
         """
         raise NotImplementedError
 

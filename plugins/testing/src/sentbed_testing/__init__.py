@@ -41,7 +41,12 @@ if TYPE_CHECKING:
         check_state,
     )
     from sentbed_testing.engine_pair import EnginePair, batch
-    from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
+    from sentbed_testing.engine_steps import (
+        check_clipping,
+        check_momentum_and_queue,
+        check_moving_average,
+        check_steps,
+    )
     from sentbed_testing.plugin_rules import PluginReport, check_plugin
     from sentbed_testing.sentences import SENTENCES
 

@@ -29,7 +29,12 @@ from sentbed_testing.engine_invariants import (
     check_state,
 )
 from sentbed_testing.engine_pair import EnginePair
-from sentbed_testing.engine_steps import check_clipping, check_momentum_and_queue, check_steps
+from sentbed_testing.engine_steps import (
+    check_clipping,
+    check_momentum_and_queue,
+    check_moving_average,
+    check_steps,
+)
 
 Check: TypeAlias = Callable[[], None]
 
@@ -54,6 +59,7 @@ def engine_suite(
     - `steps`: each backbone and each loss once, with every optimiser of `OPTIMIZERS`;
     - `grad-cache` and `dropout`: each backbone once;
     - `state`: each loss once, with the optimisers in turn, the first with dropout;
+    - `moving-average`: the average of the weights that a stage evaluates, for one combination;
     - `momentum-and-queue`: every loss that has a state or an average, with one encoder;
     - all others: the first case.
 
@@ -107,6 +113,7 @@ def engine_suite(
     yield one(check_frozen_columns, "frozen-columns", first)
     yield one(check_towers, "towers", first)
     yield one(check_clipping, "clipping", first)
+    yield one(check_moving_average, "moving-average", first)
     yield one(check_not_finite, "not-finite", _with_state(plain) or first)
     optimizers = {name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()}
     for case in cover(plain, *EACH_PART):

@@ -13,7 +13,7 @@ from sentbed import Encoder
 from sentbed.errors import ModelError
 from sentbed.protocols import Head, Optimizer, Trainer
 
-from sentbed_testing.comparisons import apart, at_most, farthest, holds
+from sentbed_testing.comparisons import Arrays, apart, at_most, farthest, holds
 from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import SEED, EnginePair, batch
 from sentbed_testing.sentences import SENTENCES
@@ -33,15 +33,17 @@ def check_state(
     """
     rule = f"state of {(optimizer or pair.optimizer).name}"
     encoder = pair.fresh(case, pair.engine)
-    trainer = pair.trainer(case, pair.engine, encoder, optimizer=optimizer, steps=2 * steps)
+    trainer = pair.trainer(case, pair.engine, encoder, optimizer=optimizer, ema=0.5, steps=2 * steps)
     _steps(trainer, case, encoder, range(steps))
     state = Path(tempfile.mkdtemp(dir=pair.directory))
     trainer.save(state)
     losses = _steps(trainer, case, encoder, range(steps, 2 * steps))
-    weights = pair.weights(encoder)
+    weights = _with_average(pair, encoder, trainer)
 
     later = pair.fresh(case, pair.engine)
-    trainer = pair.trainer(case, pair.engine, later, optimizer=optimizer, seed=SEED + 1, steps=2 * steps)
+    trainer = pair.trainer(
+        case, pair.engine, later, optimizer=optimizer, seed=SEED + 1, ema=0.5, steps=2 * steps
+    )
     trainer.load(state)
     again = _steps(trainer, case, later, range(steps, 2 * steps))
     for number, (found, expected) in enumerate(zip(again, losses, strict=True), 1):
@@ -51,16 +53,24 @@ def check_state(
         )
         difference = abs(found - expected) / max(1.0, abs(expected))
         at_most(rule, case.id, f"{number} steps after `load` the loss differs", difference, tolerance, then)
-    worst, where = farthest(pair.weights(later), weights, 1e-2)
+    worst, where = farthest(_with_average(pair, later, trainer), weights, 1e-2)
     at_most(rule, case.id, "weights differ after going on", worst, tolerance, f"the farthest is `{where}`")
 
     other = attrs.evolve(case, head=Head(projection=5))
-    trainer = pair.trainer(other, pair.engine, pair.fresh(other, pair.engine), optimizer=optimizer)
+    trainer = pair.trainer(other, pair.engine, pair.fresh(other, pair.engine), optimizer=optimizer, ema=0.5)
     try:
         trainer.load(state)
     except ModelError:
         return
     holds(rule, case.id, False, "the state of another encoder was loaded; raise `ModelError`")
+
+
+def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Arrays:
+    """Return an encoder's weights and their moving average."""
+    weights = dict(pair.weights(encoder))
+    trainer.swap_average()
+    weights.update({f"average of {name}": value for name, value in pair.weights(encoder).items()})
+    return weights
 
 
 def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> None:

@@ -126,6 +126,7 @@ class EnginePair:
         optimizer: Optimizer | None = None,
         max_grad_norm: float = 1.0,
         micro_batch: int | None = None,
+        ema: float | None = None,
         steps: int = 10,
     ) -> Trainer:
         """Seed the engine and return a trainer of one encoder, or of several by their names in `towers`."""
@@ -138,6 +139,7 @@ class EnginePair:
             towers=towers or dict.fromkeys(case.texts, TOWER),
             max_grad_norm=max_grad_norm,
             micro_batch=micro_batch,
+            ema=ema,
         )
         engine.seed(seed)
         return engine.trainer({name: encoder.placed for name, encoder in encoders.items()}, training)

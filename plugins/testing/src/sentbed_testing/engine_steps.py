@@ -91,6 +91,32 @@ def check_momentum_and_queue(pair: EnginePair, case: Case, steps: int = 6, toler
             at_most("momentum-and-queue", case.id, what, difference, tolerance, then)
 
 
+def check_moving_average(pair: EnginePair, case: Case, ema: float = 0.5, tolerance: float = 1e-5) -> None:
+    """`swap_average` gives the encoder the average of its weights after each step, and gives them back.
+
+    The average is computed here from the weights of two steps of plain descent, which needs no reference.
+    """
+    encoder = pair.fresh(case, pair.engine)
+    trainer = pair.trainer(case, pair.engine, encoder, optimizer=pair.descent, ema=ema)
+    expected = pair.weights(encoder)
+    for number in range(2):
+        trainer.step(batch(case, encoder, number))
+        now = pair.weights(encoder)
+        expected = {name: ema * value + (1 - ema) * now[name] for name, value in expected.items()}
+    before = encoder.encode(SENTENCES)
+    trainer.swap_average()
+    worst, where = farthest(pair.weights(encoder), expected, SMALL * SMALL)
+    what = "`swap_average` gives other weights than the moving average of two steps"
+    at_most("moving-average", case.id, what, worst, tolerance, f"the farthest is `{where}`")
+    averaged = encoder.encode(SENTENCES)
+    trainer.swap_average()
+    then = "encode with the weights of the moment, and exchange, do not copy"
+    what = "vectors after a second `swap_average` differ from those before the first"
+    at_most("moving-average", case.id, what, apart(encoder.encode(SENTENCES), before), tolerance, then)
+    if apart(averaged, before) <= tolerance:
+        at_most("moving-average", case.id, "`swap_average` changes no vector", 1.0, tolerance, then)
+
+
 def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
     """Gradients are clipped once, to `max_grad_norm` over all parameters; 0 leaves them as they are.
 

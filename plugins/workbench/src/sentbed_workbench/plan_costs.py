@@ -190,6 +190,7 @@ class Costs:
 
     def _averages(self) -> int:
         followed = [name for name in self.trained if self._columns(name, True)]
+        followed += self.trained if self.stage.ema is not None else ()
         return sum(4 * numbers(self.encoders[name].trained) for name in followed)
 
     def _evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:

@@ -152,6 +152,10 @@ class LeadTrainer(Trainer):
         )
         return result
 
+    def swap_average(self) -> None:
+        """Exchange the encoders' trained weights with their moving average."""
+        self.lead.call(type(self.own).swap_average, self.own)
+
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into the empty `directory`."""
         self.own.write(directory, self.lead.call(type(self.own).arrays, self.own))

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
 
 
+EMA = "ema "
+"""Before a tower's name: its average for evaluation, beside the one that encodes keys."""
 OF_THE_LOSS = 1 << 20
 """Number of the loss's random key; batches of texts are numbered from 0."""
 
@@ -138,7 +140,6 @@ class JaxTrainer(Trainer):
         self.engine, self.training = engine, training
         names = list(dict.fromkeys(training.towers.values()))
         self.towers = {name: JaxTower(name, encoders[name], alone=len(names) == 1) for name in names}
-        self.momentum = training.loss.traits.momentum or 0.0
         self.keys = keys_of(training)
         self.loss = FunctionalLoss(loss, training.loss)
         layout, jit = engine.layout, engine.compiled.jit
@@ -155,6 +156,10 @@ class JaxTrainer(Trainer):
         self.averages: dict[str, Arrays] = {
             name: self.towers[name].copies(self.towers[name].trained) for name in keyed_towers(training)
         }
+        self.decays = dict.fromkeys(self.averages, training.loss.traits.momentum or 0.0)
+        if training.ema is not None:
+            self.decays |= {EMA + name: training.ema for name in names}
+            self.averages |= {EMA + name: tower.copies(tower.trained) for name, tower in self.towers.items()}
         self.steps = 0
         self.key = jax.random.fold_in(engine.key, 1)
         shapes = {name: tuple(value.shape) for name, value in self.weights().items()}
@@ -252,6 +257,13 @@ class JaxTrainer(Trainer):
         self.take(weights)
         found: jax.Array = norm
         return found
+
+    def swap_average(self) -> None:
+        """Exchange the encoders' trained weights with their moving average."""
+        for name, tower in self.towers.items():
+            own = tower.trained
+            tower.encoder.weights |= self.averages[EMA + name]
+            self.averages[EMA + name] = own
 
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
@@ -400,7 +412,8 @@ class JaxTrainer(Trainer):
             new = {name: value - rate * updates[name] for name, value in weights.items()}
             followed = {
                 name: {
-                    key: self.momentum * old + (1 - self.momentum) * new[f"{name}.{key}"]
+                    key: self.decays[name] * old
+                    + (1 - self.decays[name]) * new[f"{name.removeprefix(EMA)}.{key}"]
                     for key, old in of.items()
                 }
                 for name, of in averages.items()

@@ -16,6 +16,8 @@ from sentbed_hardware._torch.tower import Chunk, Tower
 class MomentumEncoder:
     """An exponential moving average of a tower's weights, which encodes keys (He et al., 2020, section 3.2).
 
+    A second use of it is the average that a stage evaluates (`Training.ema`).
+
     Only the trained weights and the buffers of pooler and head are held twice; the backbone's buffers are
     the tower's.
     """
@@ -43,15 +45,16 @@ class MomentumEncoder:
     @contextmanager
     def _in_place(self) -> Iterator[None]:
         """Put the average into the tower's module; a second module would hold frozen weights twice."""
-        self._swap()
+        self.swap()
         self.tower.module.backbone.eval()
         try:
             yield
         finally:
             self.tower.module.backbone.train()
-            self._swap()
+            self.swap()
 
-    def _swap(self) -> None:
+    def swap(self) -> None:
+        """Exchange the tower's weights with the average."""
         for name, value in self.followed.items():
             if isinstance(value, DTensor):
                 # FSDP gathers the shards from their addresses in memory, so they are changed in place.

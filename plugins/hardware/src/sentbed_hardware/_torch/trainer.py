@@ -44,7 +44,8 @@ class TorchTrainer(Trainer):
     """One stage's optimiser over the encoders that it trains.
 
     `parameters` are those of all towers and of the loss, by name; `averages` has the momentum encoders by
-    the name of their tower; `state` is the input of a stateful loss in the next step.
+    the name of their tower, `ema` the averages for evaluation; `state` is the input of a stateful loss in
+    the next step.
     """
 
     def __init__(self, engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training) -> None:
@@ -57,6 +58,11 @@ class TorchTrainer(Trainer):
         self.keys = keys_of(training)
         self.averages = {
             name: MomentumEncoder(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
+        }
+        self.ema = {
+            name: MomentumEncoder(tower, training.ema)
+            for name, tower in self.towers.items()
+            if training.ema is not None
         }
         loss = returned(training.loss.build(width), torch.nn.Module, training.loss, "build")
         self.loss = loss.to(engine.device)
@@ -107,7 +113,7 @@ class TorchTrainer(Trainer):
         if torch.isfinite(norm) and torch.isfinite(output.loss):
             gradients.update(self)
             self.state = output.state
-            for average in self.averages.values():
+            for average in (*self.averages.values(), *self.ema.values()):
                 average.update()
         else:
             origin = gradients.origin_of_fault(self, columns, output)
@@ -133,6 +139,12 @@ class TorchTrainer(Trainer):
             # The copy for encoding shares pooler and head, which are now in training mode.
             tower.encoder.weights_changed()
         return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
+
+    def swap_average(self) -> None:
+        """Exchange the encoders' trained weights with their moving average."""
+        for name, average in self.ema.items():
+            average.swap()
+            self.towers[name].encoder.weights_changed()
 
     def reseed(self) -> None:
         """Seed each process differently, by the number of steps; a loss draws the same in all."""

@@ -191,6 +191,8 @@ def _held(trainer: TorchTrainer) -> dict[str, torch.Tensor]:
     held |= {f"buffers.loss.{name}": value for name, value in trainer.loss.named_buffers()}
     for average in trainer.averages.values():
         held |= {f"average.{name}": value for name, value in average.tensors.items()}
+    for average in trainer.ema.values():
+        held |= {f"ema.{name}": value for name, value in average.tensors.items()}
     return held
 
 
