@@ -10,7 +10,7 @@ import pytest
 import sentbed
 from sentbed import RecipeError, RunError
 from sentbed._recipe.load import load_recipe
-from sentbed_studies.cells import load_study
+from sentbed_studies.study import load_study
 
 HEAD = """
 schema = 1
