@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.protocols import Head, TokenStates, Training
-from sentbed_hardware._common import lead_process
+from sentbed_hardware._common import calls_in_all_processes
 from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
@@ -269,7 +269,7 @@ def scenarios(engine: Any, out: Path) -> dict[str, Any]:
 
 
 def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
-    lead_process.PATIENCE = 3.0
+    calls_in_all_processes.PATIENCE = 3.0
     runtime = Cpu(threads=1, **fields)
     code = runtime.launch([sys.executable, __file__, *sys.argv[1:]])
     if code is not None:

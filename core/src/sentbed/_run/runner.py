@@ -28,9 +28,9 @@ from sentbed._run.evaluations import Evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
-from sentbed._run.stages import require_fit, train_stage
 from sentbed._run.trackers import following
 from sentbed._run.trainer_inputs import VECTORS, require_data
+from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
 from sentbed.errors import RecipeError, RunError, SentbedError, returned

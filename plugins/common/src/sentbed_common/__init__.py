@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.source_hashes import code_of, package_code
-    from sentbed_common.task_pool import Lost, Start, TaskPool, Tell, Told
+    from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
     from sentbed_common.text_lines import bounded_lines, json_object
 
 if not TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sentbed_data.csv_tsv_jsonl import (
     tsv_rows,
 )
 from sentbed_data.readers import fault, resolve
-from sentbed_data.text_lines import several
+from sentbed_data.text_files import several
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 

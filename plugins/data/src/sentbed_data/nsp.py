@@ -18,7 +18,7 @@ from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import known_file
 from sentbed_data.parquet_arrow_hub import HUB, require
 from sentbed_data.readers import TABLES, read_rows
-from sentbed_data.text_lines import numbered_lines, several
+from sentbed_data.text_files import numbered_lines, several
 from sentbed_data.word_splitting import WORD
 
 _COUNT = attrs.validators.optional(attrs.validators.ge(1))

@@ -18,7 +18,7 @@ from sentbed_data.known_collections import known_file
 from sentbed_data.parquet_arrow_hub import require
 from sentbed_data.readers import collect, fault
 from sentbed_data.streamed_table import open_streamed
-from sentbed_data.text_lines import numbered_lines, text_file
+from sentbed_data.text_files import numbered_lines, text_file
 
 _Side: TypeAlias = tuple[Path, str]
 

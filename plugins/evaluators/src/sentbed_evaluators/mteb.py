@@ -138,13 +138,13 @@ def as_mteb_model(encoder: Encoder | TextEncoder, name: str = "sentbed/encoder")
 
 def _running() -> ModuleType:
     try:
-        from sentbed_evaluators._mteb import task_scoring
+        from sentbed_evaluators._mteb import tasks
     except OSError as error:
         raise RunError(
             f"mteb cannot be loaded ({error}); it makes its cache directory then: set MTEB_CACHE to one that "
             f"can be written"
         ) from error
-    return task_scoring
+    return tasks
 
 
 def _missing_message(missing: dict[str, str], at_hand: int) -> str:

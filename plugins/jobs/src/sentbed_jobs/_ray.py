@@ -17,7 +17,7 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 from sentbed_common import Lost, Start, Told
 
-from sentbed_jobs.scheduling import (
+from sentbed_jobs.pool_loop import (
     RETRIES,
     Died,
     Done,

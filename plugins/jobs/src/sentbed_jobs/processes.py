@@ -18,7 +18,7 @@ import attrs
 from sentbed.helpers import usable_cores
 from sentbed_common import Lost, Start, Tell, Told
 
-from sentbed_jobs.scheduling import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
+from sentbed_jobs.pool_loop import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
 
 PATIENCE = 30.0
 """Seconds that workers have to save unfinished work and clean up when they are ended."""

@@ -12,7 +12,6 @@ from sentbed.protocols import ReportSection, StageCurve
 from sentbed.tools import plain
 
 from sentbed_report import formatting as text
-from sentbed_report.printed_table import DEGENERATE
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_plots import (
     Plot,
@@ -24,6 +23,7 @@ from sentbed_report.run_plots import (
 )
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_tables import geometry_panels, score_tables
+from sentbed_report.table_model import DEGENERATE
 from sentbed_report.watch_plots import (
     TrajectoryPanel,
     metrics_plot,

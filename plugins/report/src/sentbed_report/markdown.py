@@ -24,10 +24,10 @@ from sentbed_report.formatting import (
     verdict,
     winner,
 )
-from sentbed_report.printed_table import DEGENERATE
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_report import Difference, RunReport
 from sentbed_report.score_tables import Cell, ScoreTable, score_tables
+from sentbed_report.table_model import DEGENERATE
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$#]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown may treat as markup within a line; underscores inside words are not."""

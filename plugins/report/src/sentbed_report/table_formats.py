@@ -18,7 +18,7 @@ from sentbed.protocols import Score
 from sentbed_report.formatting import MINUS
 from sentbed_report.markdown import escape, markdown_table
 from sentbed_report.paper_style_tables import PaperTable, paper_tables
-from sentbed_report.printed_table import DEGENERATE, Printable, PrintedCell, legend
+from sentbed_report.table_model import DEGENERATE, Printable, PrintedCell, legend
 
 DIRECTORY = "tables"
 

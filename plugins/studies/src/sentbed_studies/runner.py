@@ -35,7 +35,7 @@ from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.recipe_tables import ReportTable
 from sentbed_report.study.read_cell_run import RANKING
 
-from sentbed_studies.branch import branch
+from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.search import search
 from sentbed_studies.search_table import Search

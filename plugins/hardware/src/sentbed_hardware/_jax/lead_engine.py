@@ -25,7 +25,7 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.lead_process import Lead, highest_counters, seed_all
+from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
 from sentbed_hardware._common.processes import Processes
 from sentbed_hardware._common.processes import join as join_torch
 

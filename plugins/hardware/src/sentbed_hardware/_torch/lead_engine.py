@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.lead_process import Lead, highest_counters, seed_all
+from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
 from sentbed_hardware._common.processes import facts, join
 from sentbed_hardware._torch import collective_operations
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine

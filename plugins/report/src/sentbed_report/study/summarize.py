@@ -16,13 +16,13 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
-from sentbed_report.printed_table import Place
 from sentbed_report.score_tables import encoder_order
 from sentbed_report.study.comparable_scores import alike
 from sentbed_report.study.published_numbers import with_published
 from sentbed_report.study.significance import RESAMPLES, Judged, corrected, judge_average, judge_column
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.table_model import Place
 
 _WORST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 

@@ -16,9 +16,9 @@ from sentbed.protocols import Direction, ExpectedRow
 
 from sentbed_report.formatting import count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
-from sentbed_report.printed_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
+from sentbed_report.table_model import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 
 
 @attrs.frozen

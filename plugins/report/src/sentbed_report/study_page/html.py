@@ -11,15 +11,15 @@ from importlib.resources import files
 import attrs
 
 from sentbed_report.formatting import duration, expected_digits, expected_verdict, number, signed
-from sentbed_report.printed_table import DEGENERATE, legend
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.axes_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
-from sentbed_report.study_page.coordinate_plots import coordinate_plots
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
+from sentbed_report.study_page.sweep_plots import sweep_plots
 from sentbed_report.study_page.trajectories import trajectory_plots
+from sentbed_report.table_model import DEGENERATE, legend
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ def _drawn(data: StudyData, views: Views) -> list[Plot]:
     return _plots(
         [
             *(plot for i, one in enumerate(views.ranked) for plot in number_plots(data, one, f"n{i}-")),
-            *coordinate_plots(data, "x"),
+            *sweep_plots(data, "x"),
             *geometry_plots(data, "g"),
             *trajectory_plots(data, "t"),
             ranking_plot(data, "d"),

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from sentbed_report.formatting import duration
 from sentbed_report.markdown import escape, markdown_table
-from sentbed_report.printed_table import legend
 from sentbed_report.study.published_numbers import published_table
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page import texts
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.result_tables import Entry, ResultTable
 from sentbed_report.table_formats import MARKDOWN, marked
+from sentbed_report.table_model import legend
 
 
 def to_markdown(data: StudyData, views: Views) -> str:

@@ -1,4 +1,4 @@
-"""`TaskPool`, which an executor builds: it runs the tasks of a long job."""
+"""The protocol of a task pool, which an executor builds: it runs the tasks of a long job."""
 
 from __future__ import annotations
 

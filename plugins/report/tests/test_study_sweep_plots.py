@@ -13,7 +13,7 @@ from sentbed.protocols import Score
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report
-from sentbed_report.study_page.coordinate_plots import coordinate_plots
+from sentbed_report.study_page.sweep_plots import sweep_plots
 
 SIZE = AxisInfo("size", ("base", "large"), (110e6, 335e6))
 PLATFORM = AxisInfo("platform", ("CPU", "GPU"))
@@ -57,7 +57,7 @@ def study(
 
 
 def titles(data: StudyData) -> list[str]:
-    return [plot.title.partition(" by ")[2] for plot in coordinate_plots(data, "x")]
+    return [plot.title.partition(" by ")[2] for plot in sweep_plots(data, "x")]
 
 
 def test_every_coordinate_and_every_axis_is_drawn_over() -> None:
@@ -67,23 +67,23 @@ def test_every_coordinate_and_every_axis_is_drawn_over() -> None:
 
 
 def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
-    by_length = coordinate_plots(study(axes=(SIZE,), batches=(512,), seeds=(1, 3)), "x")[1]
+    by_length = sweep_plots(study(axes=(SIZE,), batches=(512,), seeds=(1, 3)), "x")[1]
     # Base at 32 tokens: 2 x the speed, under the seeds 1 and 3; the label has the mean of both sizes.
     assert "32: 2.50; 64: 1.25; 128: 0.62" in by_length.svg
     single = attrs.evolve(study(axes=(SIZE,), batches=(512,)), cells=study(axes=(SIZE,)).cells[:1])
-    (plot, _) = coordinate_plots(single, "x")
+    (plot, _) = sweep_plots(single, "x")
     assert plot.title == "throughput, examples/s by length"
 
 
 def test_lines_are_labels_of_an_axis_and_panels_are_the_rest() -> None:
-    by_length = coordinate_plots(study(lengths=(32, 64)), "x")[2]
+    by_length = sweep_plots(study(lengths=(32, 64)), "x")[2]
     for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
         assert f">{text}<" in by_length.svg
     assert by_length.caption == ""
 
 
 def test_of_many_panels_some_are_drawn_and_the_caption_says_so() -> None:
-    many = coordinate_plots(study(axes=(SIZE,), lengths=(1, 2), batches=range(1, 8)), "x")[1]
+    many = sweep_plots(study(axes=(SIZE,), lengths=(1, 2), batches=range(1, 8)), "x")[1]
     assert many.caption == "The first 6 of 7 panels are drawn."
 
 
@@ -95,7 +95,7 @@ def test_scores_of_unlike_protocols_are_said_to_be() -> None:
         score(one.value, {"length": 32}, machine={"device": "other"}, examples=4) for one in run.scores[:1]
     )
     changed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
-    plot = coordinate_plots(attrs.evolve(data, cells=(changed, *rest)), "x")[0]
+    plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)), "x")[0]
     assert plot.caption == "Not all are measured alike: their protocols differ in machine, examples."
 
 
@@ -109,7 +109,7 @@ def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
         attrs.evolve(cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs))
         for cell in data.cells
     )
-    assert coordinate_plots(attrs.evolve(data, cells=cells), "x") == ()
+    assert sweep_plots(attrs.evolve(data, cells=cells), "x") == ()
 
 
 def test_the_page_has_the_plots(tmp_path: Any) -> None:
@@ -119,6 +119,6 @@ def test_the_page_has_the_plots(tmp_path: Any) -> None:
 
 
 def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:
-    by_length = coordinate_plots(study(lengths=(32, 64), batches=(512,)), "x")[2]
+    by_length = sweep_plots(study(lengths=(32, 64), batches=(512,)), "x")[2]
     assert ">1,000<" in by_length.svg
     assert "mathdefault" not in by_length.svg

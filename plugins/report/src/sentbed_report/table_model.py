@@ -1,4 +1,4 @@
-"""Tables as they are printed: text and marks, the same in every format."""
+"""The model of a table: text and marks of its cells, the same in every format."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
-from sentbed._run.stages import require_fit, train_stage
+from sentbed._run.training_loop import require_fit, train_stage
 from sentbed.protocols import DataTraits, Evaluation, Evaluator, Prepared, TokenIds, Training, Vectors
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Table, Words
 

@@ -61,7 +61,7 @@ class _Variable:
         return value if isinstance(value, str) else f"{value:g}"
 
 
-def coordinate_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
+def sweep_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
     """Draw scores with coordinates over each coordinate and each axis, a line per label of another axis."""
     plots: list[Plot] = []
     for (evaluator, metric), points in _groups(data).items():

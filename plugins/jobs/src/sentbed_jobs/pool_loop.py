@@ -1,4 +1,4 @@
-"""Scheduling that all executors share: tasks for free workers, new workers for dead ones."""
+"""The loop of a pool of workers, which all executors share: tasks for free workers, new ones for the dead."""
 
 from __future__ import annotations
 

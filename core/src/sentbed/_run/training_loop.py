@@ -1,4 +1,4 @@
-"""Training of one stage."""
+"""The training loop of a stage."""
 
 from __future__ import annotations
 
