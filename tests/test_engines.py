@@ -86,7 +86,16 @@ def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
     rules = {name.partition("/")[0] for name in NAMED}
     assert rules == {
         *("describe", "encode", "gradients", "grad-cache", "dropout", "derivative", "uneven-batch"),
-        *("frozen-columns", "towers", "clipping", "not-finite", "steps", "momentum-and-queue", "state"),
+        *(
+            "frozen-columns",
+            "towers",
+            "clipping",
+            "moving-average",
+            "not-finite",
+            "steps",
+            "momentum-and-queue",
+            "state",
+        ),
     }
     encoders = {case.id.rpartition("/")[0] for case in every}
     assert encoders == {

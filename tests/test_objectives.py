@@ -10,7 +10,7 @@ import pytest
 import sentbed
 from sentbed import RecipeError, RunError
 from sentbed._recipe.load import load_recipe
-from sentbed_studies.study import load_study
+from sentbed_studies.study import read_study
 
 HEAD = """
 schema = 1
@@ -104,7 +104,7 @@ def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
     inner = '[stage.loss.loss]\nuse = "info-nce"\n'
     evaluate = '[[evaluate]]\nuse = "sts"\npath = "pkg:sentbed_data/sample/sts-test.tsv"\n'
     text = NESTED.partition("[stage.loss.loss]")[0] + inner + evaluate + axis
-    study = load_study(recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text))
+    study = read_study(recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text))
     losses: list[Any] = [cell.recipe.stage[0].loss for cell in study.cells]
     assert [loss.loss.temperature for loss in losses] == [0.01, 0.1]
 

@@ -82,6 +82,7 @@ def test_help_names_every_command():
         "schema",
         "search",
         "show",
+        "soup",
         "study",
         "table",
     }

@@ -87,7 +87,7 @@ def test_the_saved_recipe_is_complete(recipe_of: Callable[..., Recipe], tmp_path
         "schema": 1,
         "backbone": {"use": "characters", "width": 4, "positions": 64, "init_seed": 0},
         "pooler": {"use": "average"},
-        "head": {"bias": False, "normalize": False},
+        "head": {"bias": False, "normalize": False, "hidden": [], "activation": "none"},
         "max_length": 16,
     }
 

@@ -84,7 +84,7 @@ BROKEN = {
         'sentence1,sentence2,score\n"a\nb",c,1\na,b,x\n',
         r"score is 'x'.*p\.csv:4$",
     ),
-    "not JSON": ("p.jsonl", '{"sentence1": \n', r"not JSON.*p\.jsonl:1$"),
+    "not JSON": ("p.jsonl", '{"sentence1": \n', r"not valid JSON.*p\.jsonl:1$"),
     "a list": ("p.jsonl", "[1]\n", r"JSON list.*p\.jsonl:1$"),
     "missing key": ("p.jsonl", '{"sentence1": "a", "sentence2": "b"}\n', r"key `score` is missing.*:1$"),
     "JSON NaN": ("p.jsonl", '{"sentence1": "a", "sentence2": "b", "score": NaN}\n', r"is nan.*:1$"),

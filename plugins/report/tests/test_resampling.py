@@ -331,7 +331,7 @@ def test_any_function_of_the_items_can_be_resampled() -> None:
     np.testing.assert_allclose(resample(ours).draws, resample(hits).draws)
     other = attrs.evolve(ours, y=ours.x)
     assert compare(ours, other).difference == pytest.approx(100 - value(ours))
-    with pytest.raises(RunError, match=r"exchanged under the statistic `.*test_statistics:hit_rate`"):
+    with pytest.raises(RunError, match=r"exchanged under the statistic `.*test_resampling:hit_rate`"):
         compare(ours, other, method="randomisation")
 
 

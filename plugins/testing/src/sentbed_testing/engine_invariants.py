@@ -56,7 +56,8 @@ def check_state(
     worst, where = farthest(_with_average(pair, later, trainer), weights, 1e-2)
     at_most(rule, case.id, "weights differ after going on", worst, tolerance, f"the farthest is `{where}`")
 
-    other = attrs.evolve(case, head=Head(projection=5))
+    # Wider than the encoder, for a loss that reads so many components.
+    other = attrs.evolve(case, head=Head(projection=1 + encoder.width))
     trainer = pair.trainer(other, pair.engine, pair.fresh(other, pair.engine), optimizer=optimizer, ema=0.5)
     try:
         trainer.load(state)
