@@ -237,7 +237,7 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
 )
 def test_a_loss_gets_the_fixed_columns_that_it_wants(refused: Any, expected: Any) -> None:
     class Choosy:
-        traits = LossTraits()
+        traits = LossTraits(needs=frozenset())
 
         def misfits(self, batch_size: int, fixed: frozenset[str]) -> list[str]:
             return ["no"] if fixed in refused else []
