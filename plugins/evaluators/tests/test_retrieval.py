@@ -117,7 +117,7 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(
     encoder.progress = lambda *told: seen.append(told)
     whole = values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress))
     assert seen == [("search", 50, 50)]
-    monkeypatch.setattr(retrieval, "CHUNK", 7)
+    monkeypatch.setattr(retrieval, "DOCUMENT_BLOCK", 7)
     encoder.calls.clear()
     assert values(
         Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         version_of,
     )
     from sentbed_common.in_memory_dataset import InMemoryDataset
+    from sentbed_common.nearest_neighbours import DOCUMENT_BLOCK, Neighbours, in_blocks, nearest, unit_rows
     from sentbed_common.planning import (
         Cost,
         Device,

@@ -18,9 +18,9 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
 
 from sentbed_evaluators.degenerate_scores import collapsed
-from sentbed_evaluators.nearest_neighbours import Neighbours, in_blocks, nearest, unit
 from sentbed_evaluators.parallel_files import ParallelFiles
 from sentbed_evaluators.scored_pair_files import read_lines
 from sentbed_evaluators.similarity import nonzero
@@ -101,7 +101,7 @@ class Bitext(Evaluator):
 
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
-        sides = unit(nonzero(vectors, "first")), unit(nonzero(vectors, "second"))
+        sides = unit_rows(nonzero(vectors, "first")), unit_rows(nonzero(vectors, "second"))
         # Each side on its own: two encoders may have collapsed to different directions.
         degenerate = collapsed(sides[0]) or collapsed(sides[1])
         found, back = self._search(*sides)

@@ -18,10 +18,10 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import DOCUMENT_BLOCK, nearest, unit_rows
 
 from sentbed_evaluators import beir_files
 from sentbed_evaluators.degenerate_scores import collapsed
-from sentbed_evaluators.nearest_neighbours import CHUNK, nearest, unit
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.similarity import nonzero
@@ -109,9 +109,9 @@ class Retrieval(Evaluator):
         collection = self._read()
         documents = collection.documents
         lists = {"queries": Texts(collection.queries)}
-        for start in range(0, len(documents), CHUNK):
+        for start in range(0, len(documents), DOCUMENT_BLOCK):
             # One list per chunk: only one chunk of documents' vectors is held.
-            lists[f"documents {start}"] = Texts(second=documents[start : start + CHUNK])
+            lists[f"documents {start}"] = Texts(second=documents[start : start + DOCUMENT_BLOCK])
         return Prepared(lists, partial(self._score, collection))
 
     def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
@@ -154,7 +154,7 @@ class Retrieval(Evaluator):
         """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""
         import numpy as np
 
-        scaled = unit if self.similarity == "cosine" else np.asarray
+        scaled = unit_rows if self.similarity == "cosine" else np.asarray
 
         def chunks() -> Iterator[NDArray[np.float32]]:
             done = 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed_evaluators.nearest_neighbours import in_blocks, nearest, unit
+from sentbed_common import in_blocks, nearest, unit_rows
 
 
 def vectors(seed: int, rows: int, width: int = 7) -> NDArray[np.float32]:
@@ -46,6 +46,45 @@ def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(docume
     assert found.places[0].tolist() == [12, 5, 7, 9, 11, 13]
 
 
+@pytest.mark.parametrize("query_block", [1, 4, 100])
+@pytest.mark.parametrize("document_block", [1, 7, 20, 100])
+def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
+    query_block: int, document_block: int
+) -> None:
+    queries, documents = vectors(10, 9), vectors(11, 31)
+    ranked = naive(queries, documents, 31)
+    # The best of every query, every second one of query 3, and all but two of query 5.
+    out = [[row, order[0]] for row, order in enumerate(ranked)]
+    out += [[3, place] for place in ranked[3][2::2]] + [[5, place] for place in ranked[5][2:30]]
+    shuffled = np.random.default_rng(12).permutation(np.array(out))
+    found = nearest(
+        queries,
+        [documents[:13], documents[13:]],
+        6,
+        excluded=shuffled,
+        query_block=query_block,
+        document_block=document_block,
+    )
+    expected = [[place for place in order if [row, place] not in out] for row, order in enumerate(ranked)]
+    assert found.places.tolist() == [(order + [-1] * 6)[:6] for order in expected]
+    assert (found.places[5] == -1).sum() == 4
+    assert ((found.places == -1) == np.isneginf(found.similarities)).all()
+
+
+def test_a_query_that_excludes_every_document_has_no_neighbour() -> None:
+    pairs = np.array([[1, 0], [1, 1]])
+    found = nearest(vectors(13, 2), [vectors(14, 2)], 3, excluded=pairs)
+    assert found.places[1].tolist() == [-1, -1]
+    assert sorted(found.places[0].tolist()) == [0, 1]
+
+
+def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlier_ones() -> None:
+    queries, documents = vectors(15, 5, 64), vectors(16, 90, 64)
+    documents[60:] *= 1e4
+    found = nearest(queries, in_blocks(documents, 30), 7)
+    assert found.places.tolist() == naive(queries, documents, 7)
+
+
 def test_a_collapsed_space_ranks_by_number() -> None:
     same = np.ones((50, 4), dtype=np.float32)
     assert nearest(same[:2], in_blocks(same, 20), 3).places.tolist() == [[0, 1, 2]] * 2
@@ -65,7 +104,7 @@ def test_documents_that_only_float64_tells_apart_are_in_its_order() -> None:
 
 def test_products_of_unit_rows_are_cosines() -> None:
     a, b = 1e-12 * vectors(6, 4), 1e12 * vectors(7, 5)
-    found = nearest(unit(a), [unit(b)], 5)
+    found = nearest(unit_rows(a), [unit_rows(b)], 5)
     wide, other = a.astype(float), b.astype(float)
     norms = np.linalg.norm(wide, axis=1)[:, None] * np.linalg.norm(other, axis=1)
     expected = np.take_along_axis(wide @ other.T / norms, found.places, axis=1)
