@@ -1,4 +1,4 @@
-"""Encoding of corpora shard by shard with `sentbed encode`, and access to the vectors."""
+"""Encoding of corpora shard by shard, access to the vectors, and mining of hard negatives with them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from sentbed.helpers import lazy
 if TYPE_CHECKING:
     from sentbed_corpus.corpus_encoding import Summary, encode_corpus
     from sentbed_corpus.encoding_request import Request
+    from sentbed_corpus.hard_negatives import Mined, MiningRequest, mine_hard_negatives
+    from sentbed_corpus.negative_rules import Rules
     from sentbed_corpus.vectors import Vectors, open_vectors
 
 if not TYPE_CHECKING:

@@ -77,11 +77,11 @@ def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
 
 
 @contextmanager
-def bar(total: int) -> Iterator[Any]:
+def bar(total: int, what: str = "encode") -> Iterator[Any]:
     """Show a progress bar, or lines where there is no terminal; yield the function that advances it."""
     with progress_bars() as progress:
         if progress.disable:
-            yield ProgressLines("encode", total, partial(click.echo, err=True)).advance
+            yield ProgressLines(what, total, partial(click.echo, err=True)).advance
             return
-        task = progress.add_task("encode", total=total)
+        task = progress.add_task(what, total=total)
         yield lambda done: progress.update(task, advance=done)

@@ -1,4 +1,4 @@
-"""Hooks of sentbed-corpus: the command `encode`."""
+"""Hooks of sentbed-corpus: the commands `encode` and `mine`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ sentbed_api = "2.0"
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
-    """Return `encode`."""
+    """Return `encode` and `mine`."""
     return {
         "encode": Lazy(
             "sentbed_corpus.encode_command:encode", "Encode texts: row i of the vectors is text i."
-        )
+        ),
+        "mine": Lazy("sentbed_corpus.mine_command:mine", "Find hard negatives for pairs of texts."),
     }
 
 

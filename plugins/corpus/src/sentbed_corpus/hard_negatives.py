@@ -1,0 +1,486 @@
+"""Mining of hard negatives: for each anchor, near candidates that are not its positives.
+
+Texts and vectors are on disk, below a directory beside the output that is removed at the end. Held in
+memory are one window of texts and vectors, one block of anchors with their nearest candidates, and some
+numbers for each row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed import Encoder, __version__
+from sentbed.errors import DataError, RunError, returned
+from sentbed.helpers import cannot_write, sha256
+from sentbed.protocols import Dataset, DataSource, Runtime
+from sentbed.tools import Plugins, load_plugins, locked, saved_recipe, unstructure
+from sentbed_common import nearest, space_of, unit_rows
+
+from sentbed_corpus.input_files import Shard, Source, find_files
+from sentbed_corpus.input_rows import read_shard
+from sentbed_corpus.input_shards import cut
+from sentbed_corpus.negative_rules import Rules, Selection
+from sentbed_corpus.text_store import TextStore
+from sentbed_corpus.vector_writer import require_finite, write_npy_header
+from sentbed_corpus.vectors import Vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WINDOW = 16_384
+"""Texts that are encoded, anchors that are searched for, and candidates compared with them, at a time."""
+SCHEMA = 1
+RECORD = ".json"
+"""What the name of the file that says how the negatives were mined has beyond that of the output."""
+
+Bar = Callable[[int, str], AbstractContextManager[Callable[[int], Any]]]
+"""Shows progress: takes the total and what is done, and yields the function that advances it."""
+
+
+@attrs.frozen(kw_only=True)
+class MiningRequest:
+    """What is to be mined, and how."""
+
+    encoder: str
+    """Directory of a saved encoder."""
+    data: DataSource
+    """Source with the columns `anchor` and `positive`."""
+    output: Path
+    """A `.tsv` or `.jsonl` file."""
+    runtime: Runtime
+    rules: Rules = attrs.field(factory=Rules)
+    corpus: tuple[str, ...] = ()
+    """Files, directories and patterns with further candidates, as for `encode_corpus`."""
+    column: str = "text"
+    """Column of the text in the corpus's JSONL and Parquet files."""
+    corpus_only: bool = False
+    """Whether the positives of other rows are no candidates."""
+    require_all: bool = False
+    """Whether a row with too few negatives is an error; otherwise it is left out."""
+    overwrite: bool = False
+    """Whether an existing output is replaced."""
+    trust_remote_code: bool = False
+    """See `Encoder.load`."""
+
+
+@attrs.frozen
+class Mined:
+    """What was mined."""
+
+    rows: int
+    """Rows of the output."""
+    left_out: int
+    """Rows of the data with too few negatives."""
+    columns: tuple[str, ...]
+    """Columns of the output: `anchor`, `positive`, `negative`, `negative_2`, ..."""
+    record: Path
+    """JSON file that says how the negatives were mined."""
+
+
+@contextmanager
+def _no_bar(total: int, what: str) -> Iterator[Callable[[int], Any]]:
+    yield lambda done: None
+
+
+def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
+    """Write each row of the data with hard negatives to `request.output`, and how they were mined beside it.
+
+    A candidate is a distinct text among the positives and the corpus. Equal anchors share their positives
+    and get the same negatives; neither a positive of the anchor nor the anchor's own text is a negative of
+    it. Both files appear when they are complete.
+
+    Raises:
+        RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
+            zero or not finite.
+        DataError: if the data or the corpus cannot be used, a text cannot be written in the format of the
+            output, or no row has enough negatives.
+        ModelError: if the encoder cannot be loaded.
+    """
+    plugins = load_plugins()
+    _require_possible(request)
+    saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
+    dataset = _open(request.data)
+    with _workplace(request.output) as place, closing(TextStore.create(place / "texts")) as store:
+        corpus = _Corpus.read(request, store)
+        before = len(store)
+        _store_pairs(dataset, request, store)
+        pairs = _Pairs.of(store, before, request.corpus_only)
+        if not pairs.candidates:
+            raise DataError("there are no candidates: every text of the corpus is blank; name another corpus")
+        encoder = Encoder.load(
+            request.encoder, request.runtime, plugins, trust_remote_code=request.trust_remote_code
+        )
+        vectors = _encode(encoder, store, pairs.texts, place / "vectors.npy", bar)
+        found = _search(vectors, pairs, request.rules, bar)
+        rows = place / "rows"
+        written, similar = _write_rows(rows, request, dataset, store, pairs, found)
+        columns = _columns(request.rules.negatives)
+        record = {
+            "schema": SCHEMA,
+            "version": __version__,
+            "output": {
+                "file": request.output.name,
+                "sha256": sha256(rows),
+                "rows": written,
+                "columns": list(columns),
+            },
+            "encoder": _described(encoder, request, plugins),
+            "data": {
+                "source": unstructure(request.data),
+                "fingerprint": dataset.fingerprint,
+                "rows": len(dataset),
+                "left_out": dict(dataset.left_out),
+            },
+            "corpus": corpus.record(request),
+            "rules": attrs.asdict(request.rules),
+            "anchors": len(pairs.anchors),
+            "candidates": pairs.candidates,
+            "left_out": {
+                "rows with fewer negatives": len(dataset) - written,
+                "positives and anchors among the candidates": len(pairs.excluded),
+                "candidates by rule": dict(found.left_out),
+            },
+            "similarity": similar,
+        }
+        path = request.output.with_name(request.output.name + RECORD)
+        _publish(place / "record", record, path, rows, request.output)
+    return Mined(written, len(dataset) - written, columns, path)
+
+
+def _require_possible(request: MiningRequest) -> None:
+    """Raise `RunError` for an output or rules that cannot be."""
+    output = request.output
+    if output.suffix.lower() not in (".tsv", ".jsonl"):
+        raise RunError(f"`{output}` ends in {output.suffix!r}, expected a `.tsv` or a `.jsonl` file")
+    if output.exists() and not (request.overwrite and output.is_file()):
+        advice = "choose another place" + ("" if output.is_dir() else ", or replace it with `--overwrite`")
+        raise RunError(f"`{output}` exists; {advice}")
+    if request.corpus_only and not request.corpus:
+        raise RunError("`--corpus-only` needs a corpus; name one with `--corpus`")
+    if problems := list(request.rules.problems()):
+        raise RunError("; ".join(problems))
+
+
+def _open(source: DataSource) -> Dataset:
+    """Open the data. Raises `DataError` if they are no pairs of texts that stay."""
+    lacking = [f"`{name}`" for name in ("anchor", "positive") if name not in source.columns]
+    if lacking:
+        found = ", ".join(f"`{name}`" for name in source.columns)
+        raise DataError(
+            f"`{source.name}` has no column {' and '.join(lacking)}, it has {found}; take a source of pairs, "
+            "such as `pairs`, and name its columns with `--set anchor=NAME` and `--set positive=NAME`"
+        )
+    dataset = returned(source.open(), Dataset, source, "open")
+    if dataset.varies:
+        raise DataError(
+            f"the texts of `{source.name}` change from epoch to epoch, and negatives are mined once; take a "
+            "source whose texts stay"
+        )
+    if not len(dataset):
+        raise DataError(f"`{source.name}` has no rows; name data with pairs of texts")
+    return dataset
+
+
+@contextmanager
+def _workplace(output: Path) -> Iterator[Path]:
+    """Yield an empty directory beside the output, and remove it at the end.
+
+    What a killed command left in it is removed by the next one.
+    """
+    place = output.resolve().with_name(f".{output.name}.mining")
+    with locked(place / "lock") as free:
+        if not free:
+            raise RunError(
+                f"another `sentbed mine` is writing `{output}`; wait for it, or choose another place"
+            )
+        for left in place.iterdir():
+            if left.name != "lock":
+                left.unlink()
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@attrs.frozen
+class _Corpus:
+    """Files with further candidates."""
+
+    sources: tuple[Source, ...] = ()
+    blank: int = 0
+    """Rows without text, which are no candidates."""
+
+    @classmethod
+    def read(cls, request: MiningRequest, store: TextStore) -> _Corpus:
+        """Add the texts of the corpus to the store. Raises `DataError` with file and line."""
+        files = find_files(request.corpus, request.output) if request.corpus else []
+        pieces: list[tuple[Source, list[Shard]]] = [cut(file, WINDOW, request.column) for file in files]
+        blank = 0
+        for source, shards in pieces:
+            for shard in shards:
+                texts, _ = read_shard(shard, request.column, ())
+                kept = []
+                for row, text in enumerate(texts, shard.row + 1):
+                    if text.strip():
+                        _require_writable(text, request.output, f"row {row}", source.path)
+                        kept.append(text)
+                blank += len(texts) - len(kept)
+                store.add(kept)
+        return cls(tuple(source for source, _ in pieces), blank)
+
+    def record(self, request: MiningRequest) -> dict[str, Any] | None:
+        """Return the record's part on the corpus, or None if there is none."""
+        if not self.sources:
+            return None
+        files = [{"path": one.path, "blake2b": one.digest, "rows": one.rows} for one in self.sources]
+        return {"files": files, "column": request.column, "only": request.corpus_only, "blank": self.blank}
+
+
+def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> None:
+    """Add all positives to the store, then all anchors. Raises `DataError` for what is no text."""
+    for column in ("positive", "anchor"):
+        for first, texts in _blocks(dataset, column):
+            for row, text in enumerate(texts, first + 1):
+                if not isinstance(text, str):
+                    raise DataError(
+                        f"row {row} of `{request.data.name}` has {text!r:.80} in the column `{column}`, "
+                        "expected a text; mend the data"
+                    )
+                _require_writable(text, request.output, f"row {row}, column `{column}`", None)
+            store.add(texts)
+
+
+def _blocks(dataset: Dataset, column: str) -> Iterator[tuple[int, list[str]]]:
+    for first in range(0, len(dataset), WINDOW):
+        rows = range(first, min(first + WINDOW, len(dataset)))
+        yield first, list(dataset.rows(rows)[column])
+
+
+def _require_writable(text: str, output: Path, where: str, file: object) -> None:
+    """Raise `DataError` for a text that would be several fields or lines of a TSV file."""
+    if output.suffix.lower() == ".tsv" and not {"\t", "\n", "\r"}.isdisjoint(text):
+        what = "tab" if "\t" in text else "line break"
+        raise DataError(
+            f"{where}: the text {text!r:.60} has a {what}, which a `.tsv` file cannot hold; write a `.jsonl` "
+            "file",
+            file,
+        )
+
+
+@attrs.frozen(eq=False)
+class _Pairs:
+    """Which texts are candidates, anchors and positives; texts are numbered by their first occurrence."""
+
+    texts: NDArray[np.int64]
+    """Number in the store of each distinct text: candidates, other positives, other anchors."""
+    candidates: int
+    """How many of the texts, from the first on, are candidates."""
+    anchors: NDArray[np.int64]
+    """The distinct anchors: indices of texts."""
+    anchor_of_row: NDArray[np.int64]
+    """`(rows,)`: index of each row's anchor in `anchors`."""
+    positives: NDArray[np.int64]
+    """`(pairs, 2)`: distinct pairs of an index in `anchors` and the text of a positive, by anchor."""
+    excluded: NDArray[np.int64]
+    """`(pairs, 2)`: an index in `anchors` and a candidate that is none of its negatives, by anchor."""
+
+    @classmethod
+    def of(cls, store: TextStore, corpus: int, corpus_only: bool) -> _Pairs:
+        """Return the pairs of a store: `corpus` texts of the corpus, then all positives, then all anchors."""
+        import numpy as np
+
+        texts, places = store.distinct()
+        rows = (len(store) - corpus) // 2
+        candidates = int(np.searchsorted(texts, corpus if corpus_only else corpus + rows))
+        positive, anchor = places[corpus : corpus + rows], places[corpus + rows :]
+        anchors, anchor_of_row = np.unique(anchor, return_inverse=True)
+        keys = np.unique(anchor_of_row * len(texts) + positive)
+        own = np.arange(len(anchors)) * len(texts) + anchors
+        barred = np.union1d(keys, own)
+        positives = np.stack(np.divmod(keys, len(texts)), axis=1)
+        excluded = np.stack(np.divmod(barred, len(texts)), axis=1)
+        return cls(
+            texts,
+            candidates,
+            anchors,
+            anchor_of_row.astype(np.int64),
+            positives,
+            excluded[excluded[:, 1] < candidates],
+        )
+
+
+def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar) -> Vectors:
+    """Write the vector of each text, divided by its norm, to `path`."""
+    import numpy as np
+
+    try:
+        with path.open("wb") as file, bar(len(numbers), "encode") as advance:
+            write_npy_header(file, len(numbers), encoder.width, "float32")
+            for start in range(0, len(numbers), WINDOW):
+                texts = store.read(numbers[start : start + WINDOW].tolist())
+                vectors = encoder.encode(texts, advance)
+                require_finite(vectors)
+                if not (nonzero := vectors.any(axis=1)).all():
+                    raise RunError(
+                        f"the vector of {texts[int(np.argmin(nonzero))]!r:.60} is zero and is like no other; "
+                        "check the pooler and the weights"
+                    )
+                file.write(unit_rows(vectors).tobytes())
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+    return Vectors((path,), np.array([len(numbers)]), encoder.width, np.dtype("float32"))
+
+
+def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selection:
+    """Return the negatives of all anchors; each vector of `vectors` has length 1."""
+    import numpy as np
+
+    def candidates() -> Iterator[NDArray[np.float32]]:
+        for start in range(0, pairs.candidates, WINDOW):
+            yield vectors.rows(start, min(start + WINDOW, pairs.candidates))
+
+    total = len(pairs.anchors)
+    places = np.empty((total, rules.negatives), np.int64)
+    similarities = np.empty((total, rules.negatives + 1))
+    left_out: Counter[str] = Counter()
+    with bar(total, "search") as advance:
+        for start in range(0, total, WINDOW):
+            stop = min(start + WINDOW, total)
+            queries = vectors[pairs.anchors[start:stop]]
+            excluded = _of_anchors(pairs.excluded, start, stop)
+            positives = _least_similarity(queries, vectors, _of_anchors(pairs.positives, start, stop))
+            found = nearest(queries, candidates(), rules.range_max, excluded=excluded)
+            chosen = rules.select(found, positives, start)
+            places[start:stop] = chosen.places
+            similarities[start:stop, 0] = positives
+            similarities[start:stop, 1:] = chosen.similarities
+            left_out += chosen.left_out
+            advance(stop - start)
+    return Selection(places, similarities, left_out)
+
+
+def _of_anchors(pairs: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
+    """Return the pairs of some anchors, which then count from 0."""
+    import numpy as np
+
+    first, last = np.searchsorted(pairs[:, 0], (start, stop))
+    part: NDArray[np.int64] = pairs[first:last] - np.array([start, 0])
+    return part
+
+
+def _least_similarity(
+    anchors: NDArray[np.float32], vectors: Vectors, pairs: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the similarity of each anchor to its least similar positive, `(anchors,)`."""
+    import numpy as np
+
+    least = np.full(len(anchors), np.inf)
+    for start in range(0, len(pairs), WINDOW):
+        rows, texts = pairs[start : start + WINDOW].T
+        # As `nearest` sums, so that equal vectors have equal similarities.
+        np.minimum.at(least, rows, (vectors[texts].astype(np.float64) * anchors[rows]).sum(axis=1))
+    return least
+
+
+def _columns(negatives: int) -> tuple[str, ...]:
+    """Return the columns of the output, as the source `triplets` calls them."""
+    return ("anchor", "positive", "negative", *(f"negative_{n}" for n in range(2, negatives + 1)))
+
+
+def _write_rows(
+    path: Path,
+    request: MiningRequest,
+    dataset: Dataset,
+    store: TextStore,
+    pairs: _Pairs,
+    found: Selection,
+) -> tuple[int, dict[str, float]]:
+    """Write the rows that have negatives; return how many, and the mean similarities.
+
+    Raises:
+        DataError: if no row has, or one has not and `require_all` is set.
+    """
+    import numpy as np
+
+    enough = (found.places[:, 0] >= 0)[pairs.anchor_of_row]
+    wanted = f"{request.rules.negatives} negative{'s' * (request.rules.negatives != 1)}"
+    if request.require_all and not enough.all():
+        row = int(np.argmin(enough))
+        anchor = dataset.rows([row])["anchor"][0]
+        raise DataError(
+            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have no {wanted} left, the first one row "
+            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, found)}, or take `--require-all` out"
+        )
+    if not enough.any():
+        raise DataError(
+            f"none of the {len(dataset)} rows has {wanted} left; {_advice(request, pairs, found)}"
+        )
+    names = _columns(request.rules.negatives)
+    tsv = request.output.suffix.lower() == ".tsv"
+    numbers = pairs.texts[found.places]
+    try:
+        with path.open("wb") as file:
+            if tsv:
+                file.write(("\t".join(names) + "\n").encode())
+            for start in range(0, len(dataset), WINDOW):
+                rows = np.flatnonzero(enough[start : start + WINDOW]) + start
+                texts = dataset.rows(rows.tolist())
+                anchors = pairs.anchor_of_row[rows]
+                mined = [store.read(column) for column in numbers[anchors].T.tolist()]
+                for fields in zip(texts["anchor"], texts["positive"], *mined, strict=True):
+                    line = (
+                        "\t".join(fields)
+                        if tsv
+                        else json.dumps(dict(zip(names, fields, strict=True)), ensure_ascii=False)
+                    )
+                    file.write(line.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise RunError(cannot_write(request.output, error)) from error
+    similar = found.similarities[pairs.anchor_of_row[enough]]
+    means = {"positive": float(similar[:, 0].mean()), "negative": float(similar[:, 1:].mean())}
+    return int(np.count_nonzero(enough)), means
+
+
+def _advice(request: MiningRequest, pairs: _Pairs, found: Selection) -> str:
+    """Return what left candidates out, and what to change."""
+    told = ", ".join(f"`{rule}` {count:,}" for rule, count in found.left_out.items() if count)
+    most = min(request.rules.range_max, pairs.candidates)
+    seen = f"of the {most} nearest of {pairs.candidates:,} candidates, for {len(pairs.anchors):,} anchors"
+    return f"{seen}, {told or 'no rule'} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
+
+
+def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> dict[str, Any]:
+    """Return the record's part on the encoder."""
+    space = space_of(encoder)
+    parts = {"backbone": encoder.recipe.backbone, "pooler": encoder.recipe.pooler, "runtime": request.runtime}
+    origins = {part: plugins.origin(type(component)) for part, component in parts.items()}
+    return {
+        "path": str(Path(request.encoder).resolve()),
+        "sha256": sha256(Path(request.encoder)),
+        "fingerprint": space and space.name,
+        "width": encoder.width,
+        "runtime": unstructure(request.runtime),
+        "plugins": {part: info.release for part, info in origins.items() if info is not None},
+        **encoder.protocol(),
+    }
+
+
+def _publish(temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path) -> None:
+    """Move both files to their places, the record first: where there are rows, there is their record."""
+    try:
+        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", "utf-8")
+        temporary.replace(path)
+        rows.replace(output)
+    except OSError as error:
+        raise RunError(cannot_write(output, error)) from error

@@ -1,0 +1,105 @@
+"""The command `mine`: pairs -> pairs with hard negatives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from sentbed.tools import set_option, trust_option
+
+
+@click.command()
+@click.argument("encoder", type=click.Path(file_okay=False))
+@click.option("--data", "source", help="A data source of pairs by name; see `sentbed plugins`.")
+@click.option("--recipe", type=click.Path(dir_okay=False), help="Take the data of a stage of this recipe.")
+@click.option("--stage", help="The stage, where the recipe has several.")
+@set_option("A field of the data, or `runtime.FIELD`; with `--recipe`, a value of the recipe.")
+@click.option(
+    "--output", required=True, type=click.Path(), help="A .tsv or .jsonl file, for the source `triplets`."
+)
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="PATH",
+    help="Further candidates: files, directories or patterns, as `sentbed encode` reads; may be repeated.",
+)
+@click.option("--column", default="text", show_default=True, help="Where .jsonl and .parquet have the text.")
+@click.option("--corpus-only", is_flag=True, help="Take no positive of another row as a negative.")
+@click.option("--negatives", type=click.IntRange(1), default=1, show_default=True, help="Negatives of a row.")
+@click.option("--range-min", type=click.IntRange(0), default=0, show_default=True, help="Ranks to skip.")
+@click.option(
+    "--range-max", type=click.IntRange(1), default=100, show_default=True, help="Ranks to look at, from 0."
+)
+@click.option("--absolute-margin", type=float, help="Least difference to the positive's cosine.")
+@click.option("--relative-margin", type=float, help="The same as a share of the positive's cosine: 0.05.")
+@click.option("--max-score", type=float, help="Highest cosine of a negative.")
+@click.option("--min-score", type=float, help="Lowest cosine of a negative.")
+@click.option(
+    "--sampling",
+    type=click.Choice(["top", "random"]),
+    default="top",
+    show_default=True,
+    help="Take the nearest of what the rules leave, or any.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of `--sampling random`.")
+@click.option("--require-all", is_flag=True, help="Fail if a row has too few negatives, which is left out.")
+@click.option("--overwrite", is_flag=True, help="Replace the output.")
+@trust_option
+def mine(
+    encoder: str,
+    source: str | None,
+    recipe: str | None,
+    stage: str | None,
+    overrides: tuple[str, ...],
+    output: str,
+    corpus: tuple[str, ...],
+    column: str,
+    corpus_only: bool,
+    require_all: bool,
+    overwrite: bool,
+    trust_remote_code: bool,
+    **rules: Any,
+) -> None:
+    """Find hard negatives for pairs of texts, with the encoder in ENCODER.
+
+    The candidates of an anchor are the positives of other rows and the texts of `--corpus`. OUTPUT gets each
+    row with its negatives, and OUTPUT.json says how they were found. See docs/howto/train.md.
+    """
+    from functools import partial
+
+    from sentbed.helpers import Stop
+
+    from sentbed_corpus.encode_lines import bar
+    from sentbed_corpus.hard_negatives import MiningRequest, mine_hard_negatives
+    from sentbed_corpus.negative_rules import Rules
+    from sentbed_corpus.pair_source import data_named, data_of_stage
+
+    if (source is None) == (recipe is None):
+        raise click.UsageError("name the data with `--data`, or a recipe that has them with `--recipe`")
+    if stage is not None and recipe is None:
+        raise click.UsageError("`--stage` is for `--recipe`")
+    data, runtime = data_of_stage(recipe, stage, overrides) if recipe else data_named(source or "", overrides)
+    request = MiningRequest(
+        encoder=encoder,
+        data=data,
+        output=Path(output),
+        runtime=runtime,
+        rules=Rules(**rules),
+        corpus=corpus,
+        column=column,
+        corpus_only=corpus_only,
+        require_all=require_all,
+        overwrite=overwrite,
+        trust_remote_code=trust_remote_code,
+    )
+    with Stop(partial(click.echo, err=True)).listening():
+        mined = mine_hard_negatives(request, bar)
+    left_out = f", {mined.left_out} left out for want of negatives" if mined.left_out else ""
+    click.echo(f"{output}: {mined.rows} rows{left_out}; {mined.record} says how they were mined", err=True)
+    negatives = mined.columns[2:]
+    named = ", ".join(f'"{name}"' for name in negatives)
+    click.echo(
+        f'data = {{ use = "triplets", path = "{output}", anchor = "anchor", positive = "positive", '
+        f"negative = {named if len(negatives) == 1 else f'[{named}]'} }}"
+    )

@@ -1,0 +1,115 @@
+"""Rules by which hard negatives are chosen among the nearest candidates."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from sentbed_common import Neighbours
+
+
+@attrs.frozen
+class Selection:
+    """The negatives of some anchors, the nearest first."""
+
+    places: NDArray[np.int64]
+    """`(anchors, negatives)`: indices of candidates; -1 throughout where too few are left."""
+    similarities: NDArray[np.float64]
+    """`(anchors, negatives)`: their cosines with the anchor; NaN where the place is -1."""
+    left_out: Counter[str]
+    """Rule -> candidates that it has left out; each counts for the first rule, in the order of the fields."""
+
+
+@attrs.frozen
+class Rules:
+    """Which of the nearest candidates are negatives.
+
+    Ranks count from 0 over all candidates but the anchor itself and its positives; similarities are cosines.
+    The margins are TopK-MarginPos and TopK-PercPos of NV-Retriever (Moreira et al., 2024). The names are
+    those of `mine_hard_negatives` in sentence-transformers, which counts `range_min` after the other rules.
+    """
+
+    negatives: int = 1
+    """Number of negatives of an anchor, at least 1."""
+    range_min: int = 0
+    """Lowest rank of a negative, from 0: nearer candidates are likely to be unlabelled positives."""
+    range_max: int = 100
+    """Rank from which on no candidate is a negative."""
+    absolute_margin: float | None = None
+    """Least difference between the similarities of the anchor's positive and of a negative; of several
+    positives of equal anchors, the least similar one counts."""
+    relative_margin: float | None = None
+    """The same as a share of the positive's similarity: 0.05 keeps negatives with up to 95% of it."""
+    max_score: float | None = None
+    """Highest similarity of a negative, from -1 to 1."""
+    min_score: float | None = None
+    """Lowest similarity of a negative, from -1 to 1."""
+    sampling: Literal["top", "random"] = "top"
+    """Whether to take the nearest of the candidates that are left, or a random choice of them."""
+    seed: int = 0
+    """Seed of the random choice."""
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with the rules."""
+        if self.negatives < 1:
+            yield f"`negatives` is {self.negatives}; take at least 1"
+        if self.range_min < 0:
+            yield f"`range_min` is {self.range_min}; ranks count from 0"
+        if 0 < self.negatives > self.range_max - max(self.range_min, 0):
+            yield (
+                f"from rank {self.range_min} to below rank {self.range_max} there is no room for "
+                f"{self.negatives} negatives; raise `range_max`, or lower `range_min` or `negatives`"
+            )
+        for name in ("absolute_margin", "relative_margin", "max_score", "min_score"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                yield f"`{name}` is {value}, expected a finite number"
+        low, high = self.min_score, self.max_score
+        if low is not None and high is not None and low > high:
+            yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"
+
+    def select(self, found: Neighbours, positives: NDArray[np.float64], first: int = 0) -> Selection:
+        """Choose the negatives of anchors among their nearest candidates.
+
+        `positives`, `(anchors,)`, has the similarity of each anchor to its least similar positive; `first` is
+        the number of the first anchor, so that a random choice does not depend on how anchors are grouped.
+        """
+        import numpy as np
+
+        scores, own = found.similarities, positives[:, None]
+        ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+        left_out: Counter[str] = Counter()
+        allowed = found.places >= 0
+        rules: list[tuple[str, NDArray[np.bool_]]] = [("range_min", ranks < self.range_min)]
+        if self.absolute_margin is not None:
+            rules.append(("absolute_margin", scores > own - self.absolute_margin))
+        if self.relative_margin is not None:
+            rules.append(("relative_margin", scores > own - np.abs(own) * self.relative_margin))
+        if self.max_score is not None:
+            rules.append(("max_score", scores > self.max_score))
+        if self.min_score is not None:
+            rules.append(("min_score", scores < self.min_score))
+        for name, refused in rules:
+            left_out[name] += int(np.count_nonzero(allowed & refused))
+            allowed &= ~refused
+        keys = ranks.astype(np.float64)
+        if self.sampling == "random":
+            generator = np.random.PCG64(self.seed).advance(first * scores.shape[1])
+            keys = np.random.Generator(generator).random(scores.shape)
+        keys[~allowed] = np.inf
+        chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, : self.negatives], axis=1)
+        enough = np.count_nonzero(allowed, axis=1) >= self.negatives
+        places = np.full((len(scores), self.negatives), -1)
+        similarities = np.full(places.shape, np.nan)
+        rows = np.flatnonzero(enough)[:, None]
+        if len(rows):
+            places[rows[:, 0]] = found.places[rows, chosen[enough]]
+            similarities[rows[:, 0]] = scores[rows, chosen[enough]]
+        return Selection(places, similarities, left_out)

@@ -1,0 +1,54 @@
+"""The data that a command takes by name or from a recipe, with the runtime to use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+from sentbed.errors import Problem, RecipeError, sentences, suggest
+from sentbed.protocols import DataSource, Runtime
+from sentbed.tools import Document, apply_overrides, load_plugins, load_recipe, structure
+
+
+@attrs.frozen
+class _Tables:
+    data: DataSource
+    runtime: Runtime
+
+
+def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runtime]:
+    """Return a data source by name; `overrides` set its fields, or `runtime.FIELD`.
+
+    Raises:
+        RecipeError: if fields are invalid; lists all of them.
+    """
+    document = Document({"data": {"use": source}, "runtime": {"use": "cpu"}})
+    placed = [text if text.startswith("runtime.") else f"data.{text}" for text in overrides]
+    document = apply_overrides(document, placed)
+    found, problems = structure(document.data, _Tables, document, load_plugins(), Path.cwd())
+    if problems:
+        raise RecipeError(problems)
+    return found.data, found.runtime
+
+
+def data_of_stage(path: str, name: str | None, overrides: Sequence[str]) -> tuple[DataSource, Runtime]:
+    """Return the data of a recipe's stage and the recipe's runtime; `overrides` set values of the recipe.
+
+    Only the data have to be on this machine.
+
+    Raises:
+        RecipeError: if the recipe has problems, or no such stage; lists all of them.
+    """
+    recipe = load_recipe(path, overrides, look=False)
+    stages = {stage.name: stage for stage in recipe.stage}
+    chosen = next(iter(stages)) if name is None and len(stages) == 1 else name
+    if chosen not in stages:
+        wrong = "the recipe has no stage" if not stages else "the recipe has several stages"
+        wrong = f"there is no stage `{name}`" if name is not None else wrong
+        message = f"{wrong}; name one that has data with `--stage`.{suggest(name or '', list(stages))}"
+        raise RecipeError([Problem(message, "stage", path)])
+    data = stages[chosen].data
+    if problems := sentences(data.check(), data, "check"):
+        raise RecipeError([Problem(problem, f"stage.{chosen}.data", path) for problem in problems])
+    return data, recipe.runtime

@@ -1,0 +1,81 @@
+"""Texts on disk, found again by their numbers or by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.helpers import cannot_write
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_DIGEST = 16
+"""Bytes of the hash by which a text is known again."""
+
+
+@attrs.define(eq=False)
+class TextStore:
+    """Texts in one file, in the order in which they were added; 24 bytes of each are held in memory."""
+
+    path: Path
+    stream: BinaryIO
+    ends: array[int] = attrs.field(factory=lambda: array("Q", [0]))
+    digests: bytearray = attrs.field(factory=bytearray)
+
+    @classmethod
+    def create(cls, path: Path) -> TextStore:
+        """Begin an empty file. Raises `RunError` if it cannot be written."""
+        try:
+            return cls(path, path.open("w+b"))
+        except OSError as error:
+            raise RunError(cannot_write(path, error)) from error
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Append texts. Raises `RunError` if the disk is full."""
+        end = self.ends[-1]
+        try:
+            for text in texts:
+                # What is not text is refused by the encoder, which names it.
+                content = text.encode(errors="surrogatepass")
+                self.stream.write(content)
+                end += len(content)
+                self.ends.append(end)
+                self.digests += hashlib.blake2b(content, digest_size=_DIGEST).digest()
+            self.stream.flush()
+        except OSError as error:
+            raise RunError(cannot_write(self.path, error)) from error
+
+    def read(self, numbers: Sequence[int]) -> list[str]:
+        """Return the texts with these numbers."""
+        file, ends = self.stream.fileno(), self.ends
+        contents = (os.pread(file, ends[one + 1] - ends[one], ends[one]) for one in numbers)
+        return [content.decode(errors="surrogatepass") for content in contents]
+
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the number of the first of equal texts, ascending, and each text's index among them."""
+        import numpy as np
+
+        halves = np.frombuffer(bytes(self.digests), np.uint64).reshape(-1, 2)
+        # A stable order, so that the first of equal texts is the one that was added first.
+        order = np.lexsort((halves[:, 1], halves[:, 0]))
+        new = np.ones(len(order), bool)
+        new[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+        first = np.empty(len(order), np.int64)
+        first[order] = order[new][np.cumsum(new) - 1]
+        numbers, places = np.unique(first, return_inverse=True)
+        return numbers, places.astype(np.int64)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.stream.close()
