@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_plugin
+from click.testing import CliRunner, Result
+from sentbed import Encoder, __version__, build_encoder
+from sentbed._cli import main as cli
+from sentbed._recipe.recipe import Recipe
+from sentbed.tools import locked
+from sentbed_corpus import hard_negatives
+
+Put = Callable[[str, str | bytes], Path]
+Mine = Callable[..., Result]
+NAMED = ("--data", "table", "--set", "path=pairs.tsv")
+
+
+@pytest.fixture
+def mine(
+    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Mine:
+    """Run `sentbed mine` with an encoder of the toy plugin, which is told to run on its runtime."""
+    build_encoder(recipe_of()).save(tmp_path / "encoder")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, data: Sequence[str] = (*NAMED, "--set", "runtime.use=toy")) -> Result:
+        return CliRunner().invoke(cli.main, ["mine", "encoder", "--output", "out.tsv", *data, *arguments])
+
+    return run
+
+
+def words(count: int, seed: int = 0) -> list[str]:
+    """Different words, which differ in their letters too: the toy encoder sees no order."""
+    generator = random.Random(seed)
+    found: dict[str, str] = {}
+    while len(found) < count:
+        letters = generator.choices("abcdefghijklmnopqrstuvwxyz", k=6)
+        found.setdefault("".join(sorted(letters)), "".join(letters))
+    return list(found.values())
+
+
+def pairs_file(put: Put, rows: Sequence[tuple[str, str]]) -> None:
+    put(
+        "pairs.tsv",
+        "".join(f"{anchor}\t{positive}\n" for anchor, positive in (("anchor", "positive"), *rows)),
+    )
+
+
+def table(path: str = "out.tsv") -> list[list[str]]:
+    return [line.split("\t") for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def cosines(texts: Sequence[str]) -> dict[tuple[str, str], float]:
+    vectors = Encoder.load("encoder", {"use": "toy"}).encode(texts).astype(float)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return {
+        (a, b): float(x @ y)
+        for a, x in zip(texts, vectors, strict=True)
+        for b, y in zip(texts, vectors, strict=True)
+    }
+
+
+@pytest.mark.parametrize("window", [4, 7, 1000])
+def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
+    window: int, mine: Mine, put: Put, monkeypatch: pytest.MonkeyPatch
+):
+    texts = words(42)
+    rows = list(zip(texts[:21], texts[21:], strict=True))
+    pairs_file(put, rows)
+    monkeypatch.setattr(hard_negatives, "WINDOW", window)
+    result = mine("--negatives", "3", "--range-min", "2", "--max-score", "0.9")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "out.tsv: 21 rows; out.tsv.json says how they were mined\n",
+    )
+    near = cosines(texts)
+    for (anchor, positive), found in zip(rows, table()[1:], strict=True):
+        ranked = sorted((one for _, one in rows if one != positive), key=lambda one: -near[anchor, one])
+        expected = [one for one in ranked[2:] if near[anchor, one] <= 0.9][:3]
+        assert found == [anchor, positive, *expected]
+    assert table()[0] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
+
+
+def test_a_printed_line_is_the_data_of_a_stage(mine: Mine, put: Put):
+    texts = words(10)
+    pairs_file(put, list(pairwise(texts)))
+    assert mine().stdout == (
+        'data = { use = "triplets", path = "out.tsv", anchor = "anchor", positive = "positive", '
+        'negative = "negative" }\n'
+    )
+    assert 'negative = ["negative", "negative_2"] }' in mine("--negatives", "2", "--overwrite").stdout
+
+
+def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine: Mine, put: Put):
+    """Equal anchors share their positives; an anchor is another row's positive; a positive comes twice."""
+    a, b, c, d, e = words(5)
+    rows = [(a, b), (c, d), (a, d), (e, a), (c, d), (e, b)]
+    pairs_file(put, rows)
+    assert mine("--negatives", "1").exit_code == 0
+    allowed = {a: set(), c: {a, b}, e: {d}}
+    found = table()[1:]
+    # The candidates are a, b and d, of which the anchor a may have none.
+    assert [row[:2] for row in found] == [[*row] for row in rows if row[0] != a]
+    assert all(row[2] in allowed[row[0]] for row in found)
+    record = json.loads(Path("out.tsv.json").read_bytes())
+    assert record["left_out"]["rows with fewer negatives"] == 2
+    assert (record["anchors"], record["candidates"]) == (3, 3)
+    assert record["left_out"]["positives and anchors among the candidates"] == 6
+
+
+def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine: Mine, put: Put):
+    texts = words(60)
+    rows, corpus = list(zip(texts[:10], texts[10:20], strict=True)), texts[20:]
+    pairs_file(put, rows)
+    put("more/one.txt", "\n".join([*corpus[:20], "", "  ", corpus[0], rows[0][1]]) + "\n")
+    put("more/two.jsonl", "".join(json.dumps({"body": text}) + "\n" for text in corpus[20:]))
+    near = cosines(texts)
+    chosen = ("--corpus", "more/one.txt", "--corpus", "more/two.jsonl", "--column", "body")
+    for more, candidates in (((), {*corpus, *texts[10:20]}), (("--corpus-only",), {*corpus, rows[0][1]})):
+        result = mine("--negatives", "2", *chosen, *more, "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        for (anchor, positive), found in zip(rows, table()[1:], strict=True):
+            ranked = sorted(candidates - {positive}, key=lambda one: -near[anchor, one])
+            assert found == [anchor, positive, *ranked[:2]]
+        record = json.loads(Path("out.tsv.json").read_bytes())
+        assert record["candidates"] == len(candidates)
+        assert record["corpus"]["blank"] == 2
+        assert [file["rows"] for file in record["corpus"]["files"]] == [24, 20]
+
+
+def test_the_record_says_how_the_negatives_were_mined(mine: Mine, put: Put):
+    texts = words(40)
+    pairs_file(put, list(zip(texts[:20], texts[20:], strict=True)))
+    rules = ("--negatives", "2", "--relative-margin", "0.1", "--sampling", "random", "--seed", "3")
+    assert mine(*rules).exit_code == 0
+    content = Path("out.tsv").read_bytes()
+    record = json.loads(Path("out.tsv.json").read_bytes())
+    assert (record["schema"], record["version"]) == (1, __version__)
+    assert record["output"] == {
+        "file": "out.tsv",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "rows": len(table()) - 1,
+        "columns": ["anchor", "positive", "negative", "negative_2"],
+    }
+    assert record["rules"] == {
+        "negatives": 2,
+        "range_min": 0,
+        "range_max": 100,
+        "absolute_margin": None,
+        "relative_margin": 0.1,
+        "max_score": None,
+        "min_score": None,
+        "sampling": "random",
+        "seed": 3,
+    }
+    assert record["data"]["source"]["use"] == "table"
+    assert (record["data"]["rows"], len(record["data"]["fingerprint"])) == (20, 64)
+    assert (record["encoder"]["width"], record["encoder"]["pooler"]["test"]) == (4, "average")
+    near = cosines(texts)
+    found = table()[1:]
+    means = [
+        np.mean([near[a, b] for a, b, *_ in found]),
+        np.mean([near[a, n] for a, _, *more in found for n in more]),
+    ]
+    np.testing.assert_allclose([*record["similarity"].values()], means, atol=1e-6)
+    cut = sum(
+        near[a, n] > near[a, b] - 0.1 * abs(near[a, b])
+        for a, b in zip(texts[:20], texts[20:], strict=True)
+        for n in texts[20:]
+        if n != b
+    )
+    assert record["left_out"]["candidates by rule"] == {"relative_margin": cut}
+    # The same command gives the same bytes; another encoder has another fingerprint.
+    assert mine(*rules, "--overwrite").exit_code == 0
+    assert Path("out.tsv").read_bytes() == content
+    assert mine(*rules[:-1], "4", "--overwrite").exit_code == 0
+    assert Path("out.tsv").read_bytes() != content
+    before = record["encoder"]["fingerprint"], record["encoder"]["sha256"]
+    encoder = Encoder.load("encoder", {"use": "toy"})
+    encoder.backbone.embedding[0] += 1
+    encoder.save("encoder")
+    assert mine("--overwrite").exit_code == 0
+    again = json.loads(Path("out.tsv.json").read_bytes())["encoder"]
+    assert all(x != y for x, y in zip(before, (again["fingerprint"], again["sha256"]), strict=True))
+
+
+def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine: Mine, put: Put):
+    put("recipe.toml", toy_plugin.RECIPE)
+    result = mine("--set", "stage.pull.data.rows=9", data=("--recipe", "recipe.toml"))
+    assert result.exit_code == 0, result.stderr
+    assert len(table()) == 10
+    record = json.loads(Path("out.tsv.json").read_bytes())
+    assert (record["data"]["source"]["rows"], record["encoder"]["runtime"]["use"]) == (9, "toy")
+    result = mine("--stage", "push", "--overwrite", data=("--recipe", "recipe.toml"))
+    assert (result.exit_code, "there is no stage `push`" in result.stderr) == (2, True)
+
+
+def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine: Mine, put: Put, tmp_path: Path):
+    texts = words(12)
+    pairs_file(put, list(zip(texts[:6], texts[6:], strict=True)))
+    put("more.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in ("a\tb", "ü\nb\r")))
+    refused = mine("--corpus", "more.jsonl")
+    assert refused.exit_code == 1
+    assert (
+        "row 1: the text 'a\\tb' has a tab, which a `.tsv` file cannot hold; write a `.jsonl`"
+        in refused.stderr
+    )
+    arguments = ("--corpus", "more.jsonl", "--corpus-only", "--negatives", "2", "--output", "out.jsonl")
+    assert mine(*arguments).exit_code == 0
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
+    assert [row["anchor"] for row in rows] == texts[:6]
+    assert all({row["negative"], row["negative_2"]} == {"a\tb", "ü\nb\r"} for row in rows)
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.jsonl", "out.jsonl.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--min-score", "2"), 1, "error: none of the 6 rows has 1 negative left; of the 6 nearest of 6"),
+        (("--min-score", "2"), 1, "`min_score` 30 left out; loosen the rules"),
+        (("--negatives", "6"), 1, "none of the 6 rows has 6 negatives left"),
+        (
+            ("--set", "columns=['anchor','other']"),
+            1,
+            "`table` has no column `positive`, it has `anchor`, `other`",
+        ),
+        (("--set", "varies=true"), 1, "the texts of `table` change from epoch to epoch"),
+        (
+            ("--set", "numbers=['positive']", "--set", "path=numbers.tsv"),
+            1,
+            "row 1 of `table` has 1.0 in the col",
+        ),
+        (("--set", "pfad=x"), 2, "@ data.pfad"),
+        (("--data", "tabel"), 2, "Did you mean `table`?"),
+        (("--output", "out.csv"), 1, "`out.csv` ends in '.csv', expected a `.tsv` or a `.jsonl` file"),
+        (
+            ("--output", "old.tsv"),
+            1,
+            "`old.tsv` exists; choose another place, or replace it with `--overwrite`",
+        ),
+        (("--corpus-only",), 1, "`--corpus-only` needs a corpus"),
+        (("--corpus", "none.txt"), 1, "cannot read the file: No such file or directory"),
+        (("--corpus", "blank.txt", "--corpus-only"), 1, "every text of the corpus is blank"),
+        (("--corpus", "old.tsv"), 1, "the file's ending does not say how to read it"),
+        (("--range-min", "100"), 1, "no room for 1 negatives"),
+        (("--recipe", "recipe.toml"), 2, "name the data with `--data`, or a recipe"),
+        (("--stage", "nli"), 2, "`--stage` is for `--recipe`"),
+    ],
+)
+def test_faults_end_in_a_sentence_and_leave_nothing(
+    arguments: tuple[str, ...], code: int, message: str, mine: Mine, put: Put, tmp_path: Path
+):
+    texts = words(12)
+    pairs_file(put, list(zip(texts[:6], texts[6:], strict=True)))
+    put("numbers.tsv", "anchor\tpositive\na\t1\n")
+    put("old.tsv", "mine\n")
+    put("blank.txt", "\n \n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = mine(*arguments)
+    assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
+    assert "Traceback" not in result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert Path("old.tsv").read_text() == "mine\n"
+
+
+def test_a_row_without_negatives_is_left_out_or_an_error(mine: Mine, put: Put):
+    a, b, c, d = words(4)
+    pairs_file(put, [(a, b), (c, d), (c, b)])
+    assert mine().stderr.startswith("out.tsv: 1 rows, 2 left out for want of negatives;")
+    refused = mine("--overwrite", "--require-all")
+    assert refused.exit_code == 1
+    assert (
+        f"2 of 3 rows have no 1 negative left, the first one row 2 ({c!r}); of the 2 nearest"
+        in refused.stderr
+    )
+    assert len(table()) == 2
+
+
+def test_a_vector_of_zeros_is_named(mine: Mine, put: Put):
+    encoder = Encoder.load("encoder", {"use": "toy"})
+    encoder.backbone.embedding[:] = 0
+    encoder.save("encoder")
+    pairs_file(put, [("one", "two"), ("three", "four")])
+    result = mine()
+    assert (result.exit_code, "the vector of 'two' is zero" in result.stderr) == (1, True)
+
+
+def _started(tmp_path: Path, installed_toy: Path) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
+    arguments = ["encoder", *NAMED, "--set", "runtime.use=toy", "--output", "out.tsv"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sentbed", "mine", *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    vectors = tmp_path / ".out.tsv.mining" / "vectors.npy"
+    while not vectors.exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_an_end_by_a_signal_leaves_no_half_written_file_and_the_next_command_none_of_its_files(
+    name: str, mine: Mine, put: Put, installed_toy: Path, tmp_path: Path
+):
+    texts = words(40_000)
+    pairs_file(put, list(zip(texts[:20_000], texts[20_000:], strict=True)))
+    process = _started(tmp_path, installed_toy)
+    with locked(tmp_path / ".out.tsv.mining" / "lock") as free:
+        assert not free
+    refused = mine()
+    assert "another `sentbed mine` is writing `out.tsv`" in refused.stderr
+    process.send_signal(getattr(signal, name))
+    _, errors = process.communicate(timeout=60)
+    left = sorted(path.name for path in tmp_path.glob("*out.tsv*"))
+    if name == "SIGTERM":
+        assert (process.returncode, errors, left) == (130, "interrupted\n", [])
+    else:
+        assert left == [".out.tsv.mining"]
+    pairs_file(put, list(zip(texts[:10], texts[10:20], strict=True)))
+    assert mine().exit_code == 0
+    assert sorted(path.name for path in tmp_path.glob("*out.tsv*")) == ["out.tsv", "out.tsv.json"]
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from typing import Any
+import numpy as np
+import toy_plugin
+from sentbed import Encoder
+from sentbed_corpus import MiningRequest, Rules, hard_negatives, mine_hard_negatives
+
+class Wide(Encoder):
+    '''The toy encoder with random vectors of width 384 in the place of its own.'''
+    width = 384
+    def encode(self, texts: Any, progress: Any = None, **_: Any) -> Any:
+        progress(len(texts))
+        return np.random.default_rng(len(texts[0])).normal(size=(len(texts), 384)).astype(np.float32)
+
+load = Encoder.load
+def wide(*arguments: Any, **options: Any) -> Wide:
+    found = load(*arguments, **options)
+    return Wide(found.recipe, found.engine, found.backbone, found.placed)
+Encoder.load = wide
+hard_negatives.WINDOW = 2048
+request = MiningRequest(
+    encoder="encoder", data=toy_plugin.Words(rows=500), output=Path("out.tsv"), runtime=toy_plugin.Toy(),
+    corpus=(sys.argv[1],), rules=Rules(negatives=4), overwrite=True,
+)
+mine_hard_negatives(request)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_vectors(mine: Mine, put: Put, installed_toy: Path, tmp_path: Path):
+    path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
+    peaks: dict[int, float] = {}
+    for count in (4_000, 120_000):
+        put("corpus.txt", "".join(f"text {number}\n" for number in range(count)))
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY, "corpus.txt"],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        peaks[count] = int(done.stdout) / 1024
+    # 170 MiB of vectors more; 24 bytes of each text stay, and some numbers while equal texts are looked for.
+    assert peaks[120_000] - peaks[4_000] < 30, peaks
+
+
+def test_options_have_the_defaults_of_the_rules():
+    from sentbed_corpus import Rules
+    from sentbed_corpus.mine_command import mine as command
+
+    defaults: dict[str, Any] = {one.name or "": one.default for one in command.params}
+    rules = Rules()
+    assert {name: defaults[name] for name in ("negatives", "range_min", "range_max", "sampling", "seed")} == {
+        name: getattr(rules, name) for name in ("negatives", "range_min", "range_max", "sampling", "seed")
+    }

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from sentbed_common import Neighbours
+from sentbed_corpus import Rules
+
+FOUND = Neighbours(
+    np.array([[4, 1, 7, 0, 3], [2, 5, 6, 1, -1], [3, 0, -1, -1, -1]]),
+    np.array([[0.9, 0.8, 0.5, 0.5, -0.3], [0.7, 0.2, 0.0, -0.6, -np.inf], [0.1, 0.0, *[-np.inf] * 3]]),
+)
+POSITIVES = np.array([0.85, -0.5, 1.0])
+
+
+def naive(rules: Rules) -> tuple[list[list[int]], Counter[str]]:
+    """Judge one candidate after another."""
+    places, left_out = [], Counter[str]()
+    for row, positive in enumerate(POSITIVES.tolist()):
+        kept = []
+        for rank, (place, score) in enumerate(zip(FOUND.places[row], FOUND.similarities[row], strict=True)):
+            checks = {
+                "range_min": rank < rules.range_min,
+                "absolute_margin": rules.absolute_margin is not None
+                and positive - score < rules.absolute_margin,
+                "relative_margin": rules.relative_margin is not None
+                and score > positive - abs(positive) * rules.relative_margin,
+                "max_score": rules.max_score is not None and score > rules.max_score,
+                "min_score": rules.min_score is not None and score < rules.min_score,
+            }
+            broken = [name for name, is_broken in checks.items() if is_broken]
+            if place == -1:
+                continue
+            if broken:
+                left_out[broken[0]] += 1
+            else:
+                kept.append(int(place))
+        places.append(kept[: rules.negatives] if len(kept) >= rules.negatives else [-1] * rules.negatives)
+    return places, left_out
+
+
+@pytest.mark.parametrize("negatives", [1, 2, 4])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"range_min": 1},
+        {"absolute_margin": 0.25},
+        {"absolute_margin": 0.0},
+        {"relative_margin": 0.1},
+        {"relative_margin": 0.5},
+        {"max_score": 0.5},
+        {"min_score": 0.05},
+        {
+            "range_min": 1,
+            "absolute_margin": 0.2,
+            "relative_margin": 0.3,
+            "max_score": 0.45,
+            "min_score": -0.5,
+        },
+    ],
+)
+def test_every_rule_keeps_what_a_loop_over_candidates_keeps(rules: dict[str, Any], negatives: int) -> None:
+    chosen = Rules(negatives=negatives, **rules)
+    places, left_out = naive(chosen)
+    found = chosen.select(FOUND, POSITIVES)
+    assert found.places.tolist() == places
+    assert +found.left_out == left_out
+    for row in range(3):
+        expected = dict(zip(FOUND.places[row], FOUND.similarities[row], strict=True))
+        scores = [math.nan if place < 0 else expected[place] for place in found.places[row]]
+        np.testing.assert_array_equal(found.similarities[row], scores)
+
+
+def test_a_margin_of_a_negative_similarity_is_below_it() -> None:
+    """A tenth of |-0.5| less is -0.55; a factor of 0.9 would be -0.45."""
+    assert Rules(relative_margin=0.1).select(FOUND, POSITIVES).places[1].tolist() == [1]
+
+
+def test_more_negatives_than_candidates_leave_every_anchor_without() -> None:
+    assert (Rules(negatives=6).select(FOUND, POSITIVES).places == -1).all()
+
+
+def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of_every_candidate() -> None:
+    rules = Rules(negatives=2, max_score=0.85, sampling="random")
+    seen = Counter[tuple[int, ...]]()
+    for seed in range(300):
+        found = attrs.evolve(rules, seed=seed).select(FOUND, POSITIVES)
+        seen[tuple(found.places[0])] += 1
+        assert found.places[2].tolist() == [3, 0]
+    # The six pairs of four candidates, nearer first: 50 each, give or take.
+    assert set(seen) == {(1, 7), (1, 0), (1, 3), (7, 0), (7, 3), (0, 3)}
+    assert all(25 < times < 80 for times in seen.values())
+
+
+def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped() -> None:
+    generator = np.random.default_rng(0)
+    many = Neighbours(np.tile(np.arange(50), (40, 1)), -np.sort(-generator.normal(size=(40, 50)), axis=1))
+    rules = Rules(negatives=3, sampling="random", seed=5)
+    whole = rules.select(many, np.ones(40)).places
+    parts = [
+        rules.select(Neighbours(many.places[i:j], many.similarities[i:j]), np.ones(j - i), i).places
+        for i, j in ((0, 7), (7, 8), (8, 40))
+    ]
+    assert np.concatenate(parts).tolist() == whole.tolist()
+    assert rules.select(many, np.ones(40)).places.tolist() == whole.tolist()
+    assert Rules(negatives=3, sampling="random", seed=6).select(many, np.ones(40)).places.tolist() != (
+        whole.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"negatives": 0}, "`negatives` is 0"),
+        ({"range_min": -1}, "`range_min` is -1"),
+        ({"negatives": 3, "range_min": 8, "range_max": 10}, "no room for 3 negatives"),
+        ({"absolute_margin": math.nan}, "`absolute_margin` is nan"),
+        ({"min_score": 0.5, "max_score": 0.25}, "`min_score` 0.5 is above `max_score` 0.25"),
+    ],
+)
+def test_rules_that_cannot_be_met_are_named(rules: dict[str, Any], message: str) -> None:
+    (problem,) = Rules(**rules).problems()
+    assert message in problem
+    assert not list(Rules().problems())

@@ -1,0 +1,195 @@
+"""Mined negatives, held against those that sentence-transformers mines from the same vectors, and trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+from click.testing import CliRunner
+from numpy.typing import NDArray
+from sentbed import Encoder
+from sentbed._cli.main import main
+from sentbed.tools import component_of, load_plugins
+from sentbed_corpus import MiningRequest, Rules, hard_negatives, mine_hard_negatives
+from sentbed_data.csv_tsv_jsonl import chomp
+
+WIDTH = 12
+RULES = [
+    {},
+    {"negatives": 3, "range_min": 7},
+    {"negatives": 2, "range_max": 5},
+    {"negatives": 2, "absolute_margin": 0.15},
+    {"negatives": 2, "relative_margin": 0.3},
+    {"negatives": 2, "max_score": 0.4},
+    {"negatives": 4, "min_score": 0.45},
+    {"negatives": 2, "absolute_margin": 0.1, "relative_margin": 0.2, "max_score": 0.5, "min_score": 0.1},
+]
+
+
+class Model:
+    """Vectors of texts, as sentence-transformers asks a model for them."""
+
+    device = "cpu"
+
+    def __init__(self, vectors: dict[str, NDArray[np.float32]]) -> None:
+        self.vectors = vectors
+
+    def encode_query(self, texts: Sequence[str], **_: object) -> NDArray[np.float32]:
+        return np.stack([self.vectors[text] for text in texts])
+
+    encode_document = encode_query
+
+    def similarity(self, one: Any, other: Any) -> Any:
+        from sentence_transformers.util import cos_sim
+
+        return cos_sim(one, other)
+
+    def similarity_pairwise(self, one: Any, other: Any) -> Any:
+        from sentence_transformers.util import pairwise_cos_sim
+
+        return pairwise_cos_sim(one, other)
+
+
+class Given(Encoder):
+    """An encoder whose vectors are given."""
+
+    def encode(self, texts: Sequence[str], *_: Any, **__: Any) -> NDArray[np.float32]:
+        vectors: dict[str, NDArray[np.float32]] = self.placed.vectors
+        return np.stack([vectors[text] for text in texts])
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[tuple[str, str]]:
+    """160 pairs of which some share an anchor or a positive."""
+    rows = [(f"anchor {i}", f"positive {i}") for i in range(150)]
+    return [*rows, *((f"anchor {i}", f"positive {i + 40}") for i in range(5)), *rows[:5]]
+
+
+@pytest.fixture(scope="module")
+def vectors(pairs: list[tuple[str, str]]) -> dict[str, NDArray[np.float32]]:
+    """Random vectors; that of a positive is near that of its first anchor."""
+    generator = np.random.default_rng(0)
+    found: dict[str, NDArray[np.float32]] = {}
+    for anchor, positive in pairs:
+        found.setdefault(anchor, generator.normal(size=WIDTH).astype(np.float32))
+        found.setdefault(positive, found[anchor] + generator.normal(size=WIDTH).astype(np.float32))
+    for number in range(300):
+        found[f"more {number}"] = generator.normal(size=WIDTH).astype(np.float32)
+    return found
+
+
+def ours(
+    place: Path,
+    pairs: list[tuple[str, str]],
+    corpus: Sequence[str],
+    rules: Rules,
+    vectors: dict[str, NDArray[np.float32]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[tuple[str, str], list[str]]:
+    """Return pair -> negatives, mined from files."""
+    table = {
+        "max_length": 8,
+        "backbone": {"use": "bert", "init": "random", "vocab_size": 300, "size": "tiny"},
+    }
+    encoder = Encoder.of({**table, "pooler": {"use": "mean"}, "head": {"projection": WIDTH}})
+    encoder.save(place / "encoder")
+    given = Given(encoder.recipe, encoder.engine, encoder.backbone, encoder.placed)
+    monkeypatch.setattr(encoder.placed, "vectors", vectors, raising=False)
+    monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: given)
+    lines = ["anchor\tpositive", *map("\t".join, pairs)]
+    (place / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    (place / "corpus.txt").write_text("\n".join(corpus) + "\n", "utf-8")
+    plugins = load_plugins()
+    source = {"use": "pairs", "path": str(place / "pairs.tsv")}
+    request = MiningRequest(
+        encoder=str(place / "encoder"),
+        data=component_of(sentbed.protocols.DataSource, source, plugins),
+        output=place / "mined.tsv",
+        runtime=component_of(sentbed.protocols.Runtime, {"use": "cpu"}, plugins),
+        rules=rules,
+        corpus=(str(place / "corpus.txt"),) if corpus else (),
+        overwrite=True,
+    )
+    mine_hard_negatives(request)
+    with (place / "mined.tsv").open(encoding="utf-8") as stream:
+        rows = [chomp(line).split("\t") for line in stream][1:]
+    return {(anchor, positive): negatives for anchor, positive, *negatives in rows}
+
+
+def theirs(
+    pairs: list[tuple[str, str]],
+    corpus: Sequence[str],
+    rules: dict[str, Any],
+    vectors: dict[str, NDArray[np.float32]],
+) -> dict[tuple[str, str], list[str]]:
+    """Return pair -> negatives that sentence-transformers mines."""
+    datasets = pytest.importorskip("datasets")
+    util = pytest.importorskip("sentence_transformers.util")
+    rules = {"range_max": 10_000, **rules}
+    found = util.mine_hard_negatives(
+        datasets.Dataset.from_dict({"anchor": [a for a, _ in pairs], "positive": [p for _, p in pairs]}),
+        Model(vectors),
+        corpus=list(corpus) or None,
+        num_negatives=rules.pop("negatives", 1),
+        output_format="n-tuple",
+        verbose=False,
+        **rules,
+    )
+    names = [name for name in found.column_names if name.startswith("negative")]
+    return {(row["anchor"], row["positive"]): [row[name] for name in names] for row in found}
+
+
+@pytest.mark.parametrize("with_corpus", [False, True])
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules) or "none")
+def test_negatives_are_those_of_sentence_transformers(
+    rules: dict[str, Any],
+    with_corpus: bool,
+    pairs: list[tuple[str, str]],
+    vectors: dict[str, NDArray[np.float32]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A range of ranks together with another rule is not compared: there its ranks are counted after the rule."""
+    corpus = [text for text in vectors if text.startswith("more")] if with_corpus else []
+    # There a text that comes twice counts as several positives, and of several pairs of one anchor the order
+    # of the positives is not that of the rows.
+    expected = theirs(list(dict.fromkeys(pairs)), corpus, rules, vectors)
+    wide = {} if "range_max" in rules else {"range_max": 10_000}
+    found = ours(tmp_path, pairs, corpus, Rules(**{**wide, **rules}), vectors, monkeypatch)
+    assert found == expected
+    assert len(found) > 30
+    if set(rules) & {"absolute_margin", "relative_margin", "max_score", "min_score"}:
+        plain = ours(tmp_path, pairs, corpus, Rules(negatives=rules["negatives"]), vectors, monkeypatch)
+        assert any(plain[pair] != negatives for pair, negatives in found.items()) or len(found) < len(plain)
+
+
+def test_a_stage_trains_on_what_was_mined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that the command prints is put into a recipe."""
+    monkeypatch.chdir(tmp_path)
+    recipe = Path(__file__).parent.parent / "recipes" / "scratch.toml"
+    settings = ["stage.triplets.epochs=", "stage.triplets.steps=2", "evaluate=[]"]
+    first = sentbed.run(sentbed.load_recipe(recipe, settings), tmp_path / "first")
+    assert first.directory == tmp_path / "first"
+    result = CliRunner().invoke(
+        main,
+        [
+            *("mine", "first/encoder", "--recipe", str(recipe), "--output", "mined.tsv"),
+            *("--negatives", "3", "--range-max", "50", "--sampling", "random"),
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    line = next(one for one in result.output.splitlines() if one.startswith("data = "))
+    again = sentbed.load_recipe(
+        recipe,
+        [
+            *settings,
+            f"stage.triplets.data={line.removeprefix('data = ')}".replace("mined", f"{tmp_path}/mined"),
+        ],
+    )
+    assert again.stage[0].data.columns == ("anchor", "positive", "negative", "negative_2", "negative_3")
+    sentbed.run(again, tmp_path / "second")
+    assert (tmp_path / "second" / "encoder" / "encoder.toml").is_file()
