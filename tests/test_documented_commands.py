@@ -46,6 +46,8 @@ EXEMPT = {
 RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
 STUDIES = ("what-matters.toml", "STUDY.toml", "sweep.toml")
 """Files of the reader that are studies."""
+WORDS = ("cat", "mat", "train", "kitchen", "ball", "dog", "river", "song", "house", "garden", "book")
+"""What the reader's questions are about."""
 
 
 def _documented() -> dict[str, str]:
@@ -92,6 +94,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
     (place / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    asked = [f"what is a {one}?\ta {one} is {two}" for one, two in zip(WORDS, reversed(WORDS), strict=True)]
+    (place / "questions.tsv").write_text("\n".join(["question\tanswer", *asked]) + "\n")
     return place
 
 

@@ -1,21 +1,23 @@
-"""Mined negatives, held against those that sentence-transformers mines from the same vectors, and trained on."""
+"""Mined negatives: equal to those that sentence-transformers mines from the same vectors, and trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sentbed
+import toy_plugin
 from click.testing import CliRunner
 from numpy.typing import NDArray
-from sentbed import Encoder
+from sentbed import Encoder, FilePath, build_encoder
 from sentbed._cli.main import main
-from sentbed.tools import component_of, load_plugins
+from sentbed._recipe.recipe import Recipe
 from sentbed_corpus import MiningRequest, Rules, hard_negatives, mine_hard_negatives
-from sentbed_data.csv_tsv_jsonl import chomp
+
+Mined = dict[tuple[str, str], list[str]]
 
 WIDTH = 12
 RULES = [
@@ -25,7 +27,7 @@ RULES = [
     {"negatives": 2, "absolute_margin": 0.15},
     {"negatives": 2, "relative_margin": 0.3},
     {"negatives": 2, "max_score": 0.4},
-    {"negatives": 4, "min_score": 0.45},
+    {"negatives": 4, "min_score": 0.5},
     {"negatives": 2, "absolute_margin": 0.1, "relative_margin": 0.2, "max_score": 0.5, "min_score": 0.1},
 ]
 
@@ -57,9 +59,11 @@ class Model:
 class Given(Encoder):
     """An encoder whose vectors are given."""
 
+    width = WIDTH
+    vectors: Mapping[str, NDArray[np.float32]]
+
     def encode(self, texts: Sequence[str], *_: Any, **__: Any) -> NDArray[np.float32]:
-        vectors: dict[str, NDArray[np.float32]] = self.placed.vectors
-        return np.stack([vectors[text] for text in texts])
+        return np.stack([self.vectors[text] for text in texts])
 
 
 @pytest.fixture(scope="module")
@@ -82,50 +86,47 @@ def vectors(pairs: list[tuple[str, str]]) -> dict[str, NDArray[np.float32]]:
     return found
 
 
+@pytest.fixture
 def ours(
-    place: Path,
-    pairs: list[tuple[str, str]],
-    corpus: Sequence[str],
-    rules: Rules,
+    installed_toy: Path,
+    recipe_of: Callable[..., Recipe],
     vectors: dict[str, NDArray[np.float32]],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> dict[tuple[str, str], list[str]]:
-    """Return pair -> negatives, mined from files."""
-    table = {
-        "max_length": 8,
-        "backbone": {"use": "bert", "init": "random", "vocab_size": 300, "size": "tiny"},
-    }
-    encoder = Encoder.of({**table, "pooler": {"use": "mean"}, "head": {"projection": WIDTH}})
-    encoder.save(place / "encoder")
-    given = Given(encoder.recipe, encoder.engine, encoder.backbone, encoder.placed)
-    monkeypatch.setattr(encoder.placed, "vectors", vectors, raising=False)
+) -> Callable[..., Mined]:
+    """Mine pairs in files, and return pair -> negatives."""
+    toy = build_encoder(recipe_of())
+    toy.save(tmp_path / "encoder")
+    given = Given(toy.recipe, toy.engine, toy.backbone, toy.placed)
+    given.vectors = vectors
     monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: given)
-    lines = ["anchor\tpositive", *map("\t".join, pairs)]
-    (place / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    (place / "corpus.txt").write_text("\n".join(corpus) + "\n", "utf-8")
-    plugins = load_plugins()
-    source = {"use": "pairs", "path": str(place / "pairs.tsv")}
-    request = MiningRequest(
-        encoder=str(place / "encoder"),
-        data=component_of(sentbed.protocols.DataSource, source, plugins),
-        output=place / "mined.tsv",
-        runtime=component_of(sentbed.protocols.Runtime, {"use": "cpu"}, plugins),
-        rules=rules,
-        corpus=(str(place / "corpus.txt"),) if corpus else (),
-        overwrite=True,
-    )
-    mine_hard_negatives(request)
-    with (place / "mined.tsv").open(encoding="utf-8") as stream:
-        rows = [chomp(line).split("\t") for line in stream][1:]
-    return {(anchor, positive): negatives for anchor, positive, *negatives in rows}
+
+    def mine(pairs: Sequence[tuple[str, str]], corpus: Sequence[str], rules: Rules) -> Mined:
+        lines = ["anchor\tpositive", *map("\t".join, pairs)]
+        (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+        (tmp_path / "corpus.txt").write_text("\n".join(corpus) + "\n", "utf-8")
+        request = MiningRequest(
+            encoder=str(tmp_path / "encoder"),
+            data=toy_plugin.Table(path=FilePath(str(tmp_path / "pairs.tsv"))),
+            output=tmp_path / "mined.tsv",
+            runtime=toy_plugin.Toy(),
+            rules=rules,
+            corpus=(str(tmp_path / "corpus.txt"),) if corpus else (),
+            overwrite=True,
+        )
+        mine_hard_negatives(request)
+        rows = [line.split("\t") for line in (tmp_path / "mined.tsv").read_text("utf-8").splitlines()[1:]]
+        return {(anchor, positive): negatives for anchor, positive, *negatives in rows}
+
+    return mine
 
 
 def theirs(
     pairs: list[tuple[str, str]],
     corpus: Sequence[str],
     rules: dict[str, Any],
-    vectors: dict[str, NDArray[np.float32]],
-) -> dict[tuple[str, str], list[str]]:
+    vectors: Mapping[str, NDArray[np.float32]],
+) -> Mined:
     """Return pair -> negatives that sentence-transformers mines."""
     datasets = pytest.importorskip("datasets")
     util = pytest.importorskip("sentence_transformers.util")
@@ -150,20 +151,17 @@ def test_negatives_are_those_of_sentence_transformers(
     with_corpus: bool,
     pairs: list[tuple[str, str]],
     vectors: dict[str, NDArray[np.float32]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    ours: Callable[..., Mined],
 ) -> None:
-    """A range of ranks together with another rule is not compared: there its ranks are counted after the rule."""
+    """Ranks are not compared together with another rule: there they are counted after the rule."""
     corpus = [text for text in vectors if text.startswith("more")] if with_corpus else []
-    # There a text that comes twice counts as several positives, and of several pairs of one anchor the order
-    # of the positives is not that of the rows.
-    expected = theirs(list(dict.fromkeys(pairs)), corpus, rules, vectors)
+    expected = theirs(pairs, corpus, rules, vectors)
     wide = {} if "range_max" in rules else {"range_max": 10_000}
-    found = ours(tmp_path, pairs, corpus, Rules(**{**wide, **rules}), vectors, monkeypatch)
+    found = ours(pairs, corpus, Rules(**{**wide, **rules}))
     assert found == expected
     assert len(found) > 30
     if set(rules) & {"absolute_margin", "relative_margin", "max_score", "min_score"}:
-        plain = ours(tmp_path, pairs, corpus, Rules(negatives=rules["negatives"]), vectors, monkeypatch)
+        plain = ours(pairs, corpus, Rules(negatives=rules["negatives"]))
         assert any(plain[pair] != negatives for pair, negatives in found.items()) or len(found) < len(plain)
 
 
