@@ -21,6 +21,14 @@ def test_a_finished_run_has_scores_with_items_and_its_record(run_of: Write, tmp_
     assert found.record["name"] == "a"
 
 
+def test_the_time_of_a_run_includes_the_search_before_it(run_of: Write, tmp_path: Path) -> None:
+    path = run_of("a")
+    (path / "search.json").write_text('{"seconds": 30, "ranking": {"rows": []}}')
+    found = read_run(path, "cell", 1, tmp_path)
+    assert found.seconds == 32.5
+    assert found.record["ranking"] == {"rows": []}
+
+
 def test_a_failed_run_says_why_and_has_no_scores(run_of: Write, tmp_path: Path) -> None:
     found = read_run(run_of("a", status="failed"), "cell", 1, tmp_path)
     assert (found.status, found.error, found.scores) == ("failed", "out of memory", ())

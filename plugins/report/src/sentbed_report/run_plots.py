@@ -306,5 +306,6 @@ def step_axis(axes: Axes) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_xlabel("step")
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    # Without `steps`, whole numbers may be ticked at multiples of 3, 6 or 15, where nothing was measured.
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))

@@ -32,19 +32,23 @@ def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
     place = Path(os.path.relpath(directory, base))
     status = _status(directory)
     record = {} if status in ("waiting", "running") else _json(directory / REPORT)
-    if (directory / RANKING).is_file():
-        record = {**record, "ranking": _json(directory / RANKING).get("ranking")}
+    searched = _json(directory / RANKING)
+    if searched:
+        record = {**record, "ranking": searched.get("ranking")}
     scores: tuple[Score, ...] = ()
     if status == "finished" and record.get("scores"):
         scores = attach_items(directory, read_results(directory).scores)
-    seconds, error = record.get("seconds"), record.get("error")
+    error = record.get("error")
+    seconds = [
+        one for one in (record.get("seconds"), searched.get("seconds")) if isinstance(one, int | float)
+    ]
     return CellRun(
         cell,
         seed,
         status,
         place if status != "waiting" else None,
         error if isinstance(error, str) else "",
-        float(seconds) if isinstance(seconds, int | float) else None,
+        float(sum(seconds)) if seconds else None,
         scores,
         record,
     )

@@ -37,6 +37,7 @@ class CellRun:
     error: str = ""
     """Why it failed."""
     seconds: float | None = None
+    """Time of the run, with that of the search before it, if it had one."""
     scores: tuple[Score, ...] = ()
     """Scores, with items if the run keeps them; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
