@@ -18,12 +18,18 @@ from sentbed_studies.study import read_study
 
 ROOT = Path(__file__).parent.parent
 CELLS = {
+    "mini/distillation.toml": 1,
+    "mini/embedding-gemma.toml": 1,
     "mini/minilm-simcse.toml": 1,
     "mini/nli-scratch.toml": 1,
     "mini/prompteol.toml": 1,
+    "mini/scored-pairs.toml": 1,
     "mini/sentbench.toml": 1,
     "mini/studies/baselines.toml": 6,
     "mini/studies/demonstrations.toml": 4,
+    "mini/studies/distillation.toml": 12,
+    "mini/studies/matryoshka.toml": 18,
+    "mini/studies/objectives.toml": 15,
     "mini/studies/poolers.toml": 8,
     "mini/studies/prompteol.toml": 8,
     "mini/studies/quick.toml": 18,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from sentbed_report.run_plots import step_axis
 
@@ -17,5 +19,5 @@ def test_steps_are_ticked_at_round_numbers(steps: tuple[int, ...], apart: int) -
     step_axis(axes)
     shown = [tick for tick in axes.get_xticks() if steps[0] <= tick <= steps[-1]]
     assert len(shown) >= 3
-    assert {later - earlier for earlier, later in zip(shown, shown[1:], strict=False)} == {apart}
+    assert {later - earlier for earlier, later in pairwise(shown)} == {apart}
     assert all(tick % apart == 0 for tick in shown)
