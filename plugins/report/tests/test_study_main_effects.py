@@ -197,6 +197,27 @@ def test_a_label_alone_is_no_comparison_and_says_so(study_of: Make) -> None:
     assert (other.compared, other.left) == (True, {})
 
 
+def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(study_of: Make) -> None:
+    knowledge = AxisInfo("knowledge", ("none", "dropout", "nsp"))
+    loss = AxisInfo("loss", ("none", "ctr", "cls"))
+    values = {
+        "none, none": 60.0,
+        "dropout, ctr": 70.0,
+        "dropout, cls": 66.0,
+        "nsp, ctr": 74.0,
+        "nsp, cls": 64.0,
+    }
+    first, second = main_effects(*with_summary(study_of, values, [knowledge, loss], baseline="none, none"))
+    assert [(one.label, one.mean, one.contexts) for one in first.labels] == [
+        ("none", None, 0),
+        ("dropout", 68.0, 2),
+        ("nsp", 69.0, 2),
+    ]
+    assert (first.reference, second.reference) == ("dropout", "ctr")
+    assert [one.difference for one in second.labels] == [None, 0.0, -7.0]
+    assert list(first.left) == list(second.left) == ["none"]
+
+
 def test_a_task_is_asked_for_by_its_column(study_of: Make) -> None:
     numbers = {name: {1: {"MR": 1.0, "CR": value}} for name, value in VALUES.items()}
     data = study_of(numbers, [POOLER, LOSS])

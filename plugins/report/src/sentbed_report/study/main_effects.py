@@ -151,7 +151,7 @@ def _matched(
     """Return what can be compared, and the contexts that all of it has.
 
     That is everything with a score, if there is a context that all of it has; else what shares one: with
-    `reference` if possible, then as much as possible, then over as many contexts as possible.
+    `reference` if anything does, then as much as possible, then over as many contexts as possible.
     """
     scored = [key for key, cells in found.items() if cells]
     contexts = dict.fromkeys(context for key in scored for context in found[key])
@@ -161,7 +161,11 @@ def _matched(
     def shared(keys: Collection[Key]) -> tuple[Context, ...]:
         return tuple(context for context in contexts if all(context in found[key] for key in keys))
 
-    best = max(choices, key=lambda keys: (reference in keys, len(keys), len(shared(keys))), default=())
+    def rank(keys: Collection[Key]) -> tuple[bool, int, int]:
+        # A baseline without training may share nothing with the trained cells: they are compared without it.
+        return reference in keys and len(keys) > 1, len(keys), len(shared(keys))
+
+    best = max(choices, key=rank, default=())
     return best, shared(best) if best else ()
 
 
