@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import attrs
@@ -20,6 +22,9 @@ class Causal(CausalTransformer):
 
     name: ClassVar[str] = "causal"
     head_in_files: ClassVar[bool | None] = True
+    blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
+        {"tiny": 2, "mini": 4, "7b": 32, "13b": 40, "30b": 60, "65b": 80}
+    )
 
     size: Literal["tiny", "mini", "7b", "13b", "30b", "65b"] = "tiny"
     """Size of a random LLaMA: 7b to 65b as published, tiny is 2 layers of width 128, mini 4 of 256."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import attrs
@@ -21,6 +23,20 @@ class Opt(CausalTransformer):
     name: ClassVar[str] = "opt"
     papers: ClassVar[tuple[str, ...]] = ("zhang2022opt",)
     head_in_files: ClassVar[bool | None] = False
+    blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
+        {
+            "tiny": 2,
+            "mini": 4,
+            "125m": 12,
+            "350m": 24,
+            "1.3b": 24,
+            "2.7b": 32,
+            "6.7b": 32,
+            "13b": 40,
+            "30b": 48,
+            "66b": 64,
+        }
+    )
 
     size: Literal["tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"] = "tiny"
     """Size of a random OPT: 125m to 66b as published, tiny is 2 layers of width 128, mini 4 of 256."""

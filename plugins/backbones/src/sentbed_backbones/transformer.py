@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
+from sentbed.helpers import read_file
 from sentbed.protocols import BackboneTraits
 from sentbed_common import Outline, OutlineContext, PlannedBackbone
 
@@ -48,7 +50,8 @@ class Transformer(PlannedBackbone):
     need fp32; below it, encoding uses this precision whatever the runtime's."""
     layers: Layers = attrs.field(default="last", validator=_not_empty)
     """Layers to read; their states are averaged. `last`; `first-last` (layer 1 and the last);
-    `last-two`; or numbers as in transformers: 0 the embedding output, 1 the first layer, -1 the last."""
+    `last-two`; or numbers as in transformers: 0 the embedding output, k the output of block k (from 1) before
+    the final norm, -1 the last after it. Causal models run no block after the last one that is read."""
     dropout: float | None = attrs.field(default=None, validator=optional(and_(ge(0), le(1))))
     """Dropout of states and attention in training, in [0, 1]; default: the model's configuration."""
     lora: LoRA | None = None
@@ -157,6 +160,8 @@ class CausalTransformer(Transformer):
     """
 
     offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
+    blocks: ClassVar[Mapping[str, int]]
+    """Number of blocks of a random model, by `size`."""
 
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of a tokenizer trained on the recipe's texts (byte-level BPE)."""
@@ -168,3 +173,26 @@ class CausalTransformer(Transformer):
     def shares_prefix(self) -> bool:
         """Whether `reuse_prefix` is on."""
         return self.reuse_prefix
+
+    def check(self) -> Iterator[str]:
+        """Yield problems that show without loading."""
+        problems = list(super().check())
+        yield from problems
+        if problems or (count := self._block_count()) is None:
+            return
+        if wrong := [number for number in self.layer_numbers if not -count - 1 <= number <= count]:
+            yield (
+                f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count}; "
+                "choose among them, or count from the last one, -1"
+            )
+
+    def _block_count(self) -> int | None:
+        """Return the number of blocks that a size or a local configuration gives, else None."""
+        size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
+        if self.model is None:
+            return self.blocks[size]
+        if not is_local(self.model):
+            return None
+        content = json.loads(read_file(locate(self.model) / "config.json"))
+        count = content.get("num_hidden_layers", content.get("n_layer"))
+        return count if isinstance(count, int) else None

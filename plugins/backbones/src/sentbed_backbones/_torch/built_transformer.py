@@ -142,6 +142,9 @@ class BuiltTransformer(BuiltBackbone):
             )
         if not self._all_layers and self.mask_id is None:
             return states
+        if numbers != (-1,):
+            # A pass that ends early has no last layer to count from.
+            numbers = tuple(number % count for number in numbers)
         return Read(states, numbers, "layers" in self.family.needs, self.mask_id)
 
     def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:

@@ -11,7 +11,7 @@ from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates
+from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates, blocks_of
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
 SIZES: Mapping[str, tuple[int, int, int, int]] = {
@@ -64,12 +64,26 @@ class CausalFamily(Family):
         return None
 
     def states(self, model: Any, layers: bool) -> Module:
-        """Return transformers' own forward pass."""
-        return CausalStates(model, layers)
+        """Return transformers' own forward pass, up to the last layer that is read."""
+        depth = self.depth(model)
+        if depth is not None:
+            for block in blocks_of(model)[depth:]:
+                # Nothing computes a gradient for them: an optimiser must not let them decay.
+                block.requires_grad_(False)
+        return CausalStates(model, layers, depth)
+
+    def depth(self, model: Any) -> int | None:
+        """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
+        count = int(model.config.num_hidden_layers) + 1
+        numbers = self.parameters.layer_numbers
+        if "layers" in self.needs or not all(-count <= number < count for number in numbers):
+            return None
+        last = max(number % count for number in numbers)
+        return None if last == count - 1 else last
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
         """Return the packed form of an OPT or a LLaMA, else None."""
-        return FastCausal(model, dtype, layers) if FastCausal.fits(model) else None
+        return FastCausal(model, dtype, layers, self.depth(model)) if FastCausal.fits(model) else None
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

@@ -63,6 +63,7 @@ class FastCausal(torch.nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
     With `layers`, `TokenStates.layers` is set: the embeddings, then every layer, the last after all norms.
+    With `depth`, only that many blocks are run (and held), and no state is after the final norm.
     """
 
     @staticmethod
@@ -73,13 +74,16 @@ class FastCausal(torch.nn.Module):
         name, known = ACTIVATIONS[type(model)]
         return is_plain(model) and getattr(model.config, name) in known
 
-    def __init__(self, model: Any, dtype: torch.dtype, layers: bool = False) -> None:
+    def __init__(
+        self, model: Any, dtype: torch.dtype, layers: bool = False, depth: int | None = None
+    ) -> None:
         super().__init__()
 
         def cast(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.detach().to(dtype, copy=True)
 
         self.keeps_layers = layers
+        self.depth = depth
         self.past: Past | None = None
         self.norm_before = True
         self.positions: torch.Tensor | None = None
@@ -113,7 +117,7 @@ class FastCausal(torch.nn.Module):
                 linear_of(layer.fc2, cast),
                 _layer_norm(layer.final_layer_norm, cast),
             )
-            for layer in model.layers
+            for layer in model.layers[: self.depth]
         ]
 
     def _take_llama(self, model: Any, cast: Cast) -> None:
@@ -131,7 +135,7 @@ class FastCausal(torch.nn.Module):
                 linear_of(layer.mlp.down_proj, cast),
                 _rms_norm(layer.post_attention_layernorm, cast),
             )
-            for layer in model.layers
+            for layer in model.layers[: self.depth]
         ]
 
     def forward(
@@ -236,8 +240,10 @@ class FastCausal(torch.nn.Module):
             else:
                 hidden = layer.attention_norm(hidden)
                 hidden = layer.inner_norm(layer.narrow(layer.widen(hidden), hidden))
-            if self.keeps_layers and number < len(self.layers) - 1:
+            if self.depth is not None or (self.keeps_layers and number < len(self.layers) - 1):
                 states.append(hidden.view(batch, length, -1))
+        if self.depth is not None:
+            return states
         if self.final_norm is not None:
             hidden = self.final_norm(hidden)
         if self.project_out is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from sentbed import ModelError
 from sentbed.protocols import TokenStates
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
@@ -73,12 +74,17 @@ class EncoderDecoderStates(torch.nn.Module):
 
 
 class CausalStates(torch.nn.Module):
-    """A causal model; positions are counted from the mask, so that padding may be on either side."""
+    """A causal model; positions are counted from the mask, so that padding may be on either side.
 
-    def __init__(self, model: Any, layers: bool) -> None:
+    With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
+    outputs of the blocks before it, none of them after the final norm.
+    """
+
+    def __init__(self, model: Any, layers: bool, depth: int | None = None) -> None:
         super().__init__()
         self.model = model
         self.layers = layers
+        self.depth = depth
 
     def forward(
         self,
@@ -95,17 +101,65 @@ class CausalStates(torch.nn.Module):
         else:
             places = positions(attention_mask) + shared
             seen = torch.cat([attention_mask.new_ones(attention_mask.shape[0], shared), attention_mask], 1)
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=seen,
-            position_ids=places,
-            past_key_values=past,
-            use_cache=past is not None,
-            output_hidden_states=self.layers,
-        )
+        inputs = {
+            "input_ids": input_ids,
+            "attention_mask": seen,
+            "position_ids": places,
+            "past_key_values": past,
+            "use_cache": past is not None,
+        }
+        if self.depth is not None:
+            states = first_states(self.model, self.depth, inputs)
+            return TokenStates(states[-1], attention_mask, states)
+        output = self.model(**inputs, output_hidden_states=self.layers)
         return TokenStates(
             output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
         )
+
+
+class _ReachedError(Exception):
+    """The input of the first block that is not run has been recorded."""
+
+
+def blocks_of(model: Any) -> Any:
+    """Return the `ModuleList` of a model's blocks. Raises `ModelError` if there is not exactly one."""
+    count = model.config.num_hidden_layers
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    lists = {name: part for name, part in base.named_modules() if isinstance(part, torch.nn.ModuleList)}
+    # A block may have as many experts as the model has blocks.
+    outer = [name for name in lists if not any(name.startswith(f"{other}.") for other in lists)]
+    found = [lists[name] for name in outer if len(lists[name]) == count]
+    if len(found) != 1:
+        raise ModelError(
+            f"`{type(base).__name__}` has {len(found)} lists of {count} blocks, expected one, to end the "
+            'pass at a layer; read the last layer, `layers = "last"`, or choose another model'
+        )
+    return found[0]
+
+
+def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+    """Return the embeddings and the outputs of blocks 0 to `depth` - 1; no later block is run."""
+    states: list[torch.Tensor] = []
+
+    def record(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        states.append(arguments[0] if arguments else named["hidden_states"])
+        if len(states) > depth:
+            raise _ReachedError
+
+    # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
+    blocks = blocks_of(model)[: depth + 1]
+    hooks = [block.register_forward_pre_hook(record, with_kwargs=True) for block in blocks]
+    try:
+        model(**inputs)
+    except _ReachedError:
+        return tuple(states)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    raise ModelError(
+        f"the pass of `{type(model).__name__}` ran {len(states)} of its first {depth + 1} blocks; "
+        'read the last layer, `layers = "last"`, or choose another model'
+    )
 
 
 class SharedPrefixStates(torch.nn.Module):

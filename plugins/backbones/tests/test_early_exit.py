@@ -1,0 +1,220 @@
+"""A causal backbone runs no block after the last layer that is read, and gives the full pass's states."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import torch
+import transformers
+from sentbed import ModelError
+from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.token_states import CausalStates, blocks_of
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+
+SaveModel = Callable[..., Path]
+BLOCKS = 4
+KINDS = {
+    "opt": {"num_hidden_layers": BLOCKS},
+    "llama": {"num_hidden_layers": BLOCKS},
+    "mistral": {"num_hidden_layers": BLOCKS},
+    "gpt2": {"n_layer": BLOCKS},
+}
+"""OPT and LLaMA have a packed pass, the others transformers' own."""
+TEXTS = ("The cat sat on the mat.", "Rain falls.", "nothing at all")
+READ: dict[Any, int] = {
+    (0,): 0,
+    (1,): 1,
+    (-2,): 3,
+    (1, 3): 3,
+    (-5, 2): 2,
+    (4,): 4,
+    "first-last": 4,
+    "last": 4,
+}
+"""`layers` -> the number of blocks that have to run."""
+
+
+def forms(built: BuiltBackbone) -> list[Any]:
+    """The module for training, the one for encoding, and the one that a compiler gets."""
+    return [
+        built.module.eval(),
+        built.inference(built.module, torch.float32),
+        built.inference(built.module, torch.float32, traceable=True),
+    ]
+
+
+def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
+    """Return what `call` returns, and how many blocks it has run."""
+    part = next((p for p in module.modules() if isinstance(p, FastCausal | CausalStates)), None)
+    assert part is not None
+    if isinstance(part, FastCausal):
+        counted = 0
+
+        def attend(original: Any) -> Any:
+            def count(hidden: torch.Tensor) -> Any:
+                nonlocal counted
+                counted += 1
+                return original(hidden)
+
+            return count
+
+        before = part.layers
+        part.layers = [layer._replace(attend=attend(layer.attend)) for layer in before]
+        try:
+            return call(), counted
+        finally:
+            part.layers = before
+    calls: list[Any] = []
+    hooks = [b.register_forward_hook(lambda *_: calls.append(1)) for b in blocks_of(part.model)]
+    try:
+        return call(), len(calls)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@pytest.mark.parametrize("layers", READ, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_full_passs(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, layers: Any
+) -> None:
+    directory = save_model(kind, **KINDS[kind])
+    built = Causal(model=str(directory), layers=layers).build(no_texts)
+    reference = transformers.AutoModel.from_pretrained(directory).eval()
+    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
+    numbers = {"last": (-1,), "first-last": (1, -1)}.get(layers, layers)
+    for module in forms(built):
+        states, count = runs(module, lambda module=module: module(ids, mask))
+        assert count == READ[layers]
+        for row, length in enumerate(mask.sum(1).tolist()):
+            hidden = reference(input_ids=ids[row, None, :length], output_hidden_states=True).hidden_states
+            expected = sum(hidden[number][0] for number in numbers) / len(numbers)
+            found = states.last_hidden_state[row, :length]
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_pass_that_ends_early_equals_the_full_pass_of_the_same_form(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
+) -> None:
+    directory = str(save_model(kind, **KINDS[kind]))
+    whole = Causal(model=directory).build(attrs.evolve(no_texts, needs=frozenset({"layers"})))
+    for depth in range(BLOCKS):
+        early = Causal(model=directory, layers=(depth,)).build(no_texts)
+        ids, mask = padded(early.tokenizer.encode(TEXTS, 64), early.tokenizer.pad_id)
+        for full, ended in zip(forms(whole), forms(early), strict=True):
+            found = ended(ids, mask).last_hidden_state
+            real = mask.bool()
+            torch.testing.assert_close(found[real], full(ids, mask).layers[depth][real], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
+) -> None:
+    built = Causal(model=str(save_model(kind, **KINDS[kind])), layers=(2,)).build(no_texts)
+    module = built.inference(built.module, torch.float32)
+    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
+    prefix = torch.tensor([5, 9, 30, 11, 7, 40])
+    states, first = runs(module, lambda: module(ids, mask, prefix))
+    _, again = runs(module, lambda: module(ids, mask, prefix))
+    assert (first, again) == (4, 2)
+    whole = torch.cat([prefix.expand(len(ids), -1), ids], 1)
+    expected = built.module.eval()(whole, torch.cat([torch.ones(len(ids), 6).long(), mask], 1))
+    real = states.attention_mask.bool()
+    torch.testing.assert_close(
+        states.last_hidden_state[real], expected.last_hidden_state[real], rtol=0, atol=1e-5
+    )
+
+
+def test_blocks_that_do_not_run_are_neither_trained_nor_lost_when_saved(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    built = Causal(model=str(save_model("llama", **KINDS["llama"])), layers=(2,)).build(no_texts)
+    ids = torch.tensor([[3, 4, 5]])
+    built.module.train()(ids, None).last_hidden_state.square().sum().backward()
+    blocks = blocks_of(built.model)  # type: ignore[attr-defined]
+    trained = [all(p.grad is not None for p in block.parameters()) for block in blocks]
+    frozen = [not any(p.requires_grad for p in block.parameters()) for block in blocks]
+    assert trained == [True, True, False, False]
+    assert frozen == [False, False, True, True]
+    built.save(tmp_path / "saved")
+    saved = transformers.AutoModel.from_pretrained(tmp_path / "saved")
+    assert saved.config.num_hidden_layers == BLOCKS
+
+
+@torch.no_grad()
+def test_a_model_whose_blocks_cannot_be_found_is_refused(save_model: SaveModel) -> None:
+    model = transformers.AutoModel.from_pretrained(save_model("llama"))
+    model.config.num_hidden_layers = 7
+    with pytest.raises(ModelError, match=r"has 0 lists of 7 blocks, expected one"):
+        CausalStates(model, True, 1)(torch.tensor([[3, 4]]), None)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "problem"),
+    [
+        (Opt(init="random", size="125m", layers=(13,)), "`layers` has 13, .* layers 1 to 12; choose"),
+        (Causal(init="random", size="7b", layers=(1, -34)), "`layers` has -34, .* layers 1 to 32; choose"),
+    ],
+)
+def test_a_layer_that_the_size_does_not_have_is_a_problem_before_anything_is_built(
+    backbone: Any, problem: str
+) -> None:
+    (found,) = backbone.check()
+    assert re.match(problem, found)
+    assert not list(attrs.evolve(backbone, layers=(12, -2)).check())
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_a_layer_that_a_local_model_does_not_have_is_a_problem(save_model: SaveModel, kind: str) -> None:
+    backbone = Causal(model=str(save_model(kind)), layers=(3,))
+    (problem,) = backbone.check()
+    assert problem.startswith("`layers` has 3, the model has the embedding output 0 and layers 1 to 2; ")
+
+
+def test_the_number_of_blocks_of_each_size_is_that_of_its_configuration() -> None:
+    from sentbed_backbones._torch import causal, opt
+
+    for component, sizes in ((Causal, causal.SIZES), (Opt, opt.SIZES)):
+        assert component.blocks == {size: shape[0] for size, shape in sizes.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [False, True])
+@torch.no_grad()
+def test_time_is_in_proportion_to_the_layer_that_is_read(packed: bool) -> None:
+    """Processor time of the first k of 24 blocks is within 10 % of k / 24 of all blocks'."""
+    config = transformers.LlamaConfig(
+        vocab_size=320, hidden_size=128, intermediate_size=352, num_hidden_layers=24, num_attention_heads=4
+    )
+    model = transformers.LlamaModel(config).eval()
+    ids = torch.randint(3, 320, (4, 32))
+    depths = (0, 6, 12, 18, None)
+    modules: dict[Any, Any] = {
+        depth: FastCausal(model, torch.float32, depth is not None, depth)
+        if packed
+        else CausalStates(model, depth is not None, depth)
+        for depth in depths
+    }
+    best = dict.fromkeys(depths, float("inf"))
+    # In turns, and the least of many: what else runs on the machine then counts little.
+    for _ in range(60):
+        for depth, module in modules.items():
+            start = time.process_time()
+            module(ids, None)
+            best[depth] = min(best[depth], time.process_time() - start)
+    whole = best[None] - best[0]
+    for depth in (6, 12, 18):
+        assert (best[depth] - best[0]) / whole == pytest.approx(depth / 24, rel=0.1)
