@@ -28,8 +28,8 @@ from typing import Any
 import torch
 from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
 from sentbed_common import CACHE_VARIABLE
-from sentbed_studies.shared_pass import share_passes
-from sentbed_studies.shared_work import groups
+from sentbed_studies.shared_forward_passes import share_passes
+from sentbed_studies.shared_work_plan import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
 POOLERS = ("mean", "first", "last", "cls-mlp")
@@ -85,7 +85,7 @@ def main() -> None:
     for precision in options.precision:
         recipes = cells(precision, options.tasks)
         if groups(recipes) != [list(range(len(recipes)))]:
-            raise SystemExit("the cells cannot share a pass; look at `sentbed_studies.shared_pass`")
+            raise SystemExit("the cells cannot share a pass; look at `sentbed_studies.shared_forward_passes`")
         rounds: list[dict[str, Any]] = []
         alone: dict[int, Any] = {}
         for _ in range(options.rounds):

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sentbed._run.manifest import peak_memory_gib
 from sentbed.errors import DataError
 from sentbed.protocols import TextEncoder, Vectors
-from sentbed_evaluators.classifier import PENALTIES, Classifier, Examples
+from sentbed_evaluators.classifier_training import PENALTIES, Classifier, Examples
 from sentbed_evaluators.transfer import PAPERS, TransferTask, examples_of, transfer_lists
 from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, read_transfer
 

@@ -16,7 +16,7 @@ from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.opt import Opt
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
-from sentbed_hardware.schedule import Constant
+from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.merged_adapters import save_merged
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.mean_first_last import MeanFirstLast

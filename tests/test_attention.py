@@ -17,7 +17,7 @@ from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
-from sentbed_hardware.schedule import Constant
+from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean

@@ -27,7 +27,7 @@ from sentbed_studies.study_command import entries
 pytestmark = pytest.mark.slow
 
 EXEMPT = {
-    r"sentbed data get": "downloads: test_catalog.py of sentbed-data, from its own server",
+    r"sentbed data get": "downloads: test_find_collections.py of sentbed-data, from its own server",
     r"sentbed doctor": "says what a machine has: test_doctor_command.py",
     r"sentbed run .*--resume": "needs a run that was stopped: test_resume.py",
     r"sentbed (export|import) ": "needs libraries of others: the tests of sentbed-interop",
@@ -38,7 +38,7 @@ EXEMPT = {
     r"sentbed run (examples|recipe)/|sentbed cost": "of an example, which is tested alone",
     r"sentbed run mine.toml --set encoder.pooler.use=largest|use=\"mine\"": "a plugin that the reader writes",
     r"sentbed study (status|report)": "a study that has run: test_study.py",
-    r"sentbed soup": "several runs of one recipe: test_soup.py of sentbed-workbench",
+    r"sentbed soup": "several runs of one recipe: test_model_soup.py of sentbed-workbench",
     r"sentbed diff": "two recipes that the page speaks of: test_recipe_diff.py of sentbed-workbench",
 }
 """Beginning of a command -> why it is not carried out here."""
@@ -116,7 +116,7 @@ def _load(command: str, given: Mapping[str, Any], place: Path, plugins: Plugins)
     """Load the recipe of a command as the command does, but for a look at this machine."""
     settings = given.get("overrides", ())
     if command == "reproduce":
-        from sentbed_studies.published_tables import find_table
+        from sentbed_studies.published_table_recipes import find_table
 
         paper, _, table = (given["what"] or "").partition(":")
         if table:

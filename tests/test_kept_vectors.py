@@ -13,8 +13,8 @@ import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
+from sentbed_common import fingerprint_of
 from sentbed_common import source_hashes as sources
-from sentbed_common import space_of
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
@@ -138,7 +138,7 @@ def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
 def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(recipe: Callable[..., Recipe]) -> None:
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
     encoder = build_encoder(recipe("bert"))
-    space = space_of(encoder)
+    space = fingerprint_of(encoder)
     assert space is not None
     meta = as_mteb_model(encoder, "me/kept").mteb_model_meta
     assert (meta.revision, meta.embed_dim, meta.max_tokens) == (space.name, 8, 32)

@@ -14,7 +14,7 @@ import attrs
 import pytest
 from paper_coverage import ROOT
 from paper_settings import encoders, recipes, stages
-from sentbed._run.sampling import Sampler
+from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import Dataset
 
 PRINTED: dict[str, Any] = tomllib.loads(

@@ -20,7 +20,7 @@ from sentbed import build_encoder, locate
 from sentbed._cli.main import main
 from sentbed.protocols import LABEL, TokenIds, Training
 from sentbed.tools import load_recipe
-from sentbed_hardware._torch import planning
+from sentbed_hardware._torch import resource_planning
 from sentbed_workbench.resource_plan import Plan, plan
 
 ROOT = Path(__file__).parent.parent
@@ -31,9 +31,9 @@ SCRATCH = ROOT / "recipes" / "scratch.toml"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed of this machine is no matter here."""
-    monkeypatch.setattr(planning, "SECONDS", 0.001)
-    monkeypatch.setattr(planning, "SIZE", 128)
-    monkeypatch.setattr(planning, "COPIED", 2**16)
+    monkeypatch.setattr(resource_planning, "SECONDS", 0.001)
+    monkeypatch.setattr(resource_planning, "SIZE", 128)
+    monkeypatch.setattr(resource_planning, "COPIED", 2**16)
 
 
 def planned(path: Path, *settings: str, on: str | None = None) -> Plan:

@@ -18,13 +18,13 @@ from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
+from sentbed_common import fingerprint_of
 from sentbed_common import source_hashes as sources
-from sentbed_common import space_of
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
-from sentbed_studies.shared_pass import SharedBackbone, SharedCache, can_share, share_passes
-from sentbed_studies.shared_work import groups
+from sentbed_studies.shared_forward_passes import SharedBackbone, SharedCache, can_share, share_passes
+from sentbed_studies.shared_work_plan import groups
 
 RECIPE = """
 schema = 1
@@ -195,5 +195,5 @@ def test_a_prefix_is_shared_too(
 
 
 def kept_by(store: SharedCache, encoder: Encoder) -> bytes:
-    space = space_of(encoder)
+    space = fingerprint_of(encoder)
     return store.encode(space, TEXTS, encoder.encode, encoder.width).tobytes()

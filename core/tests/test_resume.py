@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from damage import flip, truncate
 from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, resume, run
-from sentbed._locks import is_locked, locked
+from sentbed._lock_files import is_locked, locked
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states

@@ -150,7 +150,7 @@ def studies(place: Path) -> Case:
     assert len(files) >= 5
 
     def case(random: Random) -> None:
-        from sentbed_studies.study_directory import read_data
+        from sentbed_studies.write_study_directory import read_data
 
         if random.random() < 0.5:
             (place / "s.toml").write_bytes(damaged(random.choice(texts), random))
@@ -374,7 +374,7 @@ def caches(place: Path) -> Case:
     from sentbed._recipe.load import component_of
     from sentbed.protocols import DataSource
     from sentbed.tools import load_plugins
-    from sentbed_common import Space
+    from sentbed_common import EncoderFingerprint
     from sentbed_workbench.vector_cache import SEGMENT, VectorCache
 
     os.environ["SENTBED_CACHE"] = str(place / "cache")
@@ -385,7 +385,7 @@ def caches(place: Path) -> Case:
     )
     texts = [*opened().open().texts()]
     (cached,) = (place / "cache" / "texts").glob("*.arrow")
-    space, root = Space({"key": 1}, {}), place / "vectors"
+    space, root = EncoderFingerprint({"key": 1}, {}), place / "vectors"
     expected = np.arange(4 * len(SENTENCES), dtype=np.float32).reshape(-1, 4)
     store: Any = partial(VectorCache, root)
     store().encode(space, SENTENCES, lambda _: expected, 4)
@@ -431,7 +431,7 @@ def corpora(place: Path) -> Case:
 def journals(place: Path) -> Case:
     """The journal of a search: each line is a score, or the file is refused and stays as it is."""
     from sentbed import load_recipe
-    from sentbed_studies.search import JOURNAL, _Journal, search
+    from sentbed_studies.demonstration_search import JOURNAL, _Journal, search
 
     recipe = place / "search.toml"
     recipe.write_text(

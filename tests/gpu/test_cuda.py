@@ -28,7 +28,7 @@ from sentbed_evaluators.memory import Memory
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.cuda import Cuda
-from sentbed_hardware.schedule import Constant
+from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentbed
-from sentbed_workbench.soup import PARENTS_FILE, make_soup
+from sentbed_workbench.model_soup import PARENTS_FILE, make_soup
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "mini" / "embedding-gemma.toml"
 SHORT = [

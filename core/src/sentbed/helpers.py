@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
+    from sentbed._component_faults import ADVICE, fault, number, release_of, returned, sentences
     from sentbed._encoder.batching import pad, plan_batches
     from sentbed._files import (
         DATA_VARIABLE,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         write_sums,
     )
     from sentbed._lazy_exports import lazy
-    from sentbed._machine import physical_memory, usable_cores
+    from sentbed._machine_resources import physical_memory, usable_cores
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._start_time import STARTED

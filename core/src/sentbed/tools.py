@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
-    from sentbed._locks import is_locked, locked
+    from sentbed._lock_files import is_locked, locked
     from sentbed._recipe.checks import check, problem_of_test_data
-    from sentbed._recipe.compatibility import REASONS, TEMPLATE, heeded_by, misfits
+    from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, heeded_by, misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,
@@ -51,10 +51,11 @@ if TYPE_CHECKING:
         resolved_toml,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
-    from sentbed._registry.offer_rules import promise_fault
     from sentbed._registry.plugin_compatibility import requirements
+    from sentbed._registry.plugin_offer_rules import promise_fault
     from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
     from sentbed._registry.user_config import Settings
+    from sentbed._run.batch_sampling import Sampler
     from sentbed._run.checkpoints import CHECKPOINTS
     from sentbed._run.context import RunContext
     from sentbed._run.history import History
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from sentbed._run.report_json import plain, record_json, score_of, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume
     from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
-    from sentbed._run.sampling import Sampler
     from sentbed._run.trackers import hook_faults
     from sentbed._run.training_states import STATES, write_state
 

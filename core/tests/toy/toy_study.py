@@ -11,7 +11,7 @@ import numpy as np
 from sentbed.protocols import Items, Score
 from sentbed_report.resampling import value
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_studies.study_table import Published
+from sentbed_studies.study_config import Published
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 TEMPERATURE = AxisInfo("temperature", ("0.01", "0.05", "0.25"), (0.01, 0.05, 0.25))

@@ -28,7 +28,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise product
             return product or {"device": "cpu", "error": 0.091}
 
-        monkeypatch.setattr("sentbed_common.findings.version_of", versions.get)
+        monkeypatch.setattr("sentbed_common.doctor_findings.version_of", versions.get)
         monkeypatch.setattr(doctor, "version_of", versions.get)
         monkeypatch.setattr(doctor, "elsewhere", answer)
         monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {(platform.system(), platform.machine())})

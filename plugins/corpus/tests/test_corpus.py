@@ -34,11 +34,11 @@ from sentbed import (
 )
 from sentbed._recipe.recipe import Recipe
 from sentbed_corpus import Request, Summary, corpus_encoding, encode_corpus, open_vectors
-from sentbed_corpus.digests import read_digests
 from sentbed_corpus.input_files import find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
-from sentbed_jobs.processes import LocalPool
+from sentbed_corpus.shard_digests import read_digests
+from sentbed_jobs.local_pool import LocalPool
 
 Put = Callable[[str, str | bytes], Path]
 TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more words", "x"]
@@ -668,7 +668,9 @@ def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
         encode_corpus(request)
 
 
-@pytest.mark.parametrize(("name", "module"), [("corpus.json", "manifest"), ("vectors.sha256", "digests")])
+@pytest.mark.parametrize(
+    ("name", "module"), [("corpus.json", "manifest"), ("vectors.sha256", "shard_digests")]
+)
 def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
     name: str, module: str, put: Put, request_of: RequestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -890,7 +892,7 @@ import sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from sentbed_corpus import Request, encode_corpus
-from sentbed_jobs.processes import LocalPool
+from sentbed_jobs.local_pool import LocalPool
 if __name__ == "__main__":
     request = Request({encoder!r}, ({source!r},), Path({output!r}), {{"use": "toy"}}, shard_rows=2)
     encode_corpus(request, LocalPool(2))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
-from sentbed._run.sampling import Sampler
+from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import Dataset
 from sentbed_data.clean_pairs import CleanPairs
 from sentbed_data.delete import Delete

@@ -9,7 +9,7 @@ from file_server import FileServer, Served, serving
 from sentbed._cli import main as cli
 from sentbed._registry.registry import Plugins
 from sentbed_common import KnownData, KnownFile
-from sentbed_data import catalog, download
+from sentbed_data import download, find_collections
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def two_collections(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None
     def both(plugins: Plugins) -> dict[str, KnownData]:
         return {"letters": letters, "stories": stories}
 
-    monkeypatch.setattr(catalog, "collections", both)
+    monkeypatch.setattr(find_collections, "collections", both)
 
 
 @pytest.fixture

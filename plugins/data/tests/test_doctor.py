@@ -12,7 +12,7 @@ import sentbed_data
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_common import Finding
 from sentbed_data import doctor
-from sentbed_data.catalog import collections, look
+from sentbed_data.find_collections import collections, look
 
 EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
@@ -46,7 +46,7 @@ def test_a_package_is_found_with_its_version_or_named_with_its_extra(
     pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     arrow = Finding("data", "Parquet files", "yes", f"pyarrow {version('pyarrow')}")
     assert arrow in sentbed_data.findings(ours)
-    monkeypatch.setattr("sentbed_common.findings.version_of", lambda _: None)
+    monkeypatch.setattr("sentbed_common.doctor_findings.version_of", lambda _: None)
     found = {finding.what: finding for finding in doctor.libraries()}
     assert {finding.status for finding in found.values()} == {"no"}
     assert found["hub data sets"].remedy == "`pip install 'sentbed-data[hub]'`"

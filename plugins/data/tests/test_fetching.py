@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from sentbed import FilePath
+from sentbed_data.bundled_sample import Sample
 from sentbed_data.mix import Mix
 from sentbed_data.pairs import Pairs
-from sentbed_data.sample_corpus import Sample
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sentbed_data.bundled_sample import Sample
 from sentbed_data.for_teacher import ForTeacher
 from sentbed_data.mix import Mix
-from sentbed_data.sample_corpus import Sample
 from sentbed_data.scored import Scored
 
 

@@ -7,8 +7,8 @@ import pytest
 from sentbed import locate
 from sentbed_common import KnownData
 from sentbed_data import known_data
-from sentbed_data.catalog import KNOWN as AS_KNOWN
-from sentbed_data.catalog import PRESENT, look
+from sentbed_data.find_collections import KNOWN as AS_KNOWN
+from sentbed_data.find_collections import PRESENT, look
 from sentbed_data.parallel import Parallel
 from sentbed_data.triplets import Triplets
 from sentbed_data.wordnet import find_lexicon

@@ -9,16 +9,16 @@ import attrs
 import pytest
 from sentbed import DataError, RecipeError, load_recipe
 from sentbed._document.structuring import unstructure
-from sentbed._run.sampling import Sampler
+from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import (
     DataSource,
     DataTraits,
     Mixture,
 )
 from sentbed_common import InMemoryDataset
+from sentbed_data.bundled_sample import Sample
 from sentbed_data.mix import Mix
 from sentbed_data.pairs import Pairs
-from sentbed_data.sample_corpus import Sample
 from sentbed_data.triplets import Triplets
 
 

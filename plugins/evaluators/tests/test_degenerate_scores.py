@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import FilePath
 from sentbed.protocols import Score
+from sentbed_evaluators.cosine_correlation import cosines
 from sentbed_evaluators.degenerate_scores import collapsed, collapsed_cosines, one_class
-from sentbed_evaluators.similarity import cosines
-from sentbed_evaluators.task_lists import average
+from sentbed_evaluators.task_suites import average
 
 
 def test_predictions_of_one_class_are_degenerate_in_all_folds_only() -> None:

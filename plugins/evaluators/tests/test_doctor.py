@@ -29,7 +29,7 @@ def test_mteb_is_found_with_its_version_or_named_with_its_extra(monkeypatch: pyt
     assert names(EXTRAS["mteb"]) == ["mteb"]
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
     assert Finding("evaluators", "mteb", "yes", version("mteb")) in sentbed_evaluators.findings()
-    monkeypatch.setattr("sentbed_common.findings.version_of", lambda _: None)
+    monkeypatch.setattr("sentbed_common.doctor_findings.version_of", lambda _: None)
     classifiers, mteb = sentbed_evaluators.findings()
     assert mteb.remedy == "`pip install 'sentbed-evaluators[mteb]'`"
     assert classifiers.remedy == "`pip install sentbed-evaluators`"

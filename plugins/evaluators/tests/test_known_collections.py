@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed_common import KnownData, KnownFile
-from sentbed_data.catalog import KNOWN, PRESENT, WRONG, look
+from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, look
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_root as find_glue

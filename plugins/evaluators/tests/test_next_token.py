@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sentbed import DataError, RunError
 from sentbed.protocols import Backbone, BackboneTraits, BuiltBackbone, Head, Pooler, PoolerTraits
 from sentbed_evaluators.next_token import BLOCK, NextToken, NextTokenEvaluation
-from sentbed_evaluators.prediction_tables import keep, sections, shown
+from sentbed_evaluators.next_token_tables import keep, sections, shown
 
 WORDS = ("horse", " rain", "the", "", "\n", "\ufffd")
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators import task_lists as shared
-from sentbed_evaluators.classifier import Classifier, Outcome
-from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators import task_suites as shared
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.probing_files import TASKS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed_evaluators.scored_pair_files import PairFile, read_lines
+from sentbed_evaluators.scored_pair_files import PairFile
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -158,12 +158,6 @@ def test_problems_are_seen_without_reading(
     (found,) = file.problems()
     with pytest.raises(DataError, match=problem):
         raise DataError(found)
-
-
-def test_the_lines_of_an_empty_file_are_an_error(write: Write) -> None:
-    assert read_lines(write("a.txt", "1\n\n2\r\n\n")) == ["1", "", "2", ""]
-    with pytest.raises(DataError, match=r"the file is empty.*b\.txt$"):
-        read_lines(write("b.txt", ""))
 
 
 def test_blank_lines_between_json_objects_are_skipped_and_counted(write: Write) -> None:

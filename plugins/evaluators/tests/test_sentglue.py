@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from sentbed import DataError, RunError
 from sentbed_evaluators import feature_table
-from sentbed_evaluators import task_lists as shared
-from sentbed_evaluators.classifier import Outcome
-from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators import task_suites as shared
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.classifier_training import Outcome
 from sentbed_evaluators.glue_files import TASKS
 from sentbed_evaluators.sentglue import SentGLUE
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
-from sentbed_evaluators.text_lines import Hashes, lines
+from sentbed_evaluators.text_lines import Hashes, lines, read_lines
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -108,3 +108,9 @@ def test_a_pipe_is_not_opened(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(DataError, match=r"is a pipe or a device.*pipe\.txt$"):
         list(lines(tmp_path / "pipe.txt"))
+
+
+def test_the_lines_of_an_empty_file_are_an_error(write: Write) -> None:
+    assert read_lines(write("a.txt", "1\n\n2\r\n\n")) == ["1", "", "2", ""]
+    with pytest.raises(DataError, match=r"the file is empty.*b\.txt$"):
+        read_lines(write("b.txt", ""))

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators.classifier import Classifier, Outcome
+from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 from sentbed_evaluators.transfer_files import TRANSFER, read_transfer
 from sklearn.metrics import f1_score

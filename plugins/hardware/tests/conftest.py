@@ -33,7 +33,7 @@ from sentbed.protocols import (
 )
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.trainer import TorchTrainer
-from sentbed_hardware.schedule import Constant
+from sentbed_hardware.learning_rate_schedules import Constant
 from torch.nn import functional
 
 ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")

@@ -24,7 +24,7 @@ from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
-from sentbed_hardware.schedule import Constant
+from sentbed_hardware.learning_rate_schedules import Constant
 
 from conftest import BuiltDense, Classes, Contrast, Graded, HashTokenizer, MeanPooler, Momentum, Sgd
 

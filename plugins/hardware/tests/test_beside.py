@@ -88,7 +88,7 @@ def test_weights_that_changed_are_used(toys: Any, engine: TorchEngine) -> None:
 def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
     toys: Any, engine: TorchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sentbed_hardware._common import fingerprint as module
+    from sentbed_hardware._common import module_fingerprint as module
 
     encoders = several(toys, engine)
     own = [encoder.fingerprint() for encoder in encoders]

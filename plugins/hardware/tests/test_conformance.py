@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sentbed_hardware
 import torch
-from sentbed_hardware.schedule import Linear
+from sentbed_hardware.learning_rate_schedules import Linear
 from sentbed_testing import check_component, offered
 
 JAX = {"engine": "it loads JAX; the tests of `-m jax` build it"}

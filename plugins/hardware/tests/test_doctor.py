@@ -346,8 +346,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise chips
             return chips
 
-        monkeypatch.setattr("sentbed_common.findings.version_of", versions.get)
-        monkeypatch.setattr("sentbed_common.findings.requirements", lambda *_: iter(()))
+        monkeypatch.setattr("sentbed_common.doctor_findings.version_of", versions.get)
+        monkeypatch.setattr("sentbed_common.doctor_findings.requirements", lambda *_: iter(()))
         monkeypatch.setattr(doctor_jax, "version_of", versions.get)
         monkeypatch.setattr(doctor_jax, "elsewhere", answer)
 

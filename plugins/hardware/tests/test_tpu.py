@@ -14,7 +14,7 @@ from sentbed import ModelError, RunError, RuntimeUnavailableError
 from sentbed.protocols import BuildContext, Head, TokenIds, Training
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.schedule import Constant, Linear
+from sentbed_hardware.learning_rate_schedules import Constant, Linear
 from sentbed_hardware.tpu import Tpu
 
 pytestmark = pytest.mark.jax

@@ -15,7 +15,7 @@ from sentbed.protocols import Head, LossOutput, TokenIds
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.schedule import Linear
+from sentbed_hardware.learning_rate_schedules import Linear
 from transformers.optimization import Adafactor as TransformersAdafactor
 
 ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")

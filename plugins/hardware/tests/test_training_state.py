@@ -18,7 +18,7 @@ from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.schedule import Linear
+from sentbed_hardware.learning_rate_schedules import Linear
 
 TWO = {"anchor": "zh", "positive": "en", "negative": "zh"}
 ONE = dict.fromkeys(TWO, "zh")

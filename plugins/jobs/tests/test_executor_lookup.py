@@ -7,7 +7,7 @@ import pytest
 from sentbed import RunError, RuntimeUnavailableError
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_jobs.executor_lookup import executor_of
-from sentbed_jobs.processes import LocalPool
+from sentbed_jobs.local_pool import LocalPool
 
 
 @pytest.fixture(scope="module")

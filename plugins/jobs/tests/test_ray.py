@@ -16,7 +16,7 @@ from toy_work import Doubling
 
 ray = pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
 
-from sentbed_jobs._ray import RayPool, reserved  # noqa: E402 - it needs ray
+from sentbed_jobs._ray_pool import RayPool, reserved  # noqa: E402 - it needs ray
 
 pytestmark = pytest.mark.slow
 """A cluster is started."""

@@ -12,6 +12,7 @@ import attrs
 import pytest
 from pyarrow import parquet
 from sentbed.errors import RuntimeUnavailableError
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import (
     MEASURED,
     to_csv,
@@ -21,10 +22,9 @@ from sentbed_report.study.exports import (
     write_exports,
     write_parquet,
 )
-from sentbed_report.study.published_numbers import published_numbers, published_table
-from sentbed_report.study.published_table import Published
+from sentbed_report.study.published_number_comparison import published_numbers, published_table
+from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.table_formats import to_latex, to_markdown, to_text
 

@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Callable
 
 import pytest
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.main_effects import interaction, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Summary
 
 Make = Callable[..., StudyData]

@@ -11,12 +11,12 @@ from statistics import fmean, stdev
 import attrs
 import numpy as np
 import pytest
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
-from sentbed_report.study.published_table import Published, Reference
+from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report
-from sentbed_report.study_page.axes_plots import effects_plot, number_plots
+from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import views_of
 from sentbed_report.study_page.line_styles import LINES, chosen, spans_powers, with_sizes

@@ -14,12 +14,12 @@ from scipy import stats
 from sentbed.protocols import Direction, Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_rows, to_json
-from sentbed_report.study.published_numbers import published_numbers
-from sentbed_report.study.published_table import Published
+from sentbed_report.study.published_number_comparison import published_numbers
+from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.significance import judge_average, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.table_formats import to_latex, to_markdown, to_text
 

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.protocols import Score
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report
 from sentbed_report.study_page.sweep_plots import sweep_plots
 

@@ -20,7 +20,7 @@ from sentbed_studies.axes import (
     read_axes,
     unknown_labels,
 )
-from sentbed_studies.study_table import StudyTable
+from sentbed_studies.study_config import StudyTable
 
 NO_PLUGINS: Plugins = load_plugins([])
 

@@ -11,7 +11,7 @@ from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.loaded_study import LoadedStudy, load_study
-from sentbed_studies.study_directory import read_data
+from sentbed_studies.write_study_directory import read_data
 
 
 def run(cell: str, seed: int, **scores: float) -> CellRun:

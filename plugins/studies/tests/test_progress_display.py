@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentbed._locks import locked
+from sentbed._lock_files import locked
 from sentbed._registry.registry import load_plugins
 from sentbed_studies import progress_display
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.progress_display import Watched
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work import Work, plan_work
+from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_command import _as_json, _status
-from sentbed_studies.study_directory import at_work as writing
-from sentbed_studies.study_directory import lock_of, read_data
 from sentbed_studies.time_left import TimeLeft
+from sentbed_studies.write_study_directory import at_work as writing
+from sentbed_studies.write_study_directory import lock_of, read_data
 from toy_plugin import TOWERS, quicken
 
 AXES = """

@@ -19,9 +19,9 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
+from sentbed_common import fingerprint_of
 from sentbed_common import source_hashes as sources
-from sentbed_common import space_of
-from sentbed_studies.shared_pass import SharedBackbone, SharedCache, share_passes
+from sentbed_studies.shared_forward_passes import SharedBackbone, SharedCache, share_passes
 from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
 
@@ -113,7 +113,7 @@ def spaces(store: SharedCache) -> set[str]:
 
 
 def names(companions: SharedBackbone) -> set[str]:
-    found = [space_of(one) for one in (companions.encoder, *companions.others)]
+    found = [fingerprint_of(one) for one in (companions.encoder, *companions.others)]
     return {space.name for space in found if space is not None}
 
 

@@ -12,7 +12,7 @@ from sentbed_common import Device
 from sentbed_studies import study_command
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work import Work, plan_work
+from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_command import workers_for
 from sentbed_studies.time_left import RUN, START, TimeLeft, said, time_left

@@ -26,7 +26,7 @@ from sentbed_testing import (
     component_rules,
     fixtures,
     parametrize_component,
-    rules_class,
+    rules_component_class,
 )
 from sentbed_testing.component_under_test import deduce_kind
 from sentbed_testing.conformance import MODULES, is_own
@@ -100,7 +100,7 @@ def test_a_name_that_is_claimed_twice_already_is_refused(monkeypatch: pytest.Mon
     )
     clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
     found = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
-    monkeypatch.setattr(rules_class, "installed", lambda: found)
+    monkeypatch.setattr(rules_component_class, "installed", lambda: found)
     said = broken(classes.Taken, "pooler", {"named"})["named"]
     assert said == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
 
@@ -111,7 +111,7 @@ def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
     lazy = Lazy(f"{classes.__name__}:Good", "The best of all.")
     info = ComponentInfo("pooler", classes.Good.name, lazy, "mine", "1.0")
     found = attrs.evolve(load_plugins(()), components={("pooler", info.name): info})
-    monkeypatch.setattr(rules_class, "installed", lambda: found)
+    monkeypatch.setattr(rules_component_class, "installed", lambda: found)
     said = broken(classes.Good, "pooler", {"documented"})["documented"]
     first = (classes.Good.__doc__ or "").strip().partition("\n")[0]
     assert f"it is listed as 'The best of all.', and its docstring begins with {first!r}" in said

@@ -36,7 +36,7 @@ def test_every_tracker_is_looked_at_with_the_packages_of_its_extra():
 def test_a_library_is_found_with_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
     assert Finding("trackers", "tensorboard", "yes", version("tensorboard")) in sentbed_trackers.findings()
-    monkeypatch.setattr("sentbed_common.findings.version_of", {"sqlalchemy": "2.0"}.get)
+    monkeypatch.setattr("sentbed_common.doctor_findings.version_of", {"sqlalchemy": "2.0"}.get)
     _, mlflow = sentbed_trackers.findings()
     assert mlflow.detail == "sqlalchemy 2.0; mlflow-skinny, alembic not installed"
     assert mlflow.remedy == "`pip install 'sentbed-trackers[mlflow]'`"

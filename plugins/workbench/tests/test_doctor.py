@@ -20,7 +20,7 @@ from sentbed_workbench import doctor
 from sentbed_workbench.doctor import AREAS, Diagnosis, examine
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
-HEAD = "import sentbed\nfrom sentbed_common.findings import Finding, Trial\n"
+HEAD = "import sentbed\nfrom sentbed_common.doctor_findings import Finding, Trial\n"
 GIB = 2**30
 
 
@@ -251,13 +251,18 @@ def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path: Path, mon
 
 def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import numpy as np
-    from sentbed_common import Space
+    from sentbed_common import EncoderFingerprint
     from sentbed_workbench.vector_cache import VectorCache
 
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     monkeypatch.setenv("SENTBED_CACHE_GB", "2")
     store = VectorCache()
-    store.encode(Space({"a": 1}, {"width": 4}), ["x", "y"], lambda texts: np.zeros((len(texts), 4), "f4"), 4)
+    store.encode(
+        EncoderFingerprint({"a": 1}, {"width": 4}),
+        ["x", "y"],
+        lambda texts: np.zeros((len(texts), 4), "f4"),
+        4,
+    )
     found = _machine("kept vectors")
     assert (found.status, found.detail) == ("yes", f"0.0 GB of 2.0 GB, 2 vectors, {tmp_path / 'vectors'}")
     monkeypatch.setenv("SENTBED_CACHE_GB", "0")

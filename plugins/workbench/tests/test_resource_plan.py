@@ -18,8 +18,8 @@ from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
 from sentbed.protocols import DataSource, DataTraits, Head
 from sentbed_common import Cost, Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
-from sentbed_workbench.plan_costs import FILLED
 from sentbed_workbench.resource_plan import Plan, Planner, plan
+from sentbed_workbench.step_cost_estimates import FILLED
 from toy_plugin import RECIPE, TOWERS
 
 SLOW = Device(
@@ -218,7 +218,7 @@ def test_large_data_is_not_read_for_a_plan(
     entry = recipe.evaluate[0]
     large = attrs.evolve(entry, with_=attrs.evolve(entry.with_, left=str(tmp_path / "corpus")))
     assert isinstance(Planner().evaluation(recipe, large, "encoder"), tuple)
-    monkeypatch.setattr("sentbed_workbench.plan_steps.LARGE", 2_000_000)
+    monkeypatch.setattr("sentbed_workbench.workload_estimates.LARGE", 2_000_000)
     assert Planner().evaluation(recipe, large, "encoder") == "its data of 3 MB is read when it runs"
 
 

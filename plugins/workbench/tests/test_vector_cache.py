@@ -29,7 +29,7 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
 from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
-from sentbed_common import Space, space_of
+from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_common import source_hashes as sources
 from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.cache_contents import held
@@ -39,7 +39,7 @@ from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engi
 RecipeOf = Callable[..., Recipe]
 
 TEXTS = ["one", "two and three", "", "one", "a longer sentence"]
-SPACE = Space({"weights": "w"}, {"model": "m", "pooler": "p", "width": 3})
+SPACE = EncoderFingerprint({"weights": "w"}, {"model": "m", "pooler": "p", "width": 3})
 QUOTED = Prompt(template='Say "{text}" is "')
 
 
@@ -273,7 +273,7 @@ def test_no_two_encoders_that_differ_share_a_space(encoder: Encoder, monkeypatch
 
 
 def name_of(encoder: Encoder) -> str:
-    space = space_of(encoder)
+    space = fingerprint_of(encoder)
     assert space is not None
     return space.name
 
@@ -295,7 +295,7 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
         monkeypatch.delattr(Placed, "fingerprint")
     else:
         monkeypatch.setattr(encoder.backbone.tokenizer, "fingerprint", None)
-    assert space_of(encoder) is None
+    assert fingerprint_of(encoder) is None
     expected = value_of(encoder, None)
     assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
     assert (store.taken, store.encoded, held(store)) == (0, 12, [])
@@ -348,7 +348,7 @@ def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
     encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1)
-    assert space_of(encoder) is None
+    assert fingerprint_of(encoder) is None
     value_of(encoder, store)
     assert segments(store) == []
 
@@ -395,7 +395,7 @@ def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorCache, c
 
 
 def test_files_that_were_exchanged_are_encoded_again(store: VectorCache, calls: list[list[str]]):
-    spaces = Space({"k": 1}, {}), Space({"k": 2}, {})
+    spaces = EncoderFingerprint({"k": 1}, {}), EncoderFingerprint({"k": 2}, {})
     lists = ["a", "b"], ["c", "d"]
     pairs = [(space, texts) for space in spaces for texts in lists]
     expected = [store.encode(space, texts, drawn, 3) for space, texts in pairs]
@@ -479,7 +479,7 @@ def test_what_was_used_least_recently_goes_first(store: VectorCache):
 
 
 def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorCache):
-    other = Space({"weights": "old"}, SPACE.about)
+    other = EncoderFingerprint({"weights": "old"}, SPACE.about)
     for text in "ab":
         store.encode(other, [text], drawn, 3)
     for path in segments(store):
@@ -517,12 +517,12 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from sentbed_common import Space, space_of
+from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_workbench.vector_cache import VectorCache
 
 root, size, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 store = VectorCache(root, limit=size, say=print)
-space = Space({"weights": "w"}, {"model": "m", "pooler": "p", "width": 8})
+space = EncoderFingerprint({"weights": "w"}, {"model": "m", "pooler": "p", "width": 8})
 
 def vector(text):
     return np.full(8, hash(int(text)), np.float32)
@@ -686,10 +686,10 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
     store.encode(
         attrs.evolve(SPACE, about={"model": "org/model", "pooler": "mean", "width": 3}), long, drawn, 3
     )
-    store.encode(Space({}, SPACE.about), ["a"], drawn, 3)
+    store.encode(EncoderFingerprint({}, SPACE.about), ["a"], drawn, 3)
     for path in store.root.glob(f"{SPACE.name}/*{SEGMENT}"):
         os.utime(path, (time.time() + 60,) * 2)
-    (store.root / Space({}, {}).name / ABOUT).write_text("{")
+    (store.root / EncoderFingerprint({}, {}).name / ABOUT).write_text("{")
     place, size, limit, counts, first, second = invoke("cache", "info").output.splitlines()
     assert place == f"place    {store.root}"
     assert size == "size     0.000 GB"
@@ -703,7 +703,7 @@ def test_clear_removes_what_is_old_or_everything_and_nothing_else():
     store = VectorCache()
     for text in "ab":
         store.encode(SPACE, [text], drawn, 3)
-    store.encode(Space({"weights": "other"}, SPACE.about), ["a"], drawn, 3)
+    store.encode(EncoderFingerprint({"weights": "other"}, SPACE.about), ["a"], drawn, 3)
     old = segments(store)[:2]
     for path in old:
         os.utime(path, (time.time() - 3 * 86400,) * 2)

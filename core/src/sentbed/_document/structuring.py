@@ -20,20 +20,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import attrs
 import cattrs
 
-from sentbed import errors
+from sentbed import _component_faults
+from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._files import FilePath, ModelId, absolute
-from sentbed.errors import (
-    ALIKE,
-    PluginError,
-    Problem,
-    SentbedError,
-    fault,
-    reason_of,
-    release_of,
-    sentences,
-    suggest,
-)
+from sentbed.errors import ALIKE, PluginError, Problem, SentbedError, reason_of, suggest
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -215,7 +206,7 @@ def _problems(part: Component) -> list[str]:
         return [str(error)]
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
         frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is this one
-        frame = next((frame for frame in frames if frame.filename != errors.__file__), None)
+        frame = next((frame for frame in frames if frame.filename != _component_faults.__file__), None)
         place = f"{frame.filename}:{frame.lineno}" if frame else ""
         return [str(fault(part, "check", f"raised {reason_of(error)}", place))]
 
@@ -303,7 +294,7 @@ def _refusal(error: Exception, cls: type[Any], found: str = "") -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"making `{cls.__qualname__}` of {release_of(cls.__module__)} raised {reason_of(error)} @ "
-        f"{frame.filename}:{frame.lineno}; {errors.ADVICE}"
+        f"{frame.filename}:{frame.lineno}; {_component_faults.ADVICE}"
     )
 
 

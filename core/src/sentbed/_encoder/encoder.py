@@ -9,25 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
+from sentbed._component_faults import number, returned
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
-from sentbed._recipe.compatibility import misfits
+from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import (
-    ModelError,
-    NotFiniteError,
-    Problem,
-    RecipeError,
-    RunError,
-    SentbedError,
-    number,
-    returned,
-)
+from sentbed.errors import ModelError, NotFiniteError, Problem, RecipeError, RunError, SentbedError
 from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from sentbed._recipe.compatibility import misfits
+from sentbed._component_faults import sentences
+from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, EncoderRecipe, Recipe, Stage
 from sentbed._registry.registry import Plugins
-from sentbed.errors import Problem, RecipeError, SentbedError, sentences
+from sentbed.errors import Problem, RecipeError, SentbedError
 from sentbed.protocols import LABEL, Evaluator
 
 Add = Callable[..., None]

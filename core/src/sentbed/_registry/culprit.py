@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 
+from sentbed._component_faults import distribution_of, release_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._version import __version__
-from sentbed.errors import distribution_of, reason_of, release_of
+from sentbed.errors import reason_of
 
 
 def blame(error: BaseException, plugins: Plugins | None = None) -> str:

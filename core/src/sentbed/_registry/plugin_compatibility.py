@@ -9,7 +9,7 @@ from importlib import metadata
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sentbed._registry.plugin_source import assigned_text, module_of
+from sentbed._registry.plugin_source_code import assigned_text, module_of
 from sentbed._version import API_VERSION, __version__
 
 if TYPE_CHECKING:

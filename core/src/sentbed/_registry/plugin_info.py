@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from sentbed._registry.offer_rules import fault_of
-from sentbed._registry.plugin_source import file_of, place_of
+from sentbed._registry.plugin_offer_rules import fault_of
+from sentbed._registry.plugin_source_code import file_of, place_of
 from sentbed._registry.slow_imports import slow, watched
 from sentbed.errors import PluginError, reason_of
 from sentbed.protocols.lazy import Lazy

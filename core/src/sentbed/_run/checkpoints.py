@@ -16,9 +16,9 @@ from sentbed._encoder.encoder import Encoder
 from sentbed._files import sha256, write_atomic
 from sentbed._recipe.recipe import RESOLVED, Stage, Validate, resolved_toml
 from sentbed._run import training_states as states
+from sentbed._run.batch_sampling import Sampler
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.report_json import plain
-from sentbed._run.sampling import Sampler
 from sentbed.errors import PluginError
 from sentbed.protocols import Trainer
 

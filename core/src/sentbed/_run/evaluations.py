@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import attrs
 
+from sentbed._component_faults import returned
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
-from sentbed.errors import returned
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared, VectorStore
 
 Entry: TypeAlias = Evaluate | Validate | Watch

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sentbed._machine import physical_memory, usable_cores
+from sentbed._machine_resources import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
 from sentbed._run.report_json import fields
 from sentbed._version import API_VERSION

@@ -16,9 +16,10 @@ from typing import Any, Literal
 import attrs
 import pluggy
 
+from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._files import write_atomic
-from sentbed._locks import locked
+from sentbed._lock_files import locked
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -33,7 +34,7 @@ from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, RunError, SentbedError, returned
+from sentbed.errors import RecipeError, RunError, SentbedError
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"

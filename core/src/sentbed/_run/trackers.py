@@ -13,11 +13,12 @@ from typing import Any
 import pluggy
 
 from sentbed import hookspecs
-from sentbed._registry.plugin_source import place_of
+from sentbed._component_faults import ADVICE, fault, release_of
+from sentbed._registry.plugin_source_code import place_of
 from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed.errors import ADVICE, PluginError, SentbedError, fault, reason_of, release_of, suggest
+from sentbed.errors import PluginError, SentbedError, reason_of, suggest
 from sentbed.protocols import ReportSection
 
 RETURNS: Mapping[str, Any] = MappingProxyType(

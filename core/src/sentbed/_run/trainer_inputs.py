@@ -14,14 +14,15 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from sentbed._component_faults import fault, returned
 from sentbed._document.structuring import unstructure
 from sentbed._encoder.batching import WINDOW
 from sentbed._encoder.encoder import Encoder
 from sentbed._files import cannot_write
 from sentbed._recipe.recipe import Stage
+from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
-from sentbed._run.sampling import Batch, Sampler
-from sentbed.errors import DataError, RunError, fault, returned, suggest
+from sentbed.errors import DataError, RunError, suggest
 from sentbed.protocols import Columns, Dataset, Tokenizer
 
 VECTORS = "vectors"

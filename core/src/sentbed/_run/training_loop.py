@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
+from sentbed._run.batch_sampling import Batch
 from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.sampling import Batch
 from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive

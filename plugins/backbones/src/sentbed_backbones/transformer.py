@@ -142,7 +142,7 @@ class Transformer(PlannedBackbone):
         Raises:
             ModelError: if no configuration is available.
         """
-        from sentbed_backbones._torch.size_and_cost import outline
+        from sentbed_backbones._torch.size_and_cost_from_config import outline
 
         return outline(self, context)
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
+    from sentbed_common.bounded_text_lines import bounded_lines, json_object
     from sentbed_common.cache_directory import CACHE_VARIABLE, cache_root
     from sentbed_common.cgroup_limits import core_quota, memory_limit
     from sentbed_common.data_collections import KnownArchive, KnownData, KnownFile, KnownMade
-    from sentbed_common.encoder_fingerprint import Space, space_of
-    from sentbed_common.field_docstrings import field_docs
-    from sentbed_common.findings import (
+    from sentbed_common.doctor_findings import (
         Finding,
         Trial,
         elsewhere,
@@ -21,9 +20,12 @@ if TYPE_CHECKING:
         present,
         version_of,
     )
+    from sentbed_common.encoder_fingerprint import EncoderFingerprint, fingerprint_of
+    from sentbed_common.field_docstrings import field_docs
     from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.nearest_neighbours import DOCUMENT_BLOCK, Neighbours, in_blocks, nearest, unit_rows
-    from sentbed_common.planning import (
+    from sentbed_common.progress_bar import progress_bars
+    from sentbed_common.resource_planning import (
         Cost,
         Device,
         Outline,
@@ -32,10 +34,8 @@ if TYPE_CHECKING:
         PlannedRuntime,
         Sketch,
     )
-    from sentbed_common.progress_bar import progress_bars
     from sentbed_common.source_hashes import code_of, package_code
     from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
-    from sentbed_common.text_lines import bounded_lines, json_object
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

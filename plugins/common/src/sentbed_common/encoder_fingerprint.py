@@ -25,7 +25,7 @@ ENCODING = (
 
 
 @attrs.frozen
-class Space:
+class EncoderFingerprint:
     """Everything but the texts that determines a vector, and a readable description of it."""
 
     key: Mapping[str, Any]
@@ -40,11 +40,11 @@ class Space:
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
-def space_of(encoder: Encoder, fingerprint: str | None = None) -> Space | None:
+def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderFingerprint | None:
     """Return everything that determines the vectors of texts, or None if a part cannot report it.
 
     The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
-    leads to another space.
+    leads to another fingerprint.
     """
     from sentbed.tools import unstructure
 
@@ -71,4 +71,4 @@ def space_of(encoder: Encoder, fingerprint: str | None = None) -> Space | None:
         "precision": machine["precision"],
         "max_length": recipe.max_length,
     }
-    return Space(key, about)
+    return EncoderFingerprint(key, about)

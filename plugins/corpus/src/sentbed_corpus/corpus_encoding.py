@@ -21,13 +21,13 @@ from sentbed.tools import Document, Plugins, is_locked, load_plugins, locked, sa
 from sentbed_common import TaskPool, Tell
 from sentbed_jobs.executor_lookup import executor_of
 
-from sentbed_corpus.digests import FILE as DIGESTS
-from sentbed_corpus.digests import add_digest, is_intact, read_digests, write_digests
 from sentbed_corpus.encoding_request import Request
 from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.manifest import FILE, Manifest, asked, differences
+from sentbed_corpus.shard_digests import FILE as DIGESTS
+from sentbed_corpus.shard_digests import add_digest, is_intact, read_digests, write_digests
 from sentbed_corpus.vector_writer import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
 
 LOCK = ".lock"

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import Encoder, __version__
-from sentbed.errors import DataError, RunError, returned
-from sentbed.helpers import cannot_write, sha256
+from sentbed.errors import DataError, RunError
+from sentbed.helpers import cannot_write, returned, sha256
 from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import Plugins, load_plugins, locked, saved_recipe, unstructure
-from sentbed_common import nearest, space_of, unit_rows
+from sentbed_common import fingerprint_of, nearest, unit_rows
 
 from sentbed_corpus.input_files import Shard, Source, find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.negative_rules import Rules, Selection
 from sentbed_corpus.text_store import TextStore
+from sentbed_corpus.vector_reader import Vectors
 from sentbed_corpus.vector_writer import require_finite, write_npy_header
-from sentbed_corpus.vectors import Vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -462,7 +462,7 @@ def _advice(request: MiningRequest, pairs: _Pairs, found: Selection) -> str:
 
 def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> dict[str, Any]:
     """Return the record's part on the encoder."""
-    space = space_of(encoder)
+    space = fingerprint_of(encoder)
     parts = {"backbone": encoder.recipe.backbone, "pooler": encoder.recipe.pooler, "runtime": request.runtime}
     origins = {part: plugins.origin(type(component)) for part, component in parts.items()}
     return {

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
-from sentbed.errors import Problem, RecipeError, sentences, suggest
+from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.helpers import sentences
 from sentbed.protocols import DataSource, Runtime
 from sentbed.tools import Document, apply_overrides, load_plugins, load_recipe, structure
 

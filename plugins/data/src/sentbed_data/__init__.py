@@ -73,7 +73,7 @@ def data_sources() -> Mapping[str, Lazy]:
             "Several sources in one stage, each with a share of the rows, in their common columns.",
         ),
         "sample": Lazy(
-            "sentbed_data.sample_corpus:Sample",
+            "sentbed_data.bundled_sample:Sample",
             "Some hundred synthetic triplets about everyday situations: enough to see that training works.",
         ),
     }

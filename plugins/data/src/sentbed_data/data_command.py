@@ -30,7 +30,7 @@ def data_list(directory: str | None, digests: bool) -> None:
     from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.catalog import collections, look
+    from sentbed_data.find_collections import collections, look
 
     base = data_root() if directory is None else Path(directory)
     for name, known in collections(load_plugins()).items():
@@ -51,7 +51,7 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
     from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.catalog import collections, find, look
+    from sentbed_data.find_collections import collections, find, look
 
     base = data_root() if directory is None else Path(directory)
     loaded = load_plugins()
@@ -73,8 +73,8 @@ def data_get(name: str, directory: str | None) -> None:
     from sentbed.helpers import DATA_VARIABLE, data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.catalog import UNKNOWN, data_base, find
     from sentbed_data.download import Bars
+    from sentbed_data.find_collections import UNKNOWN, data_base, find
     from sentbed_data.get_collection import get
 
     known = find(load_plugins(), name)

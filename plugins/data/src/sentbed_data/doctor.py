@@ -9,7 +9,7 @@ import attrs
 from sentbed.helpers import data_root
 from sentbed_common import Finding, packages
 
-from sentbed_data.catalog import INCOMPLETE, MISSING, collections, look
+from sentbed_data.find_collections import INCOMPLETE, MISSING, collections, look
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins

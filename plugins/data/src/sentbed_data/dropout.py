@@ -9,7 +9,7 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Dataset
 
-from sentbed_data.file_source import FileSource
+from sentbed_data.file_source_base import FileSource
 from sentbed_data.parquet_arrow_hub import HUB
 from sentbed_data.readers import LINES, TABLES, read_lines
 

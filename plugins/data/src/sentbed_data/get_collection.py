@@ -16,8 +16,8 @@ from sentbed.errors import DataError, RunError
 from sentbed.helpers import atomic_file, cannot_write, sha256
 from sentbed_common import KnownArchive, KnownData
 
-from sentbed_data.catalog import MISSING, WRONG, FoundData, FoundFile, look, look_at
 from sentbed_data.download import BLOCK, Follow, fetch, keep_aside
+from sentbed_data.find_collections import MISSING, WRONG, FoundData, FoundFile, look, look_at
 
 MOST_UNPACKED = 100
 """Times the size of an archive to which it may unpack; text is compressed some ten times."""

@@ -13,7 +13,7 @@ from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
 
 from sentbed_data.csv_tsv_jsonl import chomp, codec
-from sentbed_data.file_source import must_be_fetched, option_problems, require_readable
+from sentbed_data.file_source_base import must_be_fetched, option_problems, require_readable
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import known_file
 from sentbed_data.parquet_arrow_hub import HUB, require

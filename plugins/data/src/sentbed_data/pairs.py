@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Dataset
 
-from sentbed_data.file_source import FileSource
+from sentbed_data.file_source_base import FileSource
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 
 from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
-from sentbed_data.file_source import FileSource
+from sentbed_data.file_source_base import FileSource
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.readers import Range, checked, collect, parse_number, read_rows, resolve
 from sentbed_data.triplets import few_negatives, negative_columns

@@ -8,7 +8,7 @@ import attrs
 from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
-from sentbed_data.file_source import FileSource
+from sentbed_data.file_source_base import FileSource
 
 MOST_NEGATIVES = 8
 """Hard negatives of a row that the losses take."""

@@ -20,11 +20,10 @@ from sentbed.protocols import (
 )
 from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
 
+from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import collapsed
-from sentbed_evaluators.parallel_files import ParallelFiles
-from sentbed_evaluators.scored_pair_files import read_lines
-from sentbed_evaluators.similarity import nonzero
-from sentbed_evaluators.text_lines import Hashes
+from sentbed_evaluators.line_aligned_pairs import ParallelFiles
+from sentbed_evaluators.text_lines import Hashes, read_lines
 
 if TYPE_CHECKING:
     import numpy as np

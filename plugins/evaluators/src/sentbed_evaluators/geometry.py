@@ -22,10 +22,11 @@ from sentbed.protocols import (
     Vectors,
 )
 
+from sentbed_evaluators.cosine_correlation import finite, zero_vectors
 from sentbed_evaluators.degenerate_scores import collapsed
 from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
 from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
-from sentbed_evaluators.parallel_files import ParallelFiles
+from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
@@ -35,7 +36,6 @@ from sentbed_evaluators.senteval_sts_files import (
     missing_message,
     task_files,
 )
-from sentbed_evaluators.similarity import finite, zero_vectors
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:

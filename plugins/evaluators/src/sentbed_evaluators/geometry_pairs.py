@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from sentbed import FilePath, locate
 
-from sentbed_evaluators.parallel_files import ParallelFiles
+from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.senteval_sts_files import find_root, read_task
 from sentbed_evaluators.text_lines import Hashes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sentbed_evaluators.classifier_data import Done, Examples, Fitted, Task, predict
+from sentbed_evaluators.classifier_dataclasses import Done, Examples, Fitted, Task, predict
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ import attrs
 from sentbed import DataError, Encoder, RunError
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, EvaluatorTraits, TextEncoder
 
-from sentbed_evaluators.task_lists import average, task_problems
+from sentbed_evaluators.task_suites import average, task_problems
 
 if TYPE_CHECKING:
     from sentbed_evaluators._mteb.adapter import MTEBModel

@@ -21,9 +21,8 @@ from sentbed.protocols import (
     TextEncoder,
 )
 
-from sentbed_evaluators.scored_pair_files import read_lines
-from sentbed_evaluators.similarity import require_finite
-from sentbed_evaluators.text_lines import text_file_problems, texts_digest
+from sentbed_evaluators.cosine_correlation import require_finite
+from sentbed_evaluators.text_lines import read_lines, text_file_problems, texts_digest
 
 if TYPE_CHECKING:
     import numpy as np

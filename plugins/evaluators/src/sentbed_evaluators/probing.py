@@ -20,12 +20,12 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
 from sentbed_evaluators.senteval_sts_files import digest
-from sentbed_evaluators.similarity import nonzero
-from sentbed_evaluators.task_lists import (
+from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
     missing_problems,

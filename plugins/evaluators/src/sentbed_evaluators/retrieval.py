@@ -21,10 +21,10 @@ from sentbed.protocols import (
 from sentbed_common import DOCUMENT_BLOCK, nearest, unit_rows
 
 from sentbed_evaluators import beir_files
+from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import collapsed
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
-from sentbed_evaluators.similarity import nonzero
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.text_pair_files import TextPairFile
 

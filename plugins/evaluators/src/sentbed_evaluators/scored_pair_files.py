@@ -9,7 +9,7 @@ import attrs
 from sentbed import DataError, locate
 
 from sentbed_evaluators.column_files import ColumnFile
-from sentbed_evaluators.text_lines import Hashes, lines
+from sentbed_evaluators.text_lines import Hashes
 
 
 @attrs.frozen
@@ -50,14 +50,6 @@ class PairFile(ColumnFile):
             second.append(sentence2)
             scores.append(parse_score(score, path, line, self.score_range))
         return ScoredPairs(tuple(first), tuple(second), tuple(scores))
-
-
-def read_lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> list[str]:
-    """Return the lines of a file that is not empty; see `lines`."""
-    found = [text for _, text in lines(path, encoding, hashes)]
-    if not found:
-        raise DataError("the file is empty; check the download", path)
-    return found
 
 
 def parse_score(

@@ -22,6 +22,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
+from sentbed_evaluators.cosine_correlation import cosines
 from sentbed_evaluators.degenerate_scores import collapsed_cosines, one_class
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
@@ -32,9 +33,8 @@ from sentbed_evaluators.sentbench_sets import (
     data_directory,
     find_files,
 )
-from sentbed_evaluators.sentbench_sets.text_vectors import TextVectors, distinct_texts
-from sentbed_evaluators.similarity import cosines
-from sentbed_evaluators.task_lists import (
+from sentbed_evaluators.sentbench_sets.task_text_vectors import TextVectors, distinct_texts
+from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
     missing_problems,
@@ -45,8 +45,8 @@ from sentbed_evaluators.task_lists import (
 from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files
 
 if TYPE_CHECKING:
-    from sentbed_evaluators.classifier import Classifier, Outcome
-    from sentbed_evaluators.classifier_data import Examples
+    from sentbed_evaluators.classifier_dataclasses import Examples
+    from sentbed_evaluators.classifier_training import Classifier, Outcome
     from sentbed_evaluators.transfer import TransferTask
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]

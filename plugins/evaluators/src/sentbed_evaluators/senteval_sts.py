@@ -21,6 +21,14 @@ from sentbed.protocols import (
     Vectors,
 )
 
+from sentbed_evaluators.cosine_correlation import (
+    correlate,
+    cosines,
+    finite,
+    levelled,
+    require_varied,
+    zero_note,
+)
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
@@ -32,15 +40,7 @@ from sentbed_evaluators.senteval_sts_files import (
     read_task,
     task_files,
 )
-from sentbed_evaluators.similarity import (
-    correlate,
-    cosines,
-    finite,
-    levelled,
-    require_varied,
-    zero_note,
-)
-from sentbed_evaluators.task_lists import missing_problems, prepare_present, task_problems, tasks_read
+from sentbed_evaluators.task_suites import missing_problems, prepare_present, task_problems, tasks_read
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:

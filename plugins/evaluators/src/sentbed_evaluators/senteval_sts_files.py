@@ -12,8 +12,8 @@ from sentbed import DataError
 from sentbed.helpers import sha256
 
 from sentbed_evaluators import data_directories
-from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score, read_lines
-from sentbed_evaluators.text_lines import Hashes
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score
+from sentbed_evaluators.text_lines import Hashes, read_lines
 
 YEARS: dict[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),

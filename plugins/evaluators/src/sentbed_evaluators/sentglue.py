@@ -21,15 +21,15 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier import Classifier
-from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.classifier_training import Classifier
+from sentbed_evaluators.cosine_correlation import correlate, cosines, levelled, nonzero, require_varied
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.senteval_sts_files import digest
-from sentbed_evaluators.similarity import correlate, cosines, levelled, nonzero, require_varied
-from sentbed_evaluators.task_lists import (
+from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
     missing_problems,

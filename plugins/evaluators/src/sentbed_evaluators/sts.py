@@ -20,8 +20,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
-from sentbed_evaluators.similarity import (
+from sentbed_evaluators.cosine_correlation import (
     correlate,
     cosines,
     finite,
@@ -29,6 +28,7 @@ from sentbed_evaluators.similarity import (
     require_varied,
     zero_note,
 )
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 

@@ -94,6 +94,14 @@ def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> 
         raise DataError(f"the file is not {encoding.upper()} ({error}); name its encoding", path) from error
 
 
+def read_lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> list[str]:
+    """Return the lines of a file that is not empty; see `lines`."""
+    found = [text for _, text in lines(path, encoding, hashes)]
+    if not found:
+        raise DataError("the file is empty; check the download", path)
+    return found
+
+
 def csv_rows(
     path: Path, found: Iterable[tuple[int, str]], delimiter: str = ","
 ) -> Iterator[tuple[int, Sequence[str]]]:

@@ -20,11 +20,11 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier import Classifier, Examples, Outcome
+from sentbed_evaluators.classifier_training import Classifier, Examples, Outcome
+from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.pair_features import FORMULAS, pair_features
-from sentbed_evaluators.similarity import nonzero
-from sentbed_evaluators.task_lists import (
+from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
     missing_problems,

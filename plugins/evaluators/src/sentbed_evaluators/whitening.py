@@ -11,9 +11,8 @@ from attrs.validators import ge, optional
 from sentbed import FilePath, RunError, locate
 from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
 
-from sentbed_evaluators.scored_pair_files import read_lines
-from sentbed_evaluators.similarity import require_finite
-from sentbed_evaluators.text_lines import Hashes, text_file_problems, texts_digest
+from sentbed_evaluators.cosine_correlation import require_finite
+from sentbed_evaluators.text_lines import Hashes, read_lines, text_file_problems, texts_digest
 
 if TYPE_CHECKING:
     import numpy as np

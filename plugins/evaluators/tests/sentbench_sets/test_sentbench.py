@@ -11,12 +11,12 @@ import pytest
 from sentbed import DataError, RunError
 from sentbed.protocols import Score
 from sentbed_evaluators import feature_table, sentbench, transfer
-from sentbed_evaluators.classifier import Classifier, Outcome
-from sentbed_evaluators.classifier_data import Examples
+from sentbed_evaluators.classifier_dataclasses import Examples
+from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.pair_features import pair_features
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.sentbench_sets import SOURCES, SPLITS, built_sets, find_files
-from sentbed_evaluators.sentbench_sets.store import VERSION
+from sentbed_evaluators.sentbench_sets.built_set_cache import VERSION
 from sentbed_evaluators.transfer_files import Split
 
 PAPER = ["ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"]

@@ -49,18 +49,19 @@ def schedules() -> Mapping[str, Lazy]:
     """Return the schedules of this distribution."""
     return {
         "constant": Lazy(
-            "sentbed_hardware.schedule:Constant", "The same learning rate throughout, after the warm-up."
+            "sentbed_hardware.learning_rate_schedules:Constant",
+            "The same learning rate throughout, after the warm-up.",
         ),
         "linear": Lazy(
-            "sentbed_hardware.schedule:Linear",
+            "sentbed_hardware.learning_rate_schedules:Linear",
             "Linear decay to 0 over the steps after the warm-up, as SimCSE trains.",
         ),
         "linear-after-hold": Lazy(
-            "sentbed_hardware.schedule:LinearAfterHold",
+            "sentbed_hardware.learning_rate_schedules:LinearAfterHold",
             "The full learning rate for a while, then linear decay to 0.",
         ),
         "cosine": Lazy(
-            "sentbed_hardware.schedule:Cosine",
+            "sentbed_hardware.learning_rate_schedules:Cosine",
             "Half a cosine from 1 to `floor` over the steps after the warm-up.",
         ),
     }

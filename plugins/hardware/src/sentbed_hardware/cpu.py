@@ -9,8 +9,8 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed.protocols import Engine
 
-from sentbed_hardware.distributed import Distributed
-from sentbed_hardware.planning import PlannedProcessor
+from sentbed_hardware.distributed_base import Distributed
+from sentbed_hardware.resource_planning import PlannedProcessor
 
 
 @attrs.frozen(kw_only=True)

@@ -14,7 +14,7 @@ from uuid import uuid4
 from sentbed import RuntimeUnavailableError
 
 if TYPE_CHECKING:
-    from sentbed_hardware.distributed import Distributed
+    from sentbed_hardware.distributed_base import Distributed
 
 FAILED, INTERRUPTED = 1, 130
 PATIENCE = 7 * 24 * 3600

@@ -12,8 +12,8 @@ import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
 from sentbed.protocols import Engine, RuntimeTraits
 
-from sentbed_hardware.distributed import Distributed, is_member
-from sentbed_hardware.planning import PlannedAccelerator
+from sentbed_hardware.distributed_base import Distributed, is_member
+from sentbed_hardware.resource_planning import PlannedAccelerator
 
 PACKAGES = ("jax", "torchax", "optax")
 INSTALL = "`pip install 'sentbed-hardware[tpu]'`"

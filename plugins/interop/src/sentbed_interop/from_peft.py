@@ -51,7 +51,7 @@ class FromPEFT(Importer):
             ModelError: if the base model is unavailable, if the adapter is pickled or does more than a
                 LoRA, or if pooler and model do not fit together.
         """
-        from sentbed_interop._torch.importer_parts import backbone_for, encoder_of, read_json
+        from sentbed_interop._torch.importer_common import backbone_for, encoder_of, read_json
 
         config = read_json(source / ADAPTER_CONFIG)
         base, revision = self._base(config, source)
@@ -91,7 +91,7 @@ def _require_no_pooler(source: Path) -> None:
     if not file.is_file():
         # The backbone's message says what to do then.
         return
-    from sentbed_interop._torch.importer_parts import read_weights
+    from sentbed_interop._torch.importer_common import read_weights
 
     if own := sorted(key for key in read_weights(file) if ".pooler.dense." in key):
         raise ModelError(

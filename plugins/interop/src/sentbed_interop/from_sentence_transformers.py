@@ -53,7 +53,7 @@ class FromSentenceTransformers(Importer):
             ModelError: which module or setting an encoder cannot have, and what to do; where files are
                 missing or pickled.
         """
-        from sentbed_interop._torch.importer_parts import (
+        from sentbed_interop._torch.importer_common import (
             backbone_for,
             encoder_of,
             read_json,
@@ -106,7 +106,7 @@ class FromSentenceTransformers(Importer):
 
     def _prompt(self, source: Path, modules: Any) -> str:
         """Return the text before each sentence, which may be empty."""
-        from sentbed_interop._torch.importer_parts import read_json, read_setting, require_known
+        from sentbed_interop._torch.importer_common import read_json, read_setting, require_known
 
         file = source / "config_sentence_transformers.json"
         config = read_json(file) if file.is_file() else {}
@@ -143,7 +143,7 @@ class FromSentenceTransformers(Importer):
 
 def _own(source: Path) -> dict[str, Any] | None:
     """Return the prompt's record that `sentbed export` wrote; None if there is none."""
-    from sentbed_interop._torch.importer_parts import read_json
+    from sentbed_interop._torch.importer_common import read_json
     from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, PREFIX, SUFFIX
 
     file = source / OWN / OWN_FILE
@@ -170,7 +170,7 @@ def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
     import shutil
     import tempfile
 
-    from sentbed_interop._torch.importer_parts import encoder_of
+    from sentbed_interop._torch.importer_common import encoder_of
     from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, TOKENIZER
 
     place = table["backbone"]["model"]
@@ -187,7 +187,7 @@ def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
 
 def _require_right(model: Path) -> None:
     """Refuse a tokenizer that truncates texts at their beginning."""
-    from sentbed_interop._torch.importer_parts import read_json, read_setting
+    from sentbed_interop._torch.importer_common import read_json, read_setting
 
     file, whole = model / "tokenizer_config.json", model / "tokenizer.json"
     config = read_json(file) if file.is_file() else {}
@@ -223,7 +223,7 @@ def _require_lowercase(encoder: Encoder, model: Path) -> None:
 
 def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) -> int:
     """Return the tokens of the longest input."""
-    from sentbed_interop._torch.importer_parts import read_json, read_setting
+    from sentbed_interop._torch.importer_common import read_json, read_setting
 
     limit: float | None = read_setting(settings, "max_seq_length", int, model)
     if limit is None:

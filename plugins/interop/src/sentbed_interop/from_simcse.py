@@ -55,7 +55,7 @@ class FromSimCSE(Importer):
         Raises:
             ModelError: if there is no MLP, no BERT or RoBERTa, or if files are missing or damaged.
         """
-        from sentbed_interop._torch.importer_parts import encoder_of, read_json, set_linear
+        from sentbed_interop._torch.importer_common import encoder_of, read_json, set_linear
 
         kind = read_json(source / "config.json").get("model_type")
         if kind not in ("bert", "roberta"):
@@ -81,7 +81,7 @@ class FromSimCSE(Importer):
 
 def _weights(source: Path) -> tuple[dict[str, Any], Path]:
     """Return all tensors, and a file that they come from."""
-    from sentbed_interop._torch.importer_parts import read_pickled, read_weights
+    from sentbed_interop._torch.importer_common import read_pickled, read_weights
 
     for pattern, read in (("*.safetensors", read_weights), ("pytorch_model*.bin", read_pickled)):
         if files := sorted(source.glob(pattern)):
@@ -106,7 +106,7 @@ def _from_pickled(table: dict[str, Any], source: Path, weights: dict[str, Any]) 
     """Build the encoder from tensors that backbones would not read, through a temporary copy."""
     from safetensors.torch import save_file
 
-    from sentbed_interop._torch.importer_parts import encoder_of
+    from sentbed_interop._torch.importer_common import encoder_of
 
     prefixed = any(name.startswith(PREFIXES) for name in weights)
     with tempfile.TemporaryDirectory() as place:

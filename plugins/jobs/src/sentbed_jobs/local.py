@@ -26,6 +26,6 @@ class Local(Executor):
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:
         """Return the pool; processes start with its first task."""
-        from sentbed_jobs.processes import LocalPool
+        from sentbed_jobs.local_pool import LocalPool
 
         return LocalPool(self.workers, self.cpus, self.gpus, say=say)

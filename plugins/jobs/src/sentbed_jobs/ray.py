@@ -35,6 +35,6 @@ class Ray(Executor):
                 "the executor `ray` needs the package `ray`, which is not installed; "
                 "run `pip install 'sentbed-jobs[ray]'`"
             )
-        from sentbed_jobs._ray import RayPool
+        from sentbed_jobs._ray_pool import RayPool
 
         return RayPool(self.workers, self.cpus, self.gpus, self.address, say=say)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Loss, Module
 
-from sentbed_losses.scored_pairs import scored_pairs
+from sentbed_losses.scored_pair_traits import scored_pairs
 
 
 @attrs.frozen

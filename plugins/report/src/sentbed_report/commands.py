@@ -45,7 +45,7 @@ def compare(
     cells is a row; a study alone is compared with its own baseline.
     """
     from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
-    from sentbed_report.study.study_directory import is_study
+    from sentbed_report.study.read_study_directory import is_study
 
     study = any(is_study(Path(run)) for run in runs)
     if len(runs) < 2 and not study:
@@ -65,9 +65,9 @@ def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str 
     """Print the tables of several runs; with `out`, write them and print the path of their report."""
     from sentbed.errors import RunError
 
+    from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.runs_as_study import runs_as_study
-    from sentbed_report.study.summarize import summarise
     from sentbed_report.table_formats import to_text
 
     data = runs_as_study(runs, None if out is None else Path(out))
@@ -116,7 +116,7 @@ def table(
     from sentbed_report.run_tables import run_tables, study_tables
     from sentbed_report.study.exports import to_csv as study_csv
     from sentbed_report.study.exports import to_tidy_csv
-    from sentbed_report.study.study_directory import is_study
+    from sentbed_report.study.read_study_directory import is_study
     from sentbed_report.table_formats import FORMATS, to_csv, to_long_csv
 
     if any(is_study(Path(run)) for run in runs):

@@ -13,8 +13,8 @@ from sentbed.protocols import Direction, Score
 
 from sentbed_report.comparability import evaluation_protocol, unlike
 from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable
 from sentbed_report.formatting import number
-from sentbed_report.table_model import Place, PrintedCell, PrintedRow, PrintedTable
 
 AVERAGE = "AVG"
 """Task name for an average given by the evaluator."""

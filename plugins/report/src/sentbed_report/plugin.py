@@ -36,11 +36,11 @@ def recipe_tables() -> Mapping[str, Lazy]:
     """Return `[bootstrap]` and `[report]`."""
     return {
         "bootstrap": Lazy(
-            "sentbed_report.recipe_tables:Bootstrap",
+            "sentbed_report.report_config:Bootstrap",
             "`[bootstrap]`: confidence intervals and paired comparisons of encoders; off if absent.",
         ),
         "report": Lazy(
-            "sentbed_report.recipe_tables:ReportTable", "`[report]`: what the page of a run shows."
+            "sentbed_report.report_config:ReportTable", "`[report]`: what the page of a run shows."
         ),
     }
 
@@ -64,7 +64,7 @@ def write_report(run: Run, data: ReportData) -> Path:
     """Write `report.html`, `report.md`, the tables in `tables/`, and into `report.json` what is resampled."""
     from sentbed.helpers import derive
 
-    from sentbed_report.recipe_tables import Bootstrap, ReportTable
+    from sentbed_report.report_config import Bootstrap, ReportTable
     from sentbed_report.run_report import RunReport, bootstrapped
     from sentbed_report.score_items import attach_items
     from sentbed_report.table_formats import write_tables

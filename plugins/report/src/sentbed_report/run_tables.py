@@ -15,9 +15,9 @@ from sentbed.tools import plain
 from sentbed_report.paper_style_tables import PaperTable, paper_tables
 from sentbed_report.run_results import read_results
 from sentbed_report.score_tables import shown
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import CellRun
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Summary
 
 

@@ -19,7 +19,7 @@ from sentbed.protocols import START, Direction, Score
 from sentbed.tools import plain
 
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.table_model import degenerate_legend
+from sentbed_report.format_independent_table import degenerate_legend
 
 _HEADING = ("id", "aggregation")
 """Protocol entries shared by all scores of a table."""

@@ -15,10 +15,10 @@ from sentbed.errors import printable
 from sentbed.helpers import write_atomic
 from sentbed.protocols import Score
 
+from sentbed_report.format_independent_table import DEGENERATE, Printable, PrintedCell, legend
 from sentbed_report.formatting import MINUS
-from sentbed_report.markdown import escape, markdown_table
+from sentbed_report.markdown_report import escape, markdown_table
 from sentbed_report.paper_style_tables import PaperTable, paper_tables
-from sentbed_report.table_model import DEGENERATE, Printable, PrintedCell, legend
 
 DIRECTORY = "tables"
 

@@ -17,8 +17,8 @@ def write_report(directory: Path, data: RunReport, name: str = "report") -> Path
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
     """
-    from sentbed_report.html_page import to_html
-    from sentbed_report.markdown import to_markdown
+    from sentbed_report.html_report import to_html
+    from sentbed_report.markdown_report import to_markdown
     from sentbed_report.report_json import to_json
 
     # The numbers first: whatever happens while plots are drawn, they are on disk.

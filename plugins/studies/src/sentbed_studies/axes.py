@@ -14,7 +14,7 @@ import attrs
 from sentbed.errors import Problem, RecipeError, printable, suggest
 from sentbed.tools import Document
 
-from sentbed_studies.study_table import StudyTable
+from sentbed_studies.study_config import StudyTable
 
 MOST_COMBINATIONS = 100_000
 """Combinations of labels, before `exclude` takes some out."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.errors import RuntimeUnavailableError
 from sentbed_report.formatting import count
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.study_directory import read_data
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Summary
 
 if TYPE_CHECKING:

@@ -36,11 +36,11 @@ def recipe_tables() -> Mapping[str, Lazy]:
     """Return `[study]` and `[search]`."""
     return {
         "study": Lazy(
-            "sentbed_studies.study_table:StudyTable",
+            "sentbed_studies.study_config:StudyTable",
             "`[study]`: axes over any values of the recipe; every combination of their labels is a cell.",
         ),
         "search": Lazy(
-            "sentbed_studies.search_table:Search",
+            "sentbed_studies.search_config:Search",
             "`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).",
         ),
     }

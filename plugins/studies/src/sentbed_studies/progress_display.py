@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from sentbed_studies.run_progress import RunLog
-from sentbed_studies.shared_work import Work
-from sentbed_studies.study_directory import manifest_status
+from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.write_study_directory import manifest_status
 
 if TYPE_CHECKING:
     from rich.text import Text

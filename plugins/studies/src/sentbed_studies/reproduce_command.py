@@ -45,7 +45,7 @@ def reproduce(
 
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.progress_display import watching
-    from sentbed_studies.published_tables import (
+    from sentbed_studies.published_table_recipes import (
         comparison,
         find_papers,
         find_table,
@@ -56,11 +56,11 @@ def reproduce(
         tables_of,
     )
     from sentbed_studies.runner import run_study
-    from sentbed_studies.shared_work import plan_work
+    from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study
     from sentbed_studies.study_command import entries, listed, plan_lines, reported, time_of
-    from sentbed_studies.study_directory import read_data
     from sentbed_studies.study_reports import write_reports
+    from sentbed_studies.write_study_directory import read_data
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")

@@ -32,19 +32,19 @@ from sentbed.tools import (
 )
 from sentbed_common import TaskPool, Tell
 from sentbed_jobs.executor_lookup import executor_of
-from sentbed_report.recipe_tables import ReportTable
+from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import RANKING
 
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
-from sentbed_studies.search import search
-from sentbed_studies.search_table import Search
-from sentbed_studies.shared_pass import share_passes
-from sentbed_studies.shared_work import Prefix, Task, Work, chain, plan_work
+from sentbed_studies.demonstration_search import search
+from sentbed_studies.search_config import Search
+from sentbed_studies.shared_forward_passes import share_passes
+from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Study
-from sentbed_studies.study_directory import STUDY, at_work, is_finished, lock_of, needed
-from sentbed_studies.study_table import StudyTable
+from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.write_study_directory import STUDY, at_work, is_finished, lock_of, needed
 
 Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]

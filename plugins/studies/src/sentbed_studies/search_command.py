@@ -22,7 +22,7 @@ def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
 
     from sentbed.tools import load_recipe
 
-    from sentbed_studies.search import search as search_recipe
+    from sentbed_studies.demonstration_search import search as search_recipe
 
     signal.signal(signal.SIGTERM, _interrupt)
     loaded = load_recipe(recipe, overrides)

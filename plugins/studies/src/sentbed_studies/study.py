@@ -33,7 +33,7 @@ from sentbed_studies.axes import (
     unknown_labels,
 )
 from sentbed_studies.cell_overrides import refused_overrides, with_overrides
-from sentbed_studies.study_table import StudyTable
+from sentbed_studies.study_config import StudyTable
 
 Entries: TypeAlias = Sequence[Mapping[str, str | tuple[str, ...]]]
 """Axis -> label, or several: cells that match an entry on all its axes."""

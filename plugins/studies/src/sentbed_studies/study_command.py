@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed_report.study.study_data import CellRun, StudyData
 
     from sentbed_studies.run_progress import RunProgress
-    from sentbed_studies.shared_work import Work
+    from sentbed_studies.shared_work_plan import Work
     from sentbed_studies.study import Remark, Study
     from sentbed_studies.time_left import TimeLeft
 
@@ -94,7 +94,7 @@ def run(
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
-    from sentbed_studies.shared_work import plan_work
+    from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study
     from sentbed_studies.study_reports import write_reports
 
@@ -155,7 +155,7 @@ def status(directory: str, as_json: bool) -> None:
     """Show the progress of the study in DIRECTORY; also while it runs."""
     import json
 
-    from sentbed_studies.study_directory import read_data
+    from sentbed_studies.write_study_directory import read_data
 
     data = read_data(directory)
     if as_json:
@@ -234,8 +234,8 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
     """Yield a readable summary of the work to do."""
     from sentbed_report.formatting import count
 
-    from sentbed_studies.study_directory import is_finished, needed
     from sentbed_studies.time_left import said
+    from sentbed_studies.write_study_directory import is_finished, needed
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study_page import write_study_report
 
-from sentbed_studies.study_directory import read_data
+from sentbed_studies.write_study_directory import read_data
 
 
 def write_reports(directory: Path) -> Path:

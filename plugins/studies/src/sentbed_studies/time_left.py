@@ -12,8 +12,8 @@ from sentbed.errors import SentbedError
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_workbench.resource_plan import Planner, StagePlan
 
-from sentbed_studies.shared_work import Prefix, Work
-from sentbed_studies.study_directory import is_finished, needed
+from sentbed_studies.shared_work_plan import Prefix, Work
+from sentbed_studies.write_study_directory import is_finished, needed
 
 Range: TypeAlias = tuple[float, float]
 

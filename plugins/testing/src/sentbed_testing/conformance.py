@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 from unittest import SkipTest
 
 import attrs
-from sentbed.errors import ADVICE, PluginError
+from sentbed.errors import PluginError
+from sentbed.helpers import ADVICE
 from sentbed.kinds import KINDS
 
 from sentbed_testing.component_under_test import NotRunError, Subject, deduce_kind
@@ -44,7 +45,7 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 TRIED = "tried"
 """Name of the rule that some rule of the kind could be run."""
 
-GENERAL = ("rules_class", "rules_fields")
+GENERAL = ("rules_component_class", "rules_component_fields")
 """Modules of the rules of every component."""
 
 _READ = "read the line, and see `docs/plugins/testing.md` for what the rule does"

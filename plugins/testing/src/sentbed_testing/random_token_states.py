@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from sentbed.errors import returned
+from sentbed.helpers import returned
 from sentbed.protocols import Module, Tensor, TokenStates
 
 from sentbed_testing.comparisons import apart

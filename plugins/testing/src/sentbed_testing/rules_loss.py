@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import LABEL, LossOutput, Module, Tensor
 
-from sentbed_testing import module_checks
+from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
 from sentbed_testing.random_token_states import build, load_torch, own_memory, seeded
 
@@ -73,9 +73,9 @@ def finite(subject: Subject) -> Findings:
     given = draw_vectors(subject)
     vectors = {name: value.requires_grad_() for name, value in vectors_in(given).items()}
     leaves = {**vectors, **dict(module.named_parameters())}
-    for name, _ in module_checks.not_finite(lambda: call(module, given).loss, leaves):
+    for name, _ in torch_module_checks.not_finite(lambda: call(module, given).loss, leaves):
         what = f"the gradient of `{name}`" if name else "the loss"
-        yield f"{what} is NaN or infinite", module_checks.FINITE
+        yield f"{what} is NaN or infinite", torch_module_checks.FINITE
 
 
 def output(subject: Subject) -> Findings:
@@ -174,10 +174,10 @@ def gradient(subject: Subject) -> Findings:
         tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
     off: list[tuple[float, str]] = []
     for name, (function, at) in tried.items():
-        found = module_checks.disagreement(function, at)
+        found = torch_module_checks.disagreement(function, at)
         what = f"the gradient of `{name}` is off by {found:.2g} of its norm (allowed {GRADIENT:g})"
         off.append((found, what))
-    for what in module_checks.worst_first(off, GRADIENT):
+    for what in torch_module_checks.worst_first(off, GRADIENT):
         yield what, fix
 
 
@@ -199,17 +199,17 @@ def stateless(subject: Subject) -> Findings:
         module.train(training)
         drawn = list(_arguments(subject, module))
         given, copies = own_memory(drawn), own_memory(drawn)
-        before = module_checks.held(module)
+        before = torch_module_checks.held(module)
         first = call(module, *given)
-        if names := module_checks.changed(before, module_checks.held(module)):
+        if names := torch_module_checks.changed(before, torch_module_checks.held(module)):
             yield (
                 f"a call changes `{names[0]}`",
                 "what is kept from step to step is a state: write `initial_state`, and return the next one",
             )
-        if not module_checks.same(given, copies):
+        if not torch_module_checks.same(given, copies):
             yield "a call writes into its arguments", "take copies: no operation that ends in `_`"
         again = call(module, *copies)
-        if not module_checks.same([first.loss, first.state], [again.loss, again.state]):
+        if not torch_module_checks.same([first.loss, first.state], [again.loss, again.state]):
             yield (
                 "the same call after the same seed gives another loss",
                 "keep nothing between calls, and draw from torch's own generator",
@@ -219,7 +219,7 @@ def stateless(subject: Subject) -> Findings:
 def save(subject: Subject) -> Findings:
     """Weights that are saved and loaded into a new module give the same loss."""
     module, fresh = build(subject), build(subject, seed=1)
-    for name in module_checks.loose_tensors(module):
+    for name in torch_module_checks.loose_tensors(module):
         yield (
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             "make it a `torch.nn.Parameter`, or return it as state",
@@ -245,7 +245,7 @@ def traceable(subject: Subject) -> Findings:
     def fakes(fake: Any) -> None:
         module(*({name: fake(value) for name, value in part.items()} for part in given))
 
-    if error := module_checks.data_dependence(fakes):
+    if error := torch_module_checks.data_dependence(fakes):
         yield (
             f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
             f"({type(error).__name__})",

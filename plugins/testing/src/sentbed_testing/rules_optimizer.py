@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Tensor
 
-from sentbed_testing import module_checks, random_token_states
+from sentbed_testing import random_token_states, torch_module_checks
 from sentbed_testing.component_under_test import Subject
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rate(subject: Subject) -> Findings:
         group["lr"] = 0.0
     before = _copies(parameters)
     _step(stopped, parameters)
-    if not module_checks.same(before, _copies(parameters)):
+    if not torch_module_checks.same(before, _copies(parameters)):
         yield (
             "with the rate 0 a step moves weights",
             "scale the whole step, decay included, by the group's `lr`",

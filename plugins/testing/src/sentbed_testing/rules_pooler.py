@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import Module, Tensor, TokenStates
 
-from sentbed_testing import module_checks, random_token_states
+from sentbed_testing import random_token_states, torch_module_checks
 from sentbed_testing.component_under_test import Subject
 from sentbed_testing.random_token_states import (
     build,
@@ -46,7 +46,7 @@ def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
     """Yield `in training`, but where it draws there, and `when encoding`, with the pooler in that mode."""
     module = build(subject)
     states = _states(subject)
-    draws = not module_checks.same(_pool(module, states, True), _pool(module, states, True, seed=1))
+    draws = not torch_module_checks.same(_pool(module, states, True), _pool(module, states, True, seed=1))
     for name, training in (("in training", True), ("when encoding", False)):
         if not (training and draws):
             yield name, partial(_pool, module, training=training)
@@ -60,14 +60,14 @@ def finite(subject: Subject) -> Findings:
         leaves = {f"layers[{number}]": layer for number, layer in enumerate(states.layers or ())}
         leaves |= {name: getattr(states, name) for name in STATES if getattr(states, name) is not None}
         leaves |= dict(module.named_parameters())
-        for name, wrong in module_checks.not_finite(partial(_pool, module, states, training), leaves):
+        for name, wrong in torch_module_checks.not_finite(partial(_pool, module, states, training), leaves):
             what = f"the gradient of `{name}` is" if name else "the vectors are"
             by_row = not name or name in STATES or name.startswith("layers[")
             short = by_row and all(
                 random_token_states.LENGTHS[row] == 1 for row in wrong.nonzero()[:, 0].tolist()
             )
             where = " where a sentence has one token" if short else ""
-            yield f"{mode}, {what} NaN or infinite{where}", module_checks.FINITE
+            yield f"{mode}, {what} NaN or infinite{where}", torch_module_checks.FINITE
 
 
 def shape(subject: Subject) -> Findings:
@@ -117,7 +117,10 @@ def padding(subject: Subject) -> Findings:
             default=0.0,
         )
         leaks.append((into, f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)"))
-    for what in (*module_checks.worst_first(changes, TOLERANCE), *module_checks.worst_first(leaks, 0)):
+    for what in (
+        *torch_module_checks.worst_first(changes, TOLERANCE),
+        *torch_module_checks.worst_first(leaks, 0),
+    ):
         yield what, fix
 
 
@@ -190,10 +193,10 @@ def gradient(subject: Subject) -> Findings:
         for name, weight in module.named_parameters():
             tried[name] = (lambda value, n=name: total(states, **{n: value}), weight.detach())
         for name, (function, at) in tried.items():
-            found = module_checks.disagreement(function, at)
+            found = torch_module_checks.disagreement(function, at)
             what = f"{mode}, the gradient of `{name}` is off by {found:.2g} of its norm"
             off.append((found, f"{what} (allowed {GRADIENT:g})"))
-    for what in module_checks.worst_first(off, GRADIENT):
+    for what in torch_module_checks.worst_first(off, GRADIENT):
         yield what, fix
 
 
@@ -204,16 +207,16 @@ def stateless(subject: Subject) -> Findings:
         mode = "in training" if training else "when encoding"
         drawn = _states(subject)
         states, copied = own_memory(drawn), own_memory(drawn)
-        before = module_checks.held(module)
+        before = torch_module_checks.held(module)
         first = _pool(module, states, training)
-        if names := module_checks.changed(before, module_checks.held(module)):
+        if names := torch_module_checks.changed(before, torch_module_checks.held(module)):
             yield (
                 f"{mode}, a call changes `{names[0]}`",
                 "compute from the arguments alone; what is to be learned is a parameter",
             )
-        if not module_checks.same(tuple(states), tuple(copied)):
+        if not torch_module_checks.same(tuple(states), tuple(copied)):
             yield f"{mode}, a call writes into its arguments", "take copies: no operation that ends in `_`"
-        if not module_checks.same(_pool(module, copied, training), first):
+        if not torch_module_checks.same(_pool(module, copied, training), first):
             yield (
                 f"{mode}, the same call after the same seed gives other vectors",
                 "keep nothing between calls, and draw from torch's own generator",
@@ -223,7 +226,7 @@ def stateless(subject: Subject) -> Findings:
 def save(subject: Subject) -> Findings:
     """Weights that are saved and loaded into a new module give the same vectors."""
     module, fresh = build(subject), build(subject, seed=1)
-    for name in module_checks.loose_tensors(module):
+    for name in torch_module_checks.loose_tensors(module):
         yield (
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             "make it a `torch.nn.Parameter`, or `register_buffer` it",
@@ -256,7 +259,7 @@ def traceable(subject: Subject) -> Findings:
             mask = states.attention_mask
             module(over(states, fake)._replace(attention_mask=fake(mask)))
 
-        if error := module_checks.data_dependence(call):
+        if error := torch_module_checks.data_dependence(call):
             yield (
                 f"a value or a shape depends on the numbers in a tensor{place(error, subject.cls)} "
                 f"({type(error).__name__})",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import RecipeError, sentences
+from sentbed.errors import RecipeError
+from sentbed.helpers import sentences
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Runtime, VectorStore
 from sentbed.tools import Document, apply_overrides, load_plugins, structure
 from sentbed_common import progress_bars

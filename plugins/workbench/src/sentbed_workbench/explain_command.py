@@ -20,7 +20,7 @@ def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str
     """
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.explain import explain as explain_recipe
+    from sentbed_workbench.value_origins import explain as explain_recipe
 
     _require_recipe(recipe)
     found = explain_recipe(recipe, overrides, load_plugins(), cell)

@@ -17,7 +17,7 @@ def portable(directory: Path) -> None:
     They become relative, or begin with `data:` (below SENTBED_DATA), `pkg:` (in a Python package) or `~`. The
     paths that stay are printed with the file that names them.
     """
-    from sentbed_workbench.portable import make_portable
+    from sentbed_workbench.portable_paths import make_portable
 
     done = make_portable(directory)
 

@@ -14,7 +14,15 @@ from typing import Any
 import attrs
 from sentbed.tools import MAIN_ENCODER, KeyPath, Plugins, leaves, read_document, unstructure
 
-from sentbed_workbench.explain import DEFAULT, Explanation, explain, recipe_of, spelled, variants_key, written
+from sentbed_workbench.value_origins import (
+    DEFAULT,
+    Explanation,
+    explain,
+    recipe_of,
+    spelled,
+    variants_key,
+    written,
+)
 
 NO_SCORE = (
     "bootstrap",

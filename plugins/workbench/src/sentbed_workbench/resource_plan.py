@@ -1,7 +1,8 @@
 """Plan of a recipe's needs without loading anything: parameters, memory, steps, time.
 
-Components say what they know (`sentbed_common.planning`); here it is put together, stage by stage. Where a
-part does not say, or what it needs is not on this machine, the number is None and `problems` has the reason.
+Components say what they know (`sentbed_common.resource_planning`); here it is put together, stage by stage.
+Where a part does not say, or what it needs is not on this machine, the number is None and `problems` has the
+reason.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from sentbed.protocols import Backbone, Runtime
 from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Validate, Watch, unstructure
 from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
-from sentbed_workbench.plan_costs import Costs, Parts, encoding, fits, numbers, unsaid
-from sentbed_workbench.plan_steps import encoded, listed, look
+from sentbed_workbench.step_cost_estimates import Costs, Parts, encoding, fits, numbers, unsaid
+from sentbed_workbench.workload_estimates import encoded, listed, look
 
 T = TypeVar("T")
 

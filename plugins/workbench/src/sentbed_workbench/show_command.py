@@ -28,7 +28,7 @@ def show(kind: str, name: str | None) -> None:
     from sentbed.tools import load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
-    from sentbed_workbench.lifecycle_hooks import lines_of_hooks
+    from sentbed_workbench.hook_listeners import lines_of_hooks
 
     found = load_plugins()
     known = [*KINDS, *tables(found), HOOKS] if name is None else [*KINDS]

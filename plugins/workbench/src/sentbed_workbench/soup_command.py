@@ -19,7 +19,7 @@ def soup(output: str, encoders: tuple[str, ...], evaluator: str | None, override
     """
     from functools import partial
 
-    from sentbed_workbench.soup import make_soup
+    from sentbed_workbench.model_soup import make_soup
     from sentbed_workbench.vector_cache import VectorCache
 
     say = partial(click.echo, err=True)

@@ -1,8 +1,8 @@
 """Cache of sentence vectors on disk, shared by all evaluators, runs and processes.
 
-A *space* is everything but the texts that determines a vector; see `sentbed_common.Space`. Its directory
-holds one file per list of texts encoded together. Files are written atomically and never change, so that
-processes need no locks.
+A *space* holds the vectors of encoders with one `sentbed_common.EncoderFingerprint`: everything but the texts
+that determines a vector. Its directory holds one file per list of texts encoded together. Files are written
+atomically and never change, so that processes need no locks.
 
 Lookups are by whole list. The last bits of a vector depend on the texts it is encoded with: of MiniLM's
 vectors of 600 STS sentences, 8% differ by up to 8e-7 in fp32, and 49% by up to 0.012 in bf16, if 600 other
@@ -31,7 +31,7 @@ from sentbed.errors import RunError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
-from sentbed_common import CACHE_VARIABLE, Space, cache_root, space_of
+from sentbed_common import CACHE_VARIABLE, EncoderFingerprint, cache_root, fingerprint_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,13 +90,13 @@ class VectorCache(VectorStore):
     """Bytes that may be written before the store's size is checked again."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
-    def space(self, encoder: Encoder) -> Space | None:
+    def space(self, encoder: Encoder) -> EncoderFingerprint | None:
         """Return what determines the vectors of an encoder, or None if a part cannot report it."""
-        return space_of(encoder)
+        return fingerprint_of(encoder)
 
     def encode(
         self,
-        space: Space | None,
+        space: EncoderFingerprint | None,
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         width: int,
@@ -128,7 +128,7 @@ class VectorCache(VectorStore):
 
     def compute(
         self,
-        space: Space | None,
+        space: EncoderFingerprint | None,
         texts: Sequence[str],
         encode: Callable[[Sequence[str]], NDArray[np.float32]],
         progress: Progress | None,
@@ -136,11 +136,13 @@ class VectorCache(VectorStore):
         """Return the vectors of distinct texts that are not stored; a subclass may keep others' as well."""
         return encode(texts)
 
-    def path(self, space: Space, digest: str) -> Path:
+    def path(self, space: EncoderFingerprint, digest: str) -> Path:
         """Return the file for the vectors of a list of texts in a space."""
         return self.root / space.name / (digest + SEGMENT)
 
-    def _read(self, space: Space, digest: str, shape: tuple[int, int]) -> NDArray[np.float32] | None:
+    def _read(
+        self, space: EncoderFingerprint, digest: str, shape: tuple[int, int]
+    ) -> NDArray[np.float32] | None:
         """Return the stored vectors, or None if there are none; a damaged file is removed."""
         import numpy as np
 
@@ -157,7 +159,7 @@ class VectorCache(VectorStore):
             os.utime(path) if whole else path.unlink(missing_ok=True)
         return np.frombuffer(content, "<f4").reshape(shape) if whole else None
 
-    def keep(self, space: Space, digest: str, vectors: NDArray[np.float32]) -> None:
+    def keep(self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]) -> None:
         """Store the vectors of a list of texts in a space, if there is room."""
         path = self.path(space, digest)
         content = vectors.astype("<f4", copy=False).tobytes()
@@ -232,5 +234,5 @@ def list_digest(texts: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _checksum(space: Space, digest: str, content: bytes) -> bytes:
+def _checksum(space: EncoderFingerprint, digest: str, content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16, key=(space.name + digest).encode()).digest()

@@ -13,7 +13,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_linear import linear, linear_of
+from sentbed_backbones._torch.prepacked_cpu_linear import linear, linear_of
 from sentbed_backbones._torch.token_states import positions
 
 ATTENTION_TOKENS = 64

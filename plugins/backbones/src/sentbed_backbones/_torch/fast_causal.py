@@ -16,7 +16,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_linear import Linear, is_plain, linear, linear_of
+from sentbed_backbones._torch.prepacked_cpu_linear import Linear, is_plain, linear, linear_of
 
 Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]

@@ -15,7 +15,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_linear import Linear, is_plain, linear
+from sentbed_backbones._torch.prepacked_cpu_linear import Linear, is_plain, linear
 from sentbed_backbones._torch.token_states import EncoderDecoderStates
 
 KINDS = (

@@ -11,9 +11,9 @@ from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
 from sentbed.protocols import TextEncoder
-from sentbed_common import space_of
+from sentbed_common import fingerprint_of
 
-from sentbed_evaluators.similarity import require_finite, require_nonzero
+from sentbed_evaluators.cosine_correlation import require_finite, require_nonzero
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,6 +114,6 @@ def _revision(encoder: Encoder | TextEncoder) -> str:
     mteb caches results by name and revision: with equal revisions, one encoder would get another's. The hash
     is over everything that determines the vectors if the encoder knows it, else over some vectors.
     """
-    if isinstance(encoder, Encoder) and (space := space_of(encoder)) is not None:
+    if isinstance(encoder, Encoder) and (space := fingerprint_of(encoder)) is not None:
         return space.name
     return hashlib.sha256(require_finite(encoder.encode(_PROBES), _PROBES).tobytes()).hexdigest()

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import torch
 
-from sentbed_evaluators.classifier_data import Done, Examples, Fitted, Task, Training
+from sentbed_evaluators.classifier_dataclasses import Done, Examples, Fitted, Task, Training
 
 LOOKED = 4096
 """Development rows evaluated in one product."""

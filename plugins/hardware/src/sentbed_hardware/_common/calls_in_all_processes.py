@@ -16,8 +16,8 @@ import torch.distributed as dist
 from sentbed import RunError
 from sentbed.helpers import SAME_SIGNAL, SIGNALS
 
+from sentbed_hardware._common.process_group import Processes, here, lost
 from sentbed_hardware._common.process_messages import is_kept, packed, send
-from sentbed_hardware._common.processes import Processes, here, lost
 
 PATIENCE = 20.0
 """Seconds that a process waits, after a failed call, for the others to fail as well."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from sentbed import ModelError
-from sentbed.errors import returned
+from sentbed.helpers import returned
 from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
 from torch.nn import functional
 
-from sentbed_hardware._common.faults import require_built, require_states, require_vectors
+from sentbed_hardware._common.component_output_checks import require_built, require_states, require_vectors
 from sentbed_hardware._common.tensor_files import read_tensors
 
 MODULES_FILE = "modules.safetensors"

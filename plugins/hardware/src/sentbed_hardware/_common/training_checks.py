@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from sentbed import RunError
-from sentbed.errors import fault
+from sentbed.helpers import fault
 from sentbed.protocols import Loss, LossOutput, Training
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
-from sentbed.errors import returned
+from sentbed.helpers import returned
 from sentbed.protocols import (
     BuiltBackbone,
     Engine,
@@ -25,22 +25,22 @@ from sentbed.protocols import (
 )
 from sentbed_common import cache_root
 
+from sentbed_hardware._common.component_output_checks import origin_of_nan, require_finite
 from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
     load_modules,
 )
-from sentbed_hardware._common.faults import origin_of_nan, require_finite
-from sentbed_hardware._common.fingerprint import fingerprint
-from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.module_fingerprint import fingerprint
+from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.tensor_files import write_tensors
 from sentbed_hardware._common.training_checks import common_width
 from sentbed_hardware._jax import lead_engine
-from sentbed_hardware._jax.buckets import Buckets, widen
 from sentbed_hardware._jax.compiled_functions import Compiled
 from sentbed_hardware._jax.mesh import Layout
 from sentbed_hardware._jax.pure_functions import Arrays, FunctionalEncoder
+from sentbed_hardware._jax.shape_buckets import Buckets, widen
 from sentbed_hardware._jax.trainer import JaxTrainer
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from sentbed.protocols import (
 )
 
 from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
-from sentbed_hardware._common.processes import Processes
-from sentbed_hardware._common.processes import join as join_torch
+from sentbed_hardware._common.process_group import Processes
+from sentbed_hardware._common.process_group import join as join_torch
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine

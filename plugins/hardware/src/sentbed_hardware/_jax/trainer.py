@@ -20,8 +20,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.errors import returned
-from sentbed.helpers import pad, plan_batches
+from sentbed.helpers import pad, plan_batches, returned
 from sentbed.protocols import (
     Columns,
     Module,
@@ -31,7 +30,7 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.faults import (
+from sentbed_hardware._common.component_output_checks import (
     came_from,
     connected,
     cut,
@@ -40,11 +39,11 @@ from sentbed_hardware._common.faults import (
     named_loss,
     named_parts,
 )
-from sentbed_hardware._common.processes import said
+from sentbed_hardware._common.process_group import said
 from sentbed_hardware._common.training_checks import keyed_towers, keys_of, require_trainable
 from sentbed_hardware._jax import training_state
-from sentbed_hardware._jax.buckets import fill
 from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
+from sentbed_hardware._jax.shape_buckets import fill
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine

@@ -9,7 +9,7 @@ import torch
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 
-from sentbed_hardware._common.processes import neighbours
+from sentbed_hardware._common.process_group import neighbours
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.lead_engine import LeadEngine, spread
 

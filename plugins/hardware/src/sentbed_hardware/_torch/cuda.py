@@ -26,7 +26,7 @@ from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.lead_engine import spread
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
-from sentbed_hardware.distributed import is_member
+from sentbed_hardware.distributed_base import is_member
 
 if TYPE_CHECKING:
     from sentbed_hardware.cuda import Cuda

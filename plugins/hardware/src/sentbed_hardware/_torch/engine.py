@@ -23,15 +23,15 @@ from sentbed.protocols import (
     Training,
 )
 
+from sentbed_hardware._common.component_output_checks import origin_of_nan, require_finite
 from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
     load_modules,
 )
-from sentbed_hardware._common.faults import origin_of_nan, require_finite
-from sentbed_hardware._common.fingerprint import Hashed, fingerprint
-from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
+from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.tensor_files import write_tensors
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer

@@ -1,4 +1,4 @@
-"""The vectors of a batch, detached from the passes that computed them."""
+"""Gradient caching: the vectors of a batch, detached from the passes that computed them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from sentbed.protocols import TokenIds
 
-from sentbed_hardware._common.processes import Processes
+from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.tower import Chunk, Tower
 

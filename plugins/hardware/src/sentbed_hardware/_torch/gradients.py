@@ -6,12 +6,18 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
-from sentbed.errors import fault
+from sentbed.helpers import fault
 from sentbed.protocols import Columns, LossOutput
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.faults import came_from, cut, frozen_nan, named_loss, named_parts
-from sentbed_hardware._common.processes import said
+from sentbed_hardware._common.component_output_checks import (
+    came_from,
+    cut,
+    frozen_nan,
+    named_loss,
+    named_parts,
+)
+from sentbed_hardware._common.process_group import said
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.sharding import Replicas, clip_gradients, replicated
 

@@ -23,12 +23,12 @@ from sentbed.protocols import (
 )
 
 from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
-from sentbed_hardware._common.processes import facts, join
-from sentbed_hardware._torch import collective_operations
+from sentbed_hardware._common.process_group import facts, join
+from sentbed_hardware._torch import lead_engine_calls
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.sharding import in_place
 from sentbed_hardware._torch.trainer import TorchTrainer
-from sentbed_hardware.distributed import Distributed
+from sentbed_hardware.distributed_base import Distributed
 
 
 def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEngine:
@@ -97,7 +97,7 @@ class LeadEngine(Engine):
         """Prepare training of the encoders that `training.towers` names."""
         own = {name: encoder.own for name, encoder in encoders.items()}
         return LeadTrainer(
-            self.lead, self.lead.call(collective_operations.make_trainer, self.engine, own, training)
+            self.lead, self.lead.call(lead_engine_calls.make_trainer, self.engine, own, training)
         )
 
 
@@ -114,7 +114,7 @@ class LeadEncoder(PlacedEncoder):
         """Return sentence vectors `(batch, width)`."""
         if self.lead.alone():
             return self.own.encode(batch)
-        vectors: NDArray[np.float32] = self.lead.call(collective_operations.encode, self.own, batch)
+        vectors: NDArray[np.float32] = self.lead.call(lead_engine_calls.encode, self.own, batch)
         return vectors
 
     def fingerprint(self) -> str | None:
@@ -126,7 +126,7 @@ class LeadEncoder(PlacedEncoder):
         if self.lead.alone() or not self.lead.processes.sharded:
             self.own.save(directory)
             return
-        with in_place(self.own.module, self.lead.call(collective_operations.weights, self.own)):
+        with in_place(self.own.module, self.lead.call(lead_engine_calls.weights, self.own)):
             self.own.save(directory)
 
 
@@ -162,4 +162,4 @@ class LeadTrainer(Trainer):
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         self.lead.require()
         self.own.load(directory)
-        self.lead.call(collective_operations.adopt, self.own, self.own.training)
+        self.lead.call(lead_engine_calls.adopt, self.own, self.own.training)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.errors import fault
-from sentbed.helpers import pad, plan_batches
+from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import TokenIds
 
-from sentbed_hardware._common.faults import origin_of_nan, require_recorded
+from sentbed_hardware._common.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware._common.training_checks import require_trainable
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.errors import number, returned
-from sentbed.helpers import derive
+from sentbed.helpers import derive, number, returned
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -22,7 +21,7 @@ from sentbed.protocols import (
 )
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.faults import learning_rate
+from sentbed_hardware._common.component_output_checks import learning_rate
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.training_checks import (
     common_width,

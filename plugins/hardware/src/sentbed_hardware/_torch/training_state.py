@@ -12,8 +12,8 @@ import torch
 from sentbed import ModelError, RunError
 from torch.distributed.tensor import DTensor
 
+from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.process_messages import Own
-from sentbed_hardware._common.processes import Processes
 from sentbed_hardware._common.random_generators import draws, host_draws, rewind, rewind_host
 from sentbed_hardware._common.tensor_files import (
     REMEDY,

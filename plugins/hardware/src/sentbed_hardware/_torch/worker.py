@@ -11,8 +11,8 @@ import torch.distributed as dist
 from sentbed import RunError, SentbedError
 
 from sentbed_hardware._common.calls_in_all_processes import agreed
+from sentbed_hardware._common.process_group import lost
 from sentbed_hardware._common.process_messages import is_kept, receive
-from sentbed_hardware._common.processes import lost
 
 FAILED = 1
 

@@ -13,7 +13,7 @@ from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 
-from sentbed_interop._torch.importer_parts import read_json, read_setting, read_weights, require_known
+from sentbed_interop._torch.importer_common import read_json, read_setting, read_weights, require_known
 from sentbed_interop._torch.sentence_transformers_names import POOLING
 
 OWN = "sentence_transformers."

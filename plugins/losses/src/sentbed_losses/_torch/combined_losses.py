@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from sentbed.errors import returned
+from sentbed.helpers import returned
 from sentbed.protocols import Loss, LossOutput
 
 

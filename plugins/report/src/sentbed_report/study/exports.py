@@ -15,11 +15,11 @@ from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.study.demonstrations import FoundRow, found_demonstrations
-from sentbed_report.study.published_numbers import Number, published_numbers, published_table
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
+from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryRow
 from sentbed_report.table_formats import DIRECTORY, csv_text, reduced, to_latex, to_markdown
 

@@ -16,8 +16,8 @@ from sentbed.errors import RunError
 from sentbed.tools import RESOLVED, differences
 
 from sentbed_report.study.read_cell_run import read_run
+from sentbed_report.study.read_study_directory import is_study, read_data
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.study_directory import is_study, read_data
 
 
 @attrs.define

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Score
 
-from sentbed_report.study.published_table import Published, Reference
+from sentbed_report.study.published_number_config import Published, Reference
 
 CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "interrupted"]
 

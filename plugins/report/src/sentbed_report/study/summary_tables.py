@@ -1,6 +1,6 @@
 """Tables of a study: one row per cell, one column per task, mean and spread over seeds, significance.
 
-`summarise` (in `summarize.py`) makes them.
+`summarise` (in `build_summary_tables.py`) makes them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import attrs
 from sentbed.helpers import score_digits
 from sentbed.protocols import Direction, ExpectedRow
 
+from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.formatting import count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
-from sentbed_report.table_model import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 
 
 @attrs.frozen

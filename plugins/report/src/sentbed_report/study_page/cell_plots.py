@@ -15,7 +15,7 @@ from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import count, number
 from sentbed_report.run_plots import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
-from sentbed_report.study.demonstrations import search_of
+from sentbed_report.study.found_demonstrations import search_of
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.line_styles import LINES, TONES, chosen, group_tones, left_out, tone
 from sentbed_report.svg import colour, draw, label_text

@@ -10,11 +10,11 @@ import attrs
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import WINNER, number, share_of, signed
-from sentbed_report.study.demonstrations import found_demonstrations
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.found_demonstrations import found_demonstrations
 from sentbed_report.study.main_effects import AxisEffect, Grid, interaction, main_effects
-from sentbed_report.study.published_numbers import Number, published_numbers
+from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summarize import summarise
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.result_tables import ResultTable, result_tables
 

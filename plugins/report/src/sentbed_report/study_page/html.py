@@ -10,16 +10,16 @@ from importlib.resources import files
 
 import attrs
 
+from sentbed_report.format_independent_table import DEGENERATE, legend
 from sentbed_report.formatting import duration, expected_digits, expected_verdict, number, signed
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page import texts
-from sentbed_report.study_page.axes_plots import effects_plot, number_plots
+from sentbed_report.study_page import report_wording
+from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.sweep_plots import sweep_plots
-from sentbed_report.study_page.trajectories import trajectory_plots
-from sentbed_report.table_model import DEGENERATE, legend
+from sentbed_report.study_page.trajectory_plots import trajectory_plots
 
 
 @attrs.frozen
@@ -40,7 +40,7 @@ def to_html(data: StudyData, views: Views) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    seeds = texts.run_seeds(data)
+    seeds = report_wording.run_seeds(data)
     environment.filters.update(
         duration=duration,
         number=number,
@@ -48,8 +48,8 @@ def to_html(data: StudyData, views: Views) -> str:
         expected_digits=expected_digits,
         expected_verdict=expected_verdict,
         json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
-        link=texts.link,
-        by_seed=lambda cell: texts.by_seed(cell, seeds),
+        link=report_wording.link,
+        by_seed=lambda cell: report_wording.by_seed(cell, seeds),
         legend=lambda table: legend(table, "Bold", "underlined"),
     )
     scripts = [
@@ -58,12 +58,12 @@ def to_html(data: StudyData, views: Views) -> str:
     ]
     return environment.from_string(_resource("sentbed_report.study_page", "template.html.j2")).render(
         data=data,
-        status_line=texts.status_line(data),
-        status_class=texts.status_class(data),
-        summary_line=texts.summary_line(data),
-        failures=texts.failures(data),
-        facts=texts.facts(data),
-        published_notes=texts.published_notes(data),
+        status_line=report_wording.status_line(data),
+        status_class=report_wording.status_class(data),
+        summary_line=report_wording.summary_line(data),
+        failures=report_wording.failures(data),
+        facts=report_wording.facts(data),
+        published_notes=report_wording.published_notes(data),
         baseline=_baseline(data),
         cells={cell.name: cell for cell in data.cells},
         views=views,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from sentbed_report.format_independent_table import legend
 from sentbed_report.formatting import duration
-from sentbed_report.markdown import escape, markdown_table
-from sentbed_report.study.published_numbers import published_table
+from sentbed_report.markdown_report import escape, markdown_table
+from sentbed_report.study.published_number_comparison import published_table
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page import texts
+from sentbed_report.study_page import report_wording
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.result_tables import Entry, ResultTable
 from sentbed_report.table_formats import MARKDOWN, marked
-from sentbed_report.table_model import legend
 
 
 def to_markdown(data: StudyData, views: Views) -> str:
@@ -23,8 +23,8 @@ def to_markdown(data: StudyData, views: Views) -> str:
 
 def _blocks(data: StudyData, views: Views) -> Iterator[str]:
     yield f"# {escape(data.name)}"
-    yield escape(f"{texts.status_line(data)} {texts.summary_line(data)}")
-    if failed := texts.failures(data):
+    yield escape(f"{report_wording.status_line(data)} {report_wording.summary_line(data)}")
+    if failed := report_wording.failures(data):
         yield "## Failed"
         for run in failed:
             yield f"{_linked(run, f'{run.cell}, seed {run.seed}')}:"
@@ -43,7 +43,7 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
     else:
         yield "No run has finished with scores yet."
     yield from _published(views)
-    yield from map(escape, texts.published_notes(data))
+    yield from map(escape, report_wording.published_notes(data))
     yield from _views(views)
     yield "## Cells and runs"
     yield _runs(data)
@@ -56,7 +56,7 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
 
 
 def _facts(data: StudyData) -> Iterator[str]:
-    for name, value in texts.facts(data):
+    for name, value in report_wording.facts(data):
         yield f"- {escape(name)}: {escape(value)}"
     for axis in data.axes:
         yield f"- {escape(axis.name)}: {' · '.join(map(escape, axis.labels))}"
@@ -124,8 +124,11 @@ def _published(views: Views) -> Iterator[str]:
 
 
 def _runs(data: StudyData) -> str:
-    seeds = texts.run_seeds(data)
-    rows = [(escape(cell.name), *(_run(run) for run in texts.by_seed(cell, seeds))) for cell in data.cells]
+    seeds = report_wording.run_seeds(data)
+    rows = [
+        (escape(cell.name), *(_run(run) for run in report_wording.by_seed(cell, seeds)))
+        for cell in data.cells
+    ]
     return markdown_table(("cell", *(f"seed {seed}" for seed in seeds)), rows, numbers=())
 
 
@@ -136,7 +139,7 @@ def _run(run: CellRun | None) -> str:
 
 
 def _linked(run: CellRun, text: str) -> str:
-    address = texts.link(run)
+    address = report_wording.link(run)
     return f"[{escape(text)}](<{address}>)" if address else escape(text)
 
 

@@ -10,13 +10,13 @@ import attrs
 from sentbed.protocols import ExpectedRow
 from sentbed.tools import plain
 
+from sentbed_report.format_independent_table import PrintedCell, PrintedTable
 from sentbed_report.formatting import expected_digits, expected_verdict, number, probability, signed, spread
 from sentbed_report.resampling import CONFIDENCE
 from sentbed_report.score_tables import shown
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
-from sentbed_report.table_model import PrintedCell, PrintedTable
 
 Kind: TypeAlias = Literal["better", "worse", ""]
 

@@ -1,0 +1,136 @@
+"""Compatibility of the components of an encoder, and alternatives for those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed._component_faults import sentences
+from sentbed._recipe.prompts import MASK, TEMPLATES, Prompt
+from sentbed._registry.registry import Plugins
+from sentbed.errors import SentbedError
+from sentbed.kinds import KINDS
+from sentbed.protocols import BackboneTraits
+
+if TYPE_CHECKING:
+    from sentbed._recipe.recipe import EncoderRecipe
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "bidirectional": "attention in both directions (in a causal model the first token has seen nothing "
+        "of the text, and every text gets the same vector)",
+        "causal": "causal attention (its vector is the state from which the next word is predicted)",
+        "decoder": "a decoder that reads the encoded text",
+        "mask-token": "a mask token in the vocabulary",
+        "layers": "the states of every layer",
+    }
+)
+"""Needs that a pooler may have of a backbone, with the reason; see `protocols.PoolerTraits`."""
+
+TEMPLATE = "template"
+"""A pooler's need that the recipe meets, not the backbone."""
+
+
+@attrs.frozen
+class _Candidate:
+    """Component class to try in place of an encoder's part, without field values."""
+
+    name: str
+    traits: Any
+
+    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
+        """Yield nothing: there are no field values that could conflict with the pooler."""
+        return iter(())
+
+
+def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
+    """Yield (key of `[encoder]`, message) for each incompatibility.
+
+    Suggested alternatives come from `plugins`.
+    """
+    backbone, pooler = encoder.backbone, encoder.pooler
+    needs, offers = pooler.traits.needs, backbone.traits.offers
+    if offers is not None and (lacking := sorted(needs - offers - {TEMPLATE})):
+        reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
+        yield (
+            "pooler",
+            f"the pooler `{pooler.name}` needs {reasons}, and the backbone `{backbone.name}` has none; "
+            f"{_alternatives(encoder, plugins)}",
+        )
+        # Problems with the prompt do not matter if the pooler or backbone must change.
+        return
+    yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
+    prompt = encoder.prompt or Prompt()
+    if problems := list(prompt.check()):
+        yield from (("prompt", problem) for problem in problems)
+        return
+    try:
+        resolved = prompt.resolve(pooler)
+    except SentbedError as error:
+        yield "prompt", str(error)
+        return
+    if resolved is None:
+        if needs & {TEMPLATE, "mask-token"}:
+            yield (
+                "pooler",
+                f"the pooler `{pooler.name}` needs a template; "
+                'add `prompt = { template = "..." }` with `{text}` where the sentence goes',
+            )
+        return
+    has_mask = MASK in resolved.template.suffix
+    if "mask-token" in needs and not has_mask:
+        yield (
+            "prompt",
+            f"the pooler `{pooler.name}` reads the mask token, and the template "
+            f"{str(resolved.template)!r} has none; write `{{mask}}` in it, or use the template "
+            + _either([name for name, text in TEMPLATES.items() if MASK in text]),
+        )
+    if has_mask and offers is not None and "mask-token" not in offers:
+        others = _fitting(encoder, "backbone", plugins)
+        yield (
+            "prompt",
+            f"the template {str(resolved.template)!r} has a `{{mask}}`, and the backbone "
+            f"`{backbone.name}` has no mask token; take it out"
+            + (f", or use the backbone {_either(others)}" if others else ""),
+        )
+
+
+def heeded_by(encoder: EncoderRecipe) -> frozenset[str]:
+    """Return the pooler's needs that change what the backbone builds or computes."""
+    needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
+    return needs if heeds is None else needs & heeds
+
+
+def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
+    choices = []
+    if backbones := _fitting(encoder, "backbone", plugins):
+        choices.append(f"the backbone {_either(backbones)} with this pooler")
+    if poolers := _fitting(encoder, "pooler", plugins):
+        choices.append(f"the pooler {_either(poolers)} with this backbone")
+    return f"use {', or '.join(choices)}" if choices else "install a plugin that has it"
+
+
+def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
+    """Return the names of a kind's components that are known to work in place of the encoder's own."""
+    if plugins is None:
+        return []
+    if encoder.prompt is not None and list(encoder.prompt.check()):
+        # No part fits an invalid prompt.
+        encoder = attrs.evolve(encoder, prompt=None)
+    names = []
+    for info in plugins.importable(kind):
+        # Traits given by a property are unknown without field values.
+        traits = KINDS[kind].traits_of(info.cls)
+        unknown = traits is None or (isinstance(traits, BackboneTraits) and traits.offers is None)
+        swap: dict[str, Any] = {kind: _Candidate(info.name, traits)}
+        if not unknown and not any(misfits(attrs.evolve(encoder, **swap), None)):
+            names.append(info.name)
+    return names
+
+
+def _either(names: list[str]) -> str:
+    listed = [f"`{name}`" for name in names]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"

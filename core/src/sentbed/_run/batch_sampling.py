@@ -1,0 +1,367 @@
+"""Sampling of batches: shuffled, mixed and resumable.
+
+Every order is a pure function of the sampler's key and a position, so that a run can be resumed without a
+pass over the preceding data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, islice
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from sentbed._component_faults import returned
+from sentbed.errors import DataError
+from sentbed.protocols import LABEL, Dataset, Mixture
+
+# Tags that distinguish generators with the same key. None is 0: NumPy's seeding gives `[a, b]` and
+# `[a, b, 0]` the same stream.
+_PART, _BLOCKS, _WINDOW, _TURNS = 1, 2, 3, 4
+
+_BLOCKS_A_WINDOW = 32
+"""Number of blocks of the data in each window of a bounded shuffle."""
+
+_TURNS_AT_A_TIME = 1 << 16
+"""Number of rows for which the order of a mixture's parts is held in memory."""
+
+_VAIN_AT_A_TIME = 4096
+"""Maximum number of rows fetched at a time in search of one that shares no text with the batch."""
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """Rows of one step."""
+
+    epoch: int
+    """Index of the pass over the data, from 0."""
+    number: int
+    """Number of the batch in its epoch, from 1."""
+    rows: NDArray[np.int64]
+    """Indices of the rows in the data set."""
+    columns: Mapping[str, Sequence[Any]]
+    """Texts, classes or numbers of the rows, by column."""
+
+
+class Sampler:
+    """Endless stream of batches of a data set, epoch after epoch.
+
+    An epoch has every row once, in an order determined by `(*key, epoch)`; rows of a mixture are taken as
+    specified by `Mixture`, each part from its own endless stream of permutations. A last batch of a single
+    row has no negatives and is dropped.
+
+    Args:
+        dataset: source of the texts.
+        columns: columns of texts to return.
+        batch_size: rows of a full batch; all rows if there are fewer.
+        key: seed of the order: (seed of the run, index of the stage).
+        distinct: whether no two rows of a batch may share a text in any of `columns`. Rows are then drawn
+            from one endless stream; a row that clashes is deferred to a later batch.
+        shuffle_buffer: number of rows shuffled at a time, which are held in memory; None means all. The data
+            is cut into blocks, the blocks are shuffled, then the rows of each window of that many rows.
+
+    Raises:
+        DataError: if a column is missing, or an epoch has no batch.
+    """
+
+    batches_an_epoch: int
+    """Number of batches per epoch."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        columns: Sequence[str],
+        batch_size: int,
+        key: Sequence[int],
+        *,
+        distinct: bool = False,
+        shuffle_buffer: int | None = None,
+    ) -> None:
+        if missing := [column for column in columns if column not in dataset.columns]:
+            raise DataError(
+                f"the data has no column `{missing[0]}`; it has {', '.join(dataset.columns)}; "
+                "name another column, or choose another data source"
+            )
+        self._dataset, self._columns, self._batch_size = dataset, tuple(columns), batch_size
+        self._distinct = distinct
+        given = dataset.mixture
+        mixture = given or Mixture((len(dataset),), (len(dataset),), in_turn=True, whole_batches=True)
+        firsts = [0, *accumulate(mixture.sizes)]
+        parts = [
+            _Shuffled(first, rows, key, (_PART, part) if given else (), shuffle_buffer)
+            for part, (first, rows) in enumerate(zip(firsts, mixture.sizes, strict=False))
+        ]
+        shares = zip(mixture.sizes, mixture.takes, strict=True)
+        passes = [-(-size // take) + 1 if take else 1 for size, take in shares]
+        if mixture.whole_batches:
+            self._lanes = [_Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)]
+        else:
+            mixed = _Mixed(parts, _Turns(mixture.takes, key, mixture.in_turn))
+            self._lanes = [_Lane(mixed, sum(mixture.takes), max(passes))]
+        batches = [_batches(lane.rows, batch_size, distinct) for lane in self._lanes]
+        self._turns = _Turns(batches, key, mixture.in_turn)
+        self.batches_an_epoch = sum(batches)
+        if not self.batches_an_epoch:
+            raise DataError(
+                f"the data gives {sum(mixture.takes)} row(s) an epoch, a batch needs at least 2; add data"
+                + ("" if given is None else ", or give each source a larger share")
+            )
+        self._epoch = self._done = 0
+
+    def next(self) -> Batch:
+        """Return the next batch.
+
+        Raises:
+            DataError: if the source returns too few rows, or too few of them share no text.
+        """
+        if self._done >= self.batches_an_epoch:
+            self._epoch, self._done = self._epoch + 1, 0
+        lanes, ranks = self._turns.take(self._epoch, self._done, 1)
+        lane, rank = self._lanes[lanes[0]], int(ranks[0])
+        if self._distinct:
+            rows, columns = self._next_distinct(lane)
+        else:
+            start = rank * self._batch_size
+            count = min(self._batch_size, lane.rows - start)
+            rows = lane.stream.take(self._epoch * lane.rows + start, count)
+            columns = self.fetch(rows)
+        self._done += 1
+        return Batch(self._epoch, self._done, rows, columns)
+
+    def state(self) -> dict[str, Any]:
+        """Return the sampler's position, JSON-serialisable."""
+        return {
+            "batches_an_epoch": self.batches_an_epoch,
+            "epoch": self._epoch,
+            "done": self._done,
+            "lanes": [{"position": lane.position, "deferred": [*lane.deferred]} for lane in self._lanes],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the position of a sampler with the same data and arguments.
+
+        Raises:
+            DataError: if the state is from other data or another batch size.
+        """
+        found = (state["batches_an_epoch"], len(state["lanes"]))
+        if found != (expected := (self.batches_an_epoch, len(self._lanes))):
+            raise DataError(
+                f"the state of the sampler has {found[0]} batches an epoch from {found[1]} stream(s), the "
+                f"data now gives {expected[0]} from {expected[1]}; resume with the data and the batch size "
+                "of the run that was saved"
+            )
+        self._epoch, self._done = state["epoch"], state["done"]
+        for lane, saved in zip(self._lanes, state["lanes"], strict=True):
+            lane.position, lane.deferred = saved["position"], dict.fromkeys(saved["deferred"])
+
+    def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
+        """Return rows of this epoch, by column. Raises `DataError` if the source gives too few."""
+        found = returned(self._dataset.rows(rows.tolist(), self._epoch), Mapping, self._dataset, "rows")
+        for column in self._columns:
+            got = len(found.get(column, ()))
+            if got != len(rows):
+                raise DataError(
+                    f"the source ran dry: asked for {len(rows)} rows of `{column}`, it gave {got}, in epoch "
+                    f"{self._epoch + 1}, batch {self._done + 1} of {self.batches_an_epoch}; it must give all "
+                    f"of its {len(self._dataset)} rows in every epoch: check that its files are complete and "
+                    "have not changed"
+                )
+        return {column: found[column] for column in self._columns}
+
+    def _next_distinct(self, lane: _Lane) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
+        """Fill a batch with rows that share no text: first deferred rows, then rows of the stream."""
+        wanted = min(self._batch_size, lane.rows)
+        rows: list[int] = []
+        columns: dict[str, list[str]] = {column: [] for column in self._columns}
+        compared = [column for column in self._columns if column != LABEL]
+        seen: set[str] = set()
+
+        def admit(candidates: NDArray[np.int64]) -> int:
+            """Add or defer candidates until the batch is full; return how many were processed."""
+            texts = self.fetch(candidates)
+            for place, row in enumerate(candidates.tolist()):
+                if len(rows) == wanted:
+                    return place
+                # Removed and added again: a row that is deferred once more moves to the end.
+                lane.deferred.pop(row, None)
+                own = {texts[c][place] for c in compared if isinstance(texts[c][place], str)}
+                if seen.isdisjoint(own):
+                    seen.update(own)
+                    rows.append(row)
+                    for column, into in columns.items():
+                        into.append(texts[column][place])
+                else:
+                    lane.deferred[row] = None
+            return len(candidates)
+
+        waiting = [*islice(lane.deferred, 4 * self._batch_size)]
+        if waiting:
+            admit(np.array(waiting))
+        vain = 0
+        while len(rows) < wanted:
+            had = len(rows)
+            # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
+            looked = admit(lane.stream.take(lane.position, max(wanted - had, min(vain, _VAIN_AT_A_TIME))))
+            lane.position += looked
+            vain = 0 if len(rows) > had else vain + looked
+            if vain >= lane.passes * lane.rows:
+                raise DataError(
+                    f"a batch of {wanted} rows without a common text cannot be filled: a whole pass over the "
+                    f"data found only {len(rows)} distinct rows, that share no text with each other; "
+                    f"set `batch_size` to {len(rows)} or less, or `distinct = false`"
+                )
+        return np.array(rows), columns
+
+
+@attrs.define
+class _Lane:
+    """Stream from which batches are filled."""
+
+    stream: _Shuffled | _Mixed
+    rows: int
+    """Number of rows per epoch."""
+    passes: int
+    """Number of consecutive epochs that are certain to contain each row."""
+    position: int = 0
+    """Position of the next row to draw; only used if batches are distinct."""
+    deferred: dict[int, None] = attrs.field(factory=dict)
+    """Deferred rows, in order; only used if batches are distinct."""
+
+
+class _Shuffled:
+    """Endless stream of a contiguous range of rows, in a new order in every pass."""
+
+    def __init__(
+        self, first: int, rows: int, key: Sequence[int], tag: tuple[int, ...], buffer: int | None
+    ) -> None:
+        self._first, self._rows, self._key, self._tag = first, rows, tuple(key), tag
+        self._size = rows if buffer is None else min(rows, buffer)
+        self._block = max(1, self._size // _BLOCKS_A_WINDOW)
+        self._order = lru_cache(maxsize=1)(self._window)
+        self._block_order = lru_cache(maxsize=1)(self._blocks)
+
+    def take(self, start: int, count: int) -> NDArray[np.int64]:
+        """Return `count` rows from position `start` on."""
+        pieces = []
+        while count:
+            number, position = divmod(start, self._rows)
+            window, offset = divmod(position, self._size)
+            pieces.append(self._order(number, window)[offset : offset + count])
+            start, count = start + len(pieces[-1]), count - len(pieces[-1])
+        return np.concatenate(pieces) + self._first
+
+    def _window(self, number: int, window: int) -> NDArray[np.int64]:
+        """Return the shuffled rows of a window of pass `number`."""
+        if self._size == self._rows:
+            return np.random.default_rng([*self._key, number, *self._tag]).permutation(self._rows)
+        block, (order, short) = self._block, self._block_order(number)
+        position = np.arange(window * self._size, min((window + 1) * self._size, self._rows))
+        # The last block of the data is shorter than the others: shift positions after it as if it were
+        # full.
+        end = short * block + (self._rows - 1) % block + 1
+        position[position >= end] += (short + 1) * block - end
+        rows = order[position // block] * block + position % block
+        return np.random.default_rng([*self._key, number, _WINDOW, *self._tag, window]).permutation(rows)
+
+    def _blocks(self, number: int) -> tuple[NDArray[np.int64], int]:
+        """Return the order of the blocks in pass `number`, and the position in it of the data's last one."""
+        blocks = -(-self._rows // self._block)
+        order = np.random.default_rng([*self._key, number, _BLOCKS, *self._tag]).permutation(blocks)
+        return order, int(np.flatnonzero(order == blocks - 1)[0])
+
+
+class _Mixed:
+    """Stream that mixes several streams."""
+
+    def __init__(self, parts: Sequence[_Shuffled], turns: _Turns) -> None:
+        self._parts, self._turns = parts, turns
+
+    def take(self, start: int, count: int) -> NDArray[np.int64]:
+        """Return `count` rows from position `start` on."""
+        takes = self._turns.counts
+        rows = np.empty(count, np.int64)
+        done = 0
+        while done < count:
+            epoch, offset = divmod(start + done, sum(takes))
+            parts, ranks = self._turns.take(epoch, offset, min(count - done, sum(takes) - offset))
+            into = rows[done : done + len(parts)]
+            for part in np.unique(parts):
+                # The ranks of a part are consecutive.
+                mine = parts == part
+                first = epoch * takes[part] + int(ranks[mine][0])
+                into[mine] = self._parts[part].take(first, int(mine.sum()))
+            done += len(parts)
+        return rows
+
+
+class _Turns:
+    """Order of the parts of an epoch, in which each part occurs as often as its count."""
+
+    def __init__(self, counts: Sequence[int], key: Sequence[int], in_turn: bool) -> None:
+        self.counts, self._key = tuple(counts), tuple(key)
+        self._in_turn = in_turn or len(counts) == 1
+        self._shuffled = lru_cache(maxsize=1)(self._shuffle)
+        self._drawn = lru_cache(maxsize=1)(self._draw)
+
+    def take(self, epoch: int, start: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return part and rank within the part of each of `count` turns of an epoch, from `start` on."""
+        if self._in_turn:
+            return self._alternating(np.arange(start, start + count))
+        pieces = []
+        while count:
+            piece, offset = divmod(start, _TURNS_AT_A_TIME)
+            pieces.append(self._shuffled(epoch, piece)[:, offset : offset + count])
+            start, count = start + pieces[-1].shape[1], count - pieces[-1].shape[1]
+        parts, ranks = np.concatenate(pieces, axis=1)
+        return parts, ranks
+
+    def _alternating(self, turns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return parts and ranks in round-robin order over the parts with turns left."""
+        parts, ranks = np.empty_like(turns), np.empty_like(turns)
+        start = rounds = 0
+        for level in sorted({*self.counts} - {0}):
+            left = np.flatnonzero(np.array(self.counts) >= level)
+            end = start + (level - rounds) * len(left)
+            here = (turns >= start) & (turns < end)
+            parts[here] = left[(turns[here] - start) % len(left)]
+            ranks[here] = rounds + (turns[here] - start) // len(left)
+            start, rounds = end, level
+        return parts, ranks
+
+    def _shuffle(self, epoch: int, piece: int) -> NDArray[np.int64]:
+        """Return parts and ranks of one piece of an epoch's turns, `(2, turns)`."""
+        before, counts = self._drawn(epoch)
+        rng = np.random.default_rng([*self._key, epoch, _TURNS, piece + 1])
+        parts = rng.permutation(np.repeat(np.arange(len(self.counts)), counts[piece]))
+        ranks = np.empty_like(parts)
+        for part, count in enumerate(counts[piece]):
+            ranks[parts == part] = before[piece, part] + np.arange(count)
+        return np.stack([parts, ranks])
+
+    def _draw(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the number of turns of each part before and in each piece of an epoch, `(pieces, parts)`.
+
+        Pieces are drawn one after the other without replacement, so that all orders are equally likely.
+        """
+        rng = np.random.default_rng([*self._key, epoch, _TURNS])
+        left = np.array(self.counts)
+        counts = []
+        while total := int(left.sum()):
+            drawn = left
+            if total > _TURNS_AT_A_TIME:
+                drawn = rng.multivariate_hypergeometric(left, _TURNS_AT_A_TIME, method="marginals")
+            counts.append(drawn)
+            left = left - drawn
+        each = np.array(counts)
+        return np.cumsum(each, axis=0) - each, each
+
+
+def _batches(rows: int, batch_size: int, distinct: bool) -> int:
+    """Return the number of batches of an epoch of `rows` rows, without a last batch of a single row."""
+    if distinct:
+        return max(int(rows > 1), rows // batch_size)
+    return rows // batch_size + (rows % batch_size > 1)

@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sentbed import RecipeError, load_recipe
+from sentbed._recipe.component_compatibility import REASONS, misfits
+from sentbed._recipe.prompts import Demonstration, Prompt
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import ComponentInfo, Plugins
+from sentbed.protocols import Backbone, BackboneTraits, Pooler, PoolerTraits
+from toy_plugin import RECIPE
+
+Put = Callable[[str, str], Path]
+
+
+def part(name: str, base: type[Any], traits: Any, **fields: type) -> type[Any]:
+    """Make a component class that says this of itself."""
+    own = {field: attrs.field(type=kind) for field, kind in fields.items()}
+    body = {"name": name, "build": print, "traits": traits}
+    return attrs.make_class(name, own, bases=(base,), frozen=True, class_body=body)
+
+
+def backbone(name: str, *offers: str) -> type[Any]:
+    return part(name, Backbone, BackboneTraits(offers=frozenset(offers)))
+
+
+def pooler(name: str, *needs: str, **prompt: str) -> type[Any]:
+    return part(name, Pooler, PoolerTraits(needs=frozenset(needs), **prompt))  # type: ignore[arg-type]
+
+
+@property  # type: ignore[misc]
+def by_size(self: Any) -> BackboneTraits:
+    return BackboneTraits(offers=frozenset({"causal"} if self.size else ()))
+
+
+@property  # type: ignore[misc]
+def by_depth(self: Any) -> PoolerTraits:
+    return PoolerTraits(needs=frozenset({"layers"}))
+
+
+@property  # type: ignore[misc]
+def by_text(self: Any) -> PoolerTraits:
+    return PoolerTraits(template=self.word)
+
+
+BACKBONES = [
+    backbone("masked", "bidirectional", "mask-token", "layers"),
+    backbone("left-to-right", "causal", "layers"),
+    backbone("two-part", "bidirectional", "decoder"),
+    backbone("bare"),
+    part("by-size", Backbone, by_size, size=int),
+]
+POOLERS = [
+    pooler("start", "bidirectional"),
+    pooler("end"),
+    pooler("word", "causal", "template", template="prompt-eol", normalizer="prompt-eol"),
+    pooler("asked", "causal", "template"),
+    pooler("blank", "mask-token", "template", template="prompt-bert"),
+    pooler("hole", "mask-token"),
+    pooler("answer", "decoder"),
+    pooler("depth", "layers", "bidirectional"),
+    pooler("odd", "telepathy", "causal"),
+    part("by-depth", Pooler, by_depth, depth=int),
+    part("by-text", Pooler, by_text, word=str),
+]
+
+
+def offering(plugins: Plugins, backbones: Iterable[type[Any]], poolers: Iterable[type[Any]]) -> Plugins:
+    """Return the plugins with these parts beside theirs."""
+    kinds = [("backbone", cls) for cls in backbones] + [("pooler", cls) for cls in poolers]
+    more = {(kind, cls.name): ComponentInfo(kind, cls.name, cls, "parts", "1.0") for kind, cls in kinds}
+    return attrs.evolve(plugins, components={**plugins.components, **more})
+
+
+@pytest.fixture
+def parts(plugins: Plugins) -> Plugins:
+    """The toy plugin, whose parts say nothing, and parts that say what they need and offer."""
+    return offering(plugins, BACKBONES, POOLERS)
+
+
+def encoder_of(
+    parts: Plugins, backbone: str, pooler: str, prompt: Prompt | None = None, **fields: Any
+) -> EncoderRecipe:
+    def make(kind: str, name: str) -> Any:
+        cls = parts.find(kind, name).cls
+        return cls(**{field.alias: fields[field.name] for field in attrs.fields(cls) if field.name in fields})
+
+    return EncoderRecipe(make("backbone", backbone), make("pooler", pooler), prompt=prompt)
+
+
+def found(
+    parts: Plugins, backbone: str, pooler: str, prompt: Prompt | None = None, **fields: Any
+) -> list[tuple[str, str]]:
+    return list(misfits(encoder_of(parts, backbone, pooler, prompt, **fields), parts))
+
+
+# --- needs and offers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooler"),
+    [
+        ("masked", "start"),
+        ("masked", "end"),
+        ("masked", "blank"),
+        ("left-to-right", "word"),
+        ("left-to-right", "end"),
+        ("two-part", "answer"),
+        ("two-part", "start"),
+        ("bare", "end"),
+        ("characters", "average"),
+        ("characters", "word"),
+        ("characters", "odd"),
+        ("bare", "average"),
+    ],
+)
+def test_of_parts_that_fit_or_do_not_say_nothing_is_said(parts: Plugins, backbone: str, pooler: str):
+    assert found(parts, backbone, pooler) == []
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooler", "message"),
+    [
+        (
+            "left-to-right",
+            "start",
+            "the pooler `start` needs attention in both directions (in a causal model the first token has "
+            "seen nothing of the text, and every text gets the same vector), and the backbone "
+            "`left-to-right` has none; use the backbone `masked` or `two-part` with this pooler, or the "
+            "pooler `average`, `end` or `word` with this backbone",
+        ),
+        (
+            "masked",
+            "answer",
+            "the pooler `answer` needs a decoder that reads the encoded text, and the backbone `masked` has "
+            "none; use the backbone `two-part` with this pooler, or the pooler `average`, `blank`, `depth`, "
+            "`end` or `start` with this backbone",
+        ),
+        (
+            "bare",
+            "blank",
+            "the pooler `blank` needs a mask token in the vocabulary, and the backbone `bare` has none; use "
+            "the backbone `masked` with this pooler, or the pooler `average` or `end` with this backbone",
+        ),
+        (
+            "two-part",
+            "depth",
+            "the pooler `depth` needs the states of every layer, and the backbone `two-part` has none; use "
+            "the backbone `masked` with this pooler, or the pooler `answer`, `average`, `end` or `start` "
+            "with this backbone",
+        ),
+        (
+            "masked",
+            "word",
+            "the pooler `word` needs causal attention (its vector is the state from which the next word is "
+            "predicted), and the backbone `masked` has none; use the backbone `left-to-right` with this "
+            "pooler, or the pooler `average`, `blank`, `depth`, `end` or `start` with this backbone",
+        ),
+    ],
+)
+def test_an_impossible_pair_is_a_sentence_with_the_reason_and_what_to_take_instead(
+    parts: Plugins, backbone: str, pooler: str, message: str
+):
+    assert found(parts, backbone, pooler) == [("pooler", message)]
+
+
+def test_every_word_that_a_pooler_may_use_has_its_reason():
+    assert set(REASONS) == {"bidirectional", "causal", "decoder", "mask-token", "layers"}
+
+
+def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts: Plugins):
+    ((_, message),) = found(parts, "masked", "odd")
+    assert message.startswith(
+        "the pooler `odd` needs causal attention (its vector is the state from which the next word is "
+        "predicted) and `telepathy`, and the backbone `masked` has none; use the pooler `average`"
+    )
+
+
+def test_where_nothing_fits_the_advice_is_another_plugin(plugins: Plugins):
+    only = attrs.evolve(plugins, components={})
+    alone = offering(only, [backbone("bare")], [pooler("odd", "telepathy"), pooler("start", "bidirectional")])
+    assert found(alone, "bare", "odd") == [
+        (
+            "pooler",
+            "the pooler `odd` needs `telepathy`, and the backbone `bare` has none; "
+            "install a plugin that has it",
+        )
+    ]
+
+
+@pytest.mark.parametrize("prompt", [None, Prompt("<{text}>"), Prompt("prompt-bert"), Prompt("nonsense")])
+def test_every_alternative_that_is_named_fits(parts: Plugins, prompt: Prompt | None):
+    # What is wrong with the prompt in itself is told once the parts fit.
+    usable = prompt if prompt is None or not list(prompt.check()) else None
+    plain = [cls.name for cls in BACKBONES + POOLERS if not attrs.fields(cls)]
+    advised = []
+    for backbone, pooler in product(parts.names("backbone"), parts.names("pooler")):
+        if backbone not in plain or pooler not in plain:
+            continue
+        for key, message in found(parts, backbone, pooler, prompt):
+            *_, advice = message.split("; use ")
+            for kind, names in re.findall(r"the (backbone|pooler) ([^a-z]*`.*?`) with this", advice):
+                assert key == "pooler"
+                for name in re.findall(r"`([^`]+)`", names):
+                    advised.append(name)
+                    pair = (name, pooler) if kind == "backbone" else (backbone, name)
+                    assert found(parts, *pair, usable) == [], message
+    assert "masked" in advised
+    if usable is None:
+        assert set(advised) >= {"left-to-right", "two-part", "average", "end", "start", "answer", "blank"}
+
+
+def test_what_a_property_says_counts_for_the_part_itself(parts: Plugins):
+    assert found(parts, "by-size", "word", size=1) == []
+    ((_, message),) = found(parts, "by-size", "word", size=0)
+    assert "the backbone `by-size` has none; use the backbone `left-to-right` with this pooler" in message
+    ((_, message),) = found(parts, "two-part", "by-depth", depth=1)
+    assert message.startswith("the pooler `by-depth` needs the states of every layer, and")
+    ((_, message),) = found(parts, "bare", "by-text", word="no place")
+    assert "has 0 places" in message
+
+
+def test_what_only_a_property_could_say_is_no_advice(parts: Plugins):
+    for backbone, pooler in (("left-to-right", "start"), ("masked", "word"), ("bare", "blank")):
+        ((_, message),) = found(parts, backbone, pooler)
+        assert "`by-" not in message
+
+
+def test_a_backbone_that_does_not_say_what_it_offers_is_no_advice(parts: Plugins):
+    ((_, message),) = found(parts, "left-to-right", "start")
+    assert "characters" not in message
+
+
+def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts: Plugins):
+    assert [key for key, _ in found(parts, "left-to-right", "start", Prompt("nonsense"))] == ["pooler"]
+
+
+# --- templates and masks -----------------------------------------------------------------------------------
+
+
+def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(parts: Plugins):
+    assert found(parts, "left-to-right", "asked") == [
+        (
+            "pooler",
+            'the pooler `asked` needs a template; add `prompt = { template = "..." }` with `{text}` where '
+            "the sentence goes",
+        )
+    ]
+    assert found(parts, "left-to-right", "asked", Prompt('{text} is "')) == []
+    assert found(parts, "left-to-right", "word") == []
+
+
+def test_a_mask_pooler_needs_a_template(parts: Plugins):
+    ((key, message),) = found(parts, "masked", "hole")
+    assert (key, message.partition(";")[0]) == ("pooler", "the pooler `hole` needs a template")
+    assert found(parts, "masked", "hole", Prompt("prompt-bert")) == []
+
+
+def test_a_mask_pooler_needs_a_mask_in_the_template(parts: Plugins):
+    message = (
+        "the pooler `blank` reads the mask token, and the template '<{text}>' has none; "
+        "write `{mask}` in it, or use the template `prompt-bert`"
+    )
+    assert found(parts, "masked", "blank", Prompt("<{text}>")) == [("prompt", message)]
+    for template in ("<{text}> is {mask}", "prompt-bert"):
+        assert found(parts, "masked", "blank", Prompt(template)) == []
+
+
+def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts: Plugins):
+    message = (
+        "the template '{text} is {mask}' has a `{mask}`, and the backbone `left-to-right` has no mask token; "
+        "take it out, or use the backbone `masked`"
+    )
+    assert found(parts, "left-to-right", "end", Prompt("{text} is {mask}")) == [("prompt", message)]
+    assert found(parts, "masked", "end", Prompt("{text} is {mask}")) == []
+    assert found(parts, "characters", "end", Prompt("{text} is {mask}")) == []
+
+
+def test_where_no_backbone_could_take_the_mask_none_is_named(parts: Plugins):
+    ((_, message),) = found(parts, "left-to-right", "word", Prompt("{text} is {mask}"))
+    assert message.endswith("has no mask token; take it out")
+
+
+# --- prompts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (Prompt("promt-eol"), "there is no template `promt-eol`. Did you mean `prompt-eol`?"),
+        (Prompt("no place"), "has 0 places for the sentence"),
+        (Prompt("prompt", file="t.txt"), "has both `template` and `file`; give one"),
+        (Prompt(file="pkg:sentbed/none.txt"), "`pkg:sentbed/none.txt` does not exist"),
+        (Prompt(demonstration=Demonstration("a", "b")), "has a demonstration but no template"),
+        (Prompt(normalizer="prompt-eol"), "has text rules but no template"),
+        (Prompt("prompt", demonstration=Demonstration("a", "b")), "cannot take a demonstration"),
+    ],
+)
+def test_a_fault_of_the_prompt_is_told_once_under_its_key(parts: Plugins, prompt: Prompt, message: str):
+    ((key, said),) = found(parts, "characters", "end", prompt)
+    assert key == "prompt"
+    assert message in said
+
+
+def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts: Plugins):
+    shown = Prompt(demonstration=Demonstration("a", "b"))
+    assert found(parts, "left-to-right", "word", shown) == []
+    ((key, message),) = found(parts, "masked", "blank", shown)
+    assert key == "prompt"
+    assert "cannot take a demonstration" in message
+
+
+@pytest.mark.parametrize(
+    ("pooler", "prompt", "path", "start", "message"),
+    [
+        ("end", 'prompt = { template = "promt" }', "encoder.prompt", "prompt", "Did you mean `prompt`?"),
+        ("end", '[encoder.prompt]\ntemplate = "a"', "encoder.prompt", "[encoder.prompt]", "no template `a`"),
+        ("end", "prompt = { tempate = 1 }", "encoder.prompt.tempate", "prompt", "unknown key `tempate`"),
+        ("end", "prompt = { line = 0 }", "encoder.prompt.line", "prompt", "must be >= 1"),
+        ("end", 'prompt = { normalizer = "eol" }', "encoder.prompt.normalizer", "prompt", "found 'eol'"),
+        ("end", "[encoder.prompt]\nline = 1.5", "encoder.prompt.line", "line", "expected a whole number"),
+        (
+            "end",
+            '[encoder.prompt.demonstration]\ntext = "a"',
+            "encoder.prompt.demonstration",
+            "[encoder.prompt.demonstration]",
+            "the required key `word` is missing",
+        ),
+        ("end", 'prompt = { file = "none.txt" }', "encoder.prompt", "prompt", "none.txt` does not exist"),
+        ("asked", "", "encoder.pooler", "pooler", "needs a template"),
+        ("start", "", "encoder.pooler", "pooler", "needs attention in both directions"),
+        ("asked", 'prompt = { template = "{text}{mask}" }', "encoder.prompt", "prompt", "has no mask token"),
+    ],
+)
+def test_a_recipe_reports_what_does_not_fit_at_its_path_and_line(
+    pooler: str,
+    prompt: str,
+    path: str,
+    start: str,
+    message: str,
+    put: Put,
+    parts: Plugins,
+):
+    text = RECIPE.replace("[[stage]]", prompt + "\n\n[[stage]]")
+    text = text.replace('"characters", width = 4', '"left-to-right"').replace('"average"', f'"{pooler}"')
+    file = put("r.toml", text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(file, plugins=parts)
+    (problem,) = caught.value.problems
+    line = next(i for i, found in enumerate(text.splitlines(), 1) if found.startswith(start))
+    assert (problem.path, problem.file, problem.line) == (path, str(file), line)
+    assert message in problem.message
+
+
+def test_each_of_several_encoders_is_judged_under_its_own_name(put: Put, parts: Plugins):
+    text = RECIPE.replace("[encoder]", "[encoders.one]") + (
+        '\n[encoders.two]\nbackbone = { use = "left-to-right" }\npooler = { use = "start" }\n'
+        '\n[encoders.three]\nbackbone = { use = "masked" }\npooler = { use = "blank" }\n'
+        'prompt = { template = "{text}" }\n'
+    )
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(put("r.toml", text), ["stage.0.train=one", "evaluate.0.encoder=one"], parts)
+    assert [problem.path for problem in caught.value.problems] == [
+        "encoders.two.pooler",
+        "encoders.three.prompt",
+    ]
+
+
+def test_a_file_of_templates_is_looked_for_beside_the_recipe(put: Put, parts: Plugins):
+    put("templates/t.txt", "*sent_0*\n<*sent_0*>\n")
+    text = RECIPE.replace("[[stage]]", 'prompt = { file = "templates/t.txt", line = 2 }\n\n[[stage]]')
+    resolved = load_recipe(put("r.toml", text), plugins=parts).encoders["encoder"].resolved_prompt
+    assert resolved is not None
+    assert str(resolved.template) == "<{text}>"

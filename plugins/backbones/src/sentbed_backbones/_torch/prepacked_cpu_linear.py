@@ -1,0 +1,72 @@
+"""Linear layers whose weights are packed once for the CPU, with the next operation fused into the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch.nn import functional
+
+Linear: TypeAlias = Callable[..., torch.Tensor]
+"""`linear(x)` or `linear(x, other)`: the product, then the activation, then the join with `other`."""
+
+ROWS_TO_PACK_FOR = 2048
+"""The number of tokens per batch for which oneDNN chooses the layout of the weights; any number works."""
+
+ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] = {
+    "none": (lambda x: x, "none", ""),
+    "gelu": (functional.gelu, "gelu", "none"),
+    "gelu_new": (partial(functional.gelu, approximate="tanh"), "gelu", "tanh"),
+    "relu": (functional.relu, "relu", ""),
+    "silu": (functional.silu, "swish", ""),
+}
+"""Activations, each with oneDNN's name and variant of it."""
+
+
+def is_plain(model: Any) -> bool:
+    """Whether all layers of a model come from torch and transformers: adapters and 4-bit layers do not."""
+    packages = ("torch.nn.modules.", "transformers.")
+    return all(type(part).__module__.startswith(packages) for part in model.modules())
+
+
+def linear_of(
+    layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], activation: str = "none", join: str = "add"
+) -> Linear:
+    """Return the packed form of a `torch.nn.Linear`; `cast` copies its weights."""
+    return linear(cast(layer.weight), None if layer.bias is None else cast(layer.bias), activation, join)
+
+
+def linear(
+    weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "none", join: str = "add"
+) -> Linear:
+    """Return `x -> activation(x @ weight.T + bias)`.
+
+    A second argument is added to the result (`join="add"`) or multiplied by it (`"mul"`); a layer takes
+    either an activation or a second argument.
+    """
+    activate, post, variant = ACTIVATIONS[activation]
+    # oneDNN refuses bf16 on processors without AVX-512.
+    known = weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available() and known:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
+
+        def with_packed(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+            product = torch.ops.mkldnn._linear_pointwise
+            y: torch.Tensor = (
+                product(x, packed, bias, post, [], variant)
+                if other is None
+                else product.binary(x, other, packed, bias, join)
+            )
+            return y
+
+        return with_packed
+
+    def plain(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        y = functional.linear(x, weight, bias)
+        if other is not None:
+            return y + other if join == "add" else y * other
+        return activate(y)
+
+    return plain

@@ -1,0 +1,36 @@
+"""Lines of bounded length from text files, and the JSON objects in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import IO, Any, AnyStr
+
+from sentbed.errors import DataError
+from sentbed.helpers import LONGEST_LINE
+
+
+def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
+    """Yield the lines of a stream, with their ends. Raises `DataError` for an overlong line."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            unit = "bytes" if isinstance(line, bytes) else "characters"
+            message = f"the line has more than {LONGEST_LINE:,} {unit}, expected a sentence; cut the line"
+            raise DataError(message, file, number)
+        yield line
+
+
+def json_object(line: str, file: object, number: int, expected: str = "an object") -> dict[str, Any]:
+    """Return the JSON object of a line. Raises `DataError` if it holds anything else."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        blank = "" if line.strip() else ", and no blank line"
+        message = f"the line is not valid JSON ({reason}); expected one object a line{blank}"
+        raise DataError(message, file, number) from error
+    if not isinstance(row, dict):
+        raise DataError(f"the line holds a JSON {type(row).__name__}; expected {expected}", file, number)
+    return row

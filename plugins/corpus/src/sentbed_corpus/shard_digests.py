@@ -1,0 +1,61 @@
+"""Digests of shards: `vectors.sha256` has the hash of each file, in the format of `sha256sum`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from sentbed.errors import DataError, RunError
+from sentbed.helpers import cannot_write, read_file, sha256, write_atomic
+
+from sentbed_corpus.vector_writer import VECTORS
+
+FILE = "vectors.sha256"
+LARGEST = 1 << 28
+"""Bytes of the largest file of hashes: some million shards."""
+_LINE = re.compile(rf"([0-9a-f]{{64}})  {VECTORS}/(part-[0-9]+\.[a-z]+)")
+
+
+def read_digests(directory: Path) -> dict[str, str] | None:
+    """Return name -> SHA-256 of the shards' files; None if the directory was written without.
+
+    A line that is damaged is left out, so that its shard counts as damaged.
+    """
+    file = directory / FILE
+    if not file.is_file():
+        return None
+    try:
+        lines = read_file(file, LARGEST).decode("ascii", errors="replace").split("\n")
+    except OSError:
+        return None
+    except DataError as error:
+        raise RunError(f"{error}; start again with `--overwrite`") from error
+    return {match[2]: match[1] for match in map(_LINE.fullmatch, lines) if match}
+
+
+def write_digests(directory: Path, digests: Mapping[str, str]) -> None:
+    """Write the hashes of all files that are there."""
+    write_atomic(directory / FILE, "".join(_line(name, found) for name, found in sorted(digests.items())))
+
+
+def add_digest(directory: Path, name: str, digest: str) -> None:
+    """Add the hash of a file that was just written; raises `RunError` if the disk is full."""
+    path = directory / FILE
+    try:
+        with path.open("a", encoding="ascii") as stream:
+            stream.write(_line(name, digest))
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+
+
+def is_intact(path: Path, digests: Mapping[str, str]) -> bool:
+    """Whether a shard's file is there, as it was written."""
+    try:
+        return path.name in digests and sha256(path) == digests[path.name]
+    except OSError:
+        return False
+
+
+def _line(name: str, digest: str) -> str:
+    return f"{digest}  {VECTORS}/{name}\n"

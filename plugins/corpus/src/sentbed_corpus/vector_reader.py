@@ -1,0 +1,160 @@
+"""Reader of an encoded corpus: its vectors, read where they are asked for.
+
+Files are not mapped into memory: if another process cut a mapped file, the next access would end this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed.errors import DataError, RunError
+
+from sentbed_corpus.manifest import FILE, Manifest
+from sentbed_corpus.shard_digests import is_intact, read_digests
+from sentbed_corpus.vector_writer import VECTORS, NpyLayout, shard_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def open_vectors(directory: str | Path) -> Vectors:
+    """Open the vectors written by `sentbed encode --output DIRECTORY`, in the order of the input.
+
+    Raises:
+        DataError: if there are none, they are incomplete, or they are in Parquet files.
+    """
+    import numpy as np
+
+    path = Path(directory)
+    manifest = Manifest.read(path)
+    if manifest is None:
+        raise DataError(f"`{path}` holds no `{FILE}`; name a directory that `sentbed encode` wrote")
+    if manifest.request["format"] != "npy":
+        raise DataError(
+            f"the vectors are in Parquet files; read `{path / VECTORS}` with pyarrow, polars or datasets"
+        )
+    if not manifest.complete or manifest.how is None:
+        raise DataError(f"the vectors in `{path}` are not complete; start the same command again")
+    files = tuple(shard_file(path, shard.number, "npy") for shard in manifest.shards)
+    ends = np.cumsum([shard.rows for shard in manifest.shards])
+    return Vectors(
+        files, ends, manifest.how["width"], np.dtype(manifest.request["dtype"]), read_digests(path)
+    )
+
+
+@attrs.frozen(eq=False)
+class Vectors:
+    """Array `(rows, width)` on disk: the vectors of several shards, each verified when it is first used."""
+
+    files: tuple[Path, ...]
+    ends: NDArray[np.int64]
+    """Index of the row after the last one of each file."""
+    width: int
+    dtype: np.dtype[Any]
+    digests: Mapping[str, str] | None = None
+    """Name -> SHA-256 of each file; None if they were written without."""
+    _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(factory=dict, init=False)
+    """Number of a file -> its layout, and its size and modification time."""
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and width."""
+        return len(self), self.width
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return these rows, `(stop - start, width)`, in memory.
+
+        Raises:
+            RunError: if a file is missing or damaged.
+        """
+        import numpy as np
+
+        start, stop, _ = slice(start, stop).indices(len(self))
+        parts, first = [], start
+        while first < stop:
+            number = int(np.searchsorted(self.ends, first, side="right"))
+            offset = int(self.ends[number - 1]) if number else 0
+            last = min(stop, int(self.ends[number]))
+            parts.append(self._read(number, first - offset, last - offset))
+            first = last
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty((0, self.width), self.dtype)
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        """Return the vector of a row, or the vectors of a slice or an array of row indices."""
+        import numpy as np
+
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self.rows(start, stop)
+            return self[np.arange(start, stop, step)]
+        chosen = np.asarray(key)
+        if chosen.dtype == bool:
+            if chosen.shape != (len(self),):
+                raise IndexError(f"found a mask of shape {chosen.shape}, expected ({len(self)},)")
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.int64) if chosen.size == 0 else chosen
+        if not np.issubdtype(chosen.dtype, np.integer):
+            raise TypeError(f"rows are chosen by whole numbers, slices or masks, found {key!r}")
+        if chosen.size and not -len(self) <= chosen.min() <= chosen.max() < len(self):
+            raise IndexError(f"found a row outside of 0 to {len(self) - 1}")
+        wanted = np.where(chosen < 0, chosen + len(self), chosen)
+        output = np.empty((*wanted.shape, self.width), self.dtype)
+        numbers = np.searchsorted(self.ends, wanted, side="right")
+        for number in np.unique(numbers):
+            offset = self.ends[number - 1] if number else 0
+            here = numbers == number
+            chosen, places = np.unique(wanted[here] - offset, return_inverse=True)
+            runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
+            parts = [self._read(int(number), int(run[0]), int(run[-1]) + 1) for run in runs]
+            output[here] = np.concatenate(parts)[places]
+        return output
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all vectors, in memory."""
+        if copy is False:
+            raise ValueError("the vectors of several files cannot be one array without a copy")
+        whole = self.rows(0, len(self))
+        return whole.astype(dtype or self.dtype, copy=True)
+
+    def _read(self, number: int, first: int, last: int) -> NDArray[Any]:
+        """Return rows `first` to `last` of a file. Raises `RunError` if it is missing or damaged."""
+        import numpy as np
+
+        file, count = self.files[number], (last - first) * self.width
+        try:
+            layout = self._layout(number)
+            offset = layout.start + first * self.width * self.dtype.itemsize
+            found = np.fromfile(file, self.dtype, count, offset=offset)
+            self._layout(number)  # it may have been cut while it was read
+            return found.reshape(last - first, self.width)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"`{file}` is missing or damaged ({error}); start the same `sentbed encode` again"
+            ) from error
+
+    def _layout(self, number: int) -> NpyLayout:
+        """Return the layout of a file that is what was written; one that has changed is looked at again."""
+        file = self.files[number]
+        found = file.stat()
+        state = found.st_size, found.st_mtime_ns
+        if number not in self._verified or self._verified[number][1] != state:
+            if self.digests is not None and not is_intact(file, self.digests):
+                raise ValueError("it is not what was written")
+            layout = NpyLayout.of(file, self.dtype)
+            rows = int(self.ends[number]) - (int(self.ends[number - 1]) if number else 0)
+            if (layout.rows, layout.width) != (rows, self.width):
+                raise ValueError(
+                    f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"
+                )
+            self._verified[number] = layout, state
+        return self._verified[number][0]

@@ -1,0 +1,182 @@
+"""Finding known data collections on this machine, and checking their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed.errors import DataError, PluginError, suggest
+from sentbed.helpers import DATA_VARIABLE, data_root, reason_of, sha256
+from sentbed_common import KnownData, KnownFile
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
+MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN = (
+    "missing",
+    "incomplete",
+    "wrong row count",
+    "unknown digest",
+    "present",
+    "as known",
+)
+"""States of a file or a collection, the worst first; `INCOMPLETE` applies to collections only. `PRESENT`: row
+counts, as far as known, are right, and the digest was not checked or is unknown."""
+
+_STATES = (MISSING, INCOMPLETE, WRONG, UNKNOWN, PRESENT, KNOWN)
+
+
+@attrs.frozen
+class FoundFile:
+    """The state of a collection's file on this machine."""
+
+    file: KnownFile
+    path: Path
+    """Its path, whether it exists or not."""
+    state: str
+    detail: str = ""
+    """Description of what is wrong with it, empty if nothing is."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts for the collection's state: an optional file may be missing."""
+        return not (self.file.optional and self.state == MISSING)
+
+
+@attrs.frozen
+class FoundData:
+    """The state of a known collection on this machine."""
+
+    known: KnownData
+    directory: Path
+    """Directory of its files, whether they exist or not."""
+    files: tuple[FoundFile, ...]
+
+    @property
+    def state(self) -> str:
+        """The worst state of its required files; `incomplete` if only some exist."""
+        states = {found.state for found in self.files if found.counts}
+        if MISSING in states and states != {MISSING}:
+            return INCOMPLETE
+        return min(states, key=_STATES.index)
+
+    @property
+    def bad(self) -> tuple[FoundFile, ...]:
+        """The files that are missing or cannot be right."""
+        return tuple(found for found in self.files if found.counts and found.state in (MISSING, WRONG))
+
+    @property
+    def detail(self) -> str:
+        """Description of the files that determine the state."""
+        if self.state in (MISSING, PRESENT, KNOWN):
+            return ""
+        worst = MISSING if self.state == INCOMPLETE else self.state
+        those = [found for found in self.files if found.counts and found.state == worst]
+        more = f" and {len(those) - 1} more" if len(those) > 1 else ""
+        what = "without " if worst == MISSING else ""
+        return f"{what}{those[0].file.path}{more}, of {len(self.files)} files"
+
+
+def collections(plugins: Plugins) -> Mapping[str, KnownData]:
+    """Return the collections that the plugins know, by name.
+
+    Raises:
+        PluginError: if two plugins claim the same name, naming both, or if one fails to answer.
+    """
+    found: dict[str, KnownData] = {}
+    owners: dict[str, str] = {}
+    for implementation in plugins.manager.hook.known_data.get_hookimpls():
+        try:
+            offered: Sequence[KnownData] = implementation.function()  # type: ignore[assignment]
+        except Exception as error:
+            raise PluginError(
+                f"the plugin `{implementation.plugin_name}` cannot say which data it knows: "
+                f"{reason_of(error)}; disable or uninstall it"
+            ) from error
+        for known in offered:
+            owner = owners.setdefault(known.name, implementation.plugin_name)
+            if owner != implementation.plugin_name or known.name in found:
+                raise PluginError(
+                    f"the data `{known.name}` is known to `{owner}` and to `{implementation.plugin_name}`; "
+                    f"disable or uninstall one of them"
+                )
+            found[known.name] = known
+    return dict(sorted(found.items()))
+
+
+def find(plugins: Plugins, name: str) -> KnownData:
+    """Return the collection of this name; raises `DataError` with the closest name if there is none."""
+    known = collections(plugins)
+    if name not in known:
+        raise DataError(f"there is no known data `{name}`.{suggest(name, list(known))}")
+    return known[name]
+
+
+def data_base(directory: str | None) -> Path:
+    """Return `directory`, or the data directory in `SENTBED_DATA`; raises `DataError`."""
+    base = Path(directory).expanduser() if directory is not None else data_root()
+    if base is None:
+        raise DataError(
+            f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
+            f"name it with `--dir`"
+        )
+    return base
+
+
+def look(known: KnownData, base: Path | None, digests: bool = False) -> FoundData:
+    """Find a collection below the data directory `base`, and check its files.
+
+    Rows are counted; with `digests`, hashes are compared too. Without a `base`, all files are missing.
+    """
+    if base is None:
+        directory = Path(f"${DATA_VARIABLE}") / known.places[0]
+        nowhere = (FoundFile(file, directory / file.path, MISSING) for file in known.files)
+        return FoundData(known, directory, tuple(nowhere))
+    places = [base / place for place in known.places]
+    directory = next(
+        (place for place in places if any(_path(place, file).is_file() for file in known.files)), places[0]
+    )
+    return FoundData(known, directory, tuple(look_at(directory, file, digests) for file in known.files))
+
+
+def look_at(directory: Path, file: KnownFile, digests: bool = False) -> FoundFile:
+    """Check one file of the collection in `directory`."""
+    path = _path(directory, file)
+    if not path.is_file():
+        return FoundFile(file, path, MISSING, "not needed" if file.optional else "")
+    try:
+        if file.rows is not None:
+            rows = count_rows(path) - file.header
+            if rows < file.rows or (rows > file.rows and not file.at_least):
+                least = "at least " if file.at_least else ""
+                return FoundFile(file, path, WRONG, f"{rows:,} rows, expected {least}{file.rows:,}")
+        if digests and file.sha256:
+            digest = sha256(path)
+            known = digest in file.sha256
+            return FoundFile(file, path, KNOWN if known else UNKNOWN, "" if known else f"sha256 {digest}")
+    except OSError as error:
+        raise DataError(f"the file cannot be read: {error.strerror or error}", path) from error
+    return FoundFile(file, path, PRESENT)
+
+
+def _path(directory: Path, file: KnownFile) -> Path:
+    paths = [directory / name for name in (file.path, *file.others)]
+    # By directories first, as readers choose: a missing file belongs beside its neighbours.
+    parent = next((path.parent for path in paths if path.parent.is_dir()), paths[0].parent)
+    beside = [path for path in paths if path.parent == parent]
+    return next((path for path in beside if path.is_file()), beside[0])
+
+
+def count_rows(path: Path) -> int:
+    """Return the number of lines of a file, ended by the byte `\\n` alone; an unterminated last line counts.
+
+    In Latin-1 files other bytes look like line ends to a text reader, such as 0x85.
+    """
+    rows, last = 0, b"\n"
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            rows += block.count(b"\n")
+            last = block[-1:]
+    return rows + (last != b"\n")

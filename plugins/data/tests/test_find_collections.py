@@ -1,0 +1,625 @@
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from file_server import FileServer, Served, serving
+from sentbed import DataError, RunError
+from sentbed._registry.registry import load_plugins
+from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
+from sentbed_data import download
+from sentbed_data.download import Bars, fetch
+from sentbed_data.find_collections import (
+    INCOMPLETE,
+    KNOWN,
+    MISSING,
+    PRESENT,
+    UNKNOWN,
+    WRONG,
+    collections,
+    count_rows,
+    data_base,
+    find,
+    look,
+)
+from sentbed_data.get_collection import SMALL, get, unpack
+
+TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
+"""Longer than what is read at a time."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
+    with serving() as running:
+        yield running
+
+
+def digest(content: bytes) -> str:
+    return sha256(content).hexdigest()
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    pass
+
+
+def toy(*files: KnownFile, **more: object) -> KnownData:
+    return KnownData("toy", "for tests", ("toy", "old/toy"), files, "https://example.org/toy", **more)  # type: ignore[arg-type]
+
+
+def write(directory: Path, contents: Mapping[str, bytes]) -> None:
+    for name, content in contents.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
+
+
+def tar_of(members: Mapping[str, bytes], mode: str = "w") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def zip_of(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+# --- what is there -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b"", 0),
+        (b"a", 1),
+        (b"a\n", 1),
+        (b"a\nb", 2),
+        (b"\n\n", 2),
+        ("caf\u00e9 \u0085 one line\x0c\x1c\r still\n".encode("latin-1"), 1),
+    ],
+)
+def test_rows_are_counted_by_the_byte_that_ends_a_line(tmp_path: Path, content: bytes, rows: int):
+    write(tmp_path, {"a": content})
+    assert count_rows(tmp_path / "a") == rows
+
+
+def test_rows_are_counted_across_blocks(tmp_path: Path):
+    write(tmp_path, {"a": b"x" * (1 << 20) + b"\n" + b"y" * (1 << 20)})
+    assert count_rows(tmp_path / "a") == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "state", "detail"),
+    [
+        (KnownFile("a", rows=2), None, MISSING, ""),
+        (KnownFile("a", rows=2), b"1\n2\n", PRESENT, ""),
+        (KnownFile("a"), b"1\n", PRESENT, ""),
+        (KnownFile("a", rows=2, header=True), b"h\n1\n2\n", PRESENT, ""),
+        (KnownFile("a", rows=2, header=True), b"1\n2\n", WRONG, "1 rows, expected 2"),
+        (KnownFile("a", rows=2), b"1\n2\n3\n", WRONG, "3 rows, expected 2"),
+        (KnownFile("a", rows=2, at_least=True), b"1\n2\n3\n", PRESENT, ""),
+        (KnownFile("a", rows=2, at_least=True), b"1\n", WRONG, "1 rows, expected at least 2"),
+        (KnownFile("a", rows=1, sha256=("0" * 64, digest(b"1\n"))), b"1\n", KNOWN, ""),
+        (KnownFile("a", rows=1, sha256=("0" * 64,)), b"1\n", UNKNOWN, f"sha256 {digest(b'1' + bytes([10]))}"),
+        (KnownFile("a", rows=2, sha256=(digest(b"1\n"),)), b"1\n", WRONG, "1 rows, expected 2"),
+    ],
+)
+def test_a_file_is_compared_with_what_is_known_of_it(
+    tmp_path: Path, file: KnownFile, content: bytes | None, state: str, detail: str
+):
+    if content is not None:
+        write(tmp_path, {"toy/a": content})
+    (found,) = look(toy(file), tmp_path, digests=True).files
+    assert (found.state, found.detail, found.path) == (state, detail, tmp_path / "toy/a")
+
+
+def test_digests_are_left_alone_unless_asked_for(tmp_path: Path):
+    write(tmp_path, {"toy/a": b"1\n"})
+    assert look(toy(KnownFile("a", sha256=("0" * 64,))), tmp_path).state == PRESENT
+
+
+def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
+    known = toy(
+        KnownFile("a", rows=1, sha256=(digest(b"1\n"),)),
+        KnownFile("b", rows=1, sha256=("0" * 64,)),
+        KnownFile("c"),
+    )
+    assert look(known, tmp_path).state == MISSING
+    write(tmp_path, {"toy/a": b"1\n"})
+    found = look(known, tmp_path, digests=True)
+    assert (found.state, found.detail) == (INCOMPLETE, "without b and 1 more, of 3 files")
+    write(tmp_path, {"toy/b": b"1\n", "toy/c": b""})
+    assert look(known, tmp_path).state == PRESENT
+    found = look(known, tmp_path, digests=True)
+    assert (found.state, found.detail) == (UNKNOWN, "b, of 3 files")
+    write(tmp_path, {"toy/b": b""})
+    assert look(known, tmp_path).state == WRONG
+
+
+def test_an_optional_file_may_be_missing_but_not_wrong(tmp_path: Path):
+    known = toy(KnownFile("a"), KnownFile("b", rows=1, optional=True))
+    write(tmp_path, {"toy/a": b""})
+    found = look(known, tmp_path)
+    assert (found.state, found.bad) == (PRESENT, ())
+    write(tmp_path, {"toy/b": b""})
+    assert [item.file.path for item in look(known, tmp_path).bad] == ["b"]
+
+
+def test_a_collection_is_found_at_each_of_its_places(tmp_path: Path):
+    known = toy(KnownFile("a"))
+    assert look(known, tmp_path).directory == tmp_path / "toy"
+    write(tmp_path, {"old/toy/a": b""})
+    assert look(known, tmp_path).directory == tmp_path / "old/toy"
+    write(tmp_path, {"toy/a": b""})
+    assert look(known, tmp_path).directory == tmp_path / "toy"
+
+
+def test_a_file_may_have_another_path_or_another_name(tmp_path: Path):
+    known = toy(KnownFile("x"), KnownFile("deep/a/b", others=("a/b",)), KnownFile("c", others=("d",)))
+    write(tmp_path, {"toy/x": b"", "toy/a/other": b"", "toy/d": b""})
+    _, b, c = look(known, tmp_path).files
+    assert (b.state, b.path) == (MISSING, tmp_path / "toy/a/b")
+    assert (c.state, c.path) == (PRESENT, tmp_path / "toy/d")
+
+
+def test_without_a_data_directory_nothing_is_there():
+    found = look(toy(KnownFile("a")), None)
+    assert (found.state, str(found.directory)) == (MISSING, "$SENTBED_DATA/toy")
+
+
+def test_the_data_directory_is_the_one_named_or_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SENTBED_DATA", "/data")
+    assert data_base(None) == Path("/data")
+    assert data_base(str(tmp_path)) == tmp_path
+    monkeypatch.delenv("SENTBED_DATA")
+    with pytest.raises(DataError, match=r"set `SENTBED_DATA`.*`--dir`"):
+        data_base(None)
+
+
+# --- what is known -----------------------------------------------------------------------------------------
+
+PLUGIN = """
+import sentbed
+from sentbed_common import KnownData, KnownFile
+
+@sentbed.hookimpl
+def known_data():
+    return [KnownData(name, "x", ("x",), (KnownFile("x"),), "https://example.org") for name in NAMES]
+"""
+
+
+def test_plugins_say_what_is_known_and_a_misspelt_name_gets_a_suggestion(distribute):
+    plugins = load_plugins(distribute("one", {"one_plugin": "NAMES = ['glue', 'apple']" + PLUGIN}))
+    assert list(collections(plugins)) == ["apple", "glue"]
+    assert find(plugins, "glue").name == "glue"
+    with pytest.raises(DataError, match=r"no known data `gleu`\. Did you mean `glue`\?"):
+        find(plugins, "gleu")
+
+
+def test_two_plugins_may_not_claim_one_name(distribute):
+    source = "NAMES = ['glue']" + PLUGIN
+    points = [*distribute("one", {"one_plugin": source}), *distribute("two", {"two_plugin": source})]
+    with pytest.raises(Exception, match=r"`glue` is known to `.*one_plugin` and to `.*two_plugin`"):
+        collections(load_plugins({point.name: point for point in points}.values()))
+
+
+def test_how_to_get_names_the_command_or_what_is_to_be_done_by_hand():
+    assert toy(KnownFile("a", url="http://x")).how_to_get == "`sentbed data get toy` downloads it"
+    assert toy(KnownFile("a"), archives=(KnownArchive("http://x"),)).how_to_get.startswith(
+        "`sentbed data get"
+    )
+    assert toy(KnownFile("a"), advice="fill in the form").how_to_get == "fill in the form"
+    assert toy(KnownFile("a")).how_to_get == "see https://example.org/toy"
+
+
+# --- one download ------------------------------------------------------------------------------------------
+
+
+def leftovers(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(TEXT)
+    told: list[tuple[str, int, int | None]] = []
+    fetch(f"{server.url}/a", tmp_path / "new/a", {digest(TEXT)}, lambda *progress: told.append(progress))
+    assert (tmp_path / "new/a").read_bytes() == TEXT
+    assert leftovers(tmp_path / "new") == ["a"]
+    assert told[-1] == ("a", len(TEXT), len(TEXT))
+    assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
+    assert len(told) > 1
+
+
+def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(TEXT, cuts=[100_000, 50_000])
+    fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+    assert server.asked == [("/a", None), ("/a", "bytes=100000-"), ("/a", "bytes=150000-")]
+
+
+def test_a_download_that_failed_is_taken_up_by_the_next_call(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(TEXT, cuts=[100_000, 0, 0, 0])
+    with pytest.raises(DataError, match=r"only 100,000 of .* bytes arrived.*what has arrived is kept"):
+        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert leftovers(tmp_path) == ["a.part", "a.part.tag"]
+    server.asked.clear()
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+    assert server.asked == [("/a", "bytes=100000-")]
+    assert leftovers(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tag": '"2"'}, {"ranges": False}, {"tag": ""}],
+    ids=["the file has changed", "no ranges", "no tag"],
+)
+def test_what_cannot_be_taken_up_is_begun_again(
+    server: FileServer, tmp_path: Path, change: dict[str, object]
+):
+    write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
+    server.files["/a"] = Served(TEXT, **change)  # type: ignore[arg-type]
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+    assert leftovers(tmp_path) == ["a"]
+
+
+def test_a_weak_tag_does_not_tell_two_files_apart(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(TEXT, tag='W/"1"', cuts=[100_000])
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+    assert server.asked == [("/a", None), ("/a", None)]
+
+
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(server: FileServer, tmp_path: Path):
+    write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
+    server.files["/a"] = Served(b"short")
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == b"short"
+
+
+def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(TEXT, length=False)
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+
+
+def test_an_empty_file_is_a_file(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(b"")
+    fetch(f"{server.url}/a", tmp_path / "a", {digest(b"")}, silent)
+    assert (tmp_path / "a").read_bytes() == b""
+
+
+def test_redirects_are_followed(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(status=302, location="/b")
+    server.files["/b"] = Served(TEXT, cuts=[70_000])
+    fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+    assert server.asked[-1] == ("/b", "bytes=70000-")
+
+
+def test_a_wrong_digest_is_refused_and_what_was_there_stays(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(b"changed")
+    write(tmp_path, {"a": b"mine"})
+    with pytest.raises(DataError) as raised:
+        fetch(f"{server.url}/a", tmp_path / "a", {"0" * 64}, silent)
+    assert digest(b"changed") in str(raised.value)
+    assert "0" * 64 in str(raised.value)
+    assert leftovers(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
+    server: FileServer, tmp_path: Path, status: int
+):
+    server.files["/a"] = Served(status=status)
+    with pytest.raises(DataError, match=rf"/a answers {status} .*by hand: download .*/a, put it at `.*/a`"):
+        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert leftovers(tmp_path) == []
+    assert len(server.asked) == 1
+
+
+def test_a_server_in_trouble_is_asked_again(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(status=503)
+    with pytest.raises(DataError, match="it answers 503"):
+        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert len(server.asked) == download.TRIES
+
+
+def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
+    with serving() as running:
+        url = f"{running.url}/a"
+    with pytest.raises(DataError, match=r"`127.0.0.1:\d+` does not give .*refused.*`HTTPS_PROXY`.*by hand"):
+        fetch(url, tmp_path / "a", (), silent)
+    assert leftovers(tmp_path) == []
+
+
+def test_the_proxy_of_the_environment_is_used(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("http_proxy", server.url)
+    server.files["http://nowhere.invalid/a"] = Served(TEXT)
+    fetch("http://nowhere.invalid/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+
+
+def test_too_little_space_is_said_before_anything_is_written(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    server.files["/a"] = Served(TEXT)
+    monkeypatch.setattr(
+        download.shutil, "disk_usage", lambda path: download.shutil._ntuple_diskusage(10, 5, 5)
+    )
+    with pytest.raises(RunError, match=r"needs 0\.2 MB more, but .* has 0\.0 MB free"):
+        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert "a" not in leftovers(tmp_path)
+
+
+def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    resource = pytest.importorskip("resource")
+    server.files["/a"] = Served(TEXT)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(RunError, match=r"cannot write .*free some space.*run it again to go on"):
+            fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "a.part").stat().st_size == 100_000
+    fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
+    assert server.asked[-1] == ("/a", "bytes=100000-")
+
+
+def test_a_place_that_cannot_be_written_is_said(server: FileServer, tmp_path: Path):
+    write(tmp_path, {"file": b""})
+    with pytest.raises(RunError, match="cannot write"):
+        fetch(f"{server.url}/a", tmp_path / "file/a", (), silent)
+
+
+def test_two_processes_do_not_download_one_file(server: FileServer, tmp_path: Path):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / "a.part").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(DataError, match="another process is downloading"):
+            fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+
+
+def test_without_a_terminal_a_download_is_one_line_with_its_size(capsys: pytest.CaptureFixture[str]):
+    with Bars() as bars:
+        for done in (1, 500_000, 1_500_000):
+            bars("a.zip", done, 1_500_000)
+        bars("b", 1, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "downloading a.zip (1.5 MB)",
+        "downloading b (size unknown)",
+    ]
+
+
+# --- archives ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("a.zip", zip_of),
+        ("a.tar", tar_of),
+        ("a.tar.gz", lambda members: tar_of(members, "w:gz")),
+        ("a.tgz", lambda members: tar_of(members, "w:gz")),
+    ],
+)
+def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(tmp_path: Path, name: str, pack):
+    members = {"top/x/a": TEXT, "./b": b"b", "top/more/x/a": b"deeper", "top/__MACOSX/x/._a": b"", "ab": b""}
+    write(tmp_path, {name: pack(members)})
+    unpack(tmp_path / name, {"x/a": tmp_path / "x/a", "b": tmp_path / "b", "absent": tmp_path / "absent"})
+    assert (tmp_path / "x/a").read_bytes() == TEXT
+    assert (tmp_path / "b").read_bytes() == b"b"
+    assert leftovers(tmp_path) == sorted([name, "b", "x"])
+    assert leftovers(tmp_path / "x") == ["a"]
+
+
+@pytest.mark.parametrize("member", ["../evil", "x/../../evil"])
+@pytest.mark.parametrize(("name", "pack"), [("a.zip", zip_of), ("a.tar", tar_of)])
+def test_an_archive_with_a_member_that_leaves_it_is_refused(tmp_path: Path, name: str, pack, member: str):
+    inner = tmp_path / "inner"
+    write(inner, {name: pack({"a": b"a", member: b"evil"})})
+    with pytest.raises(DataError, match=r"a member `.*evil` that would lie outside"):
+        unpack(inner / name, {"a": inner / "a", "evil": inner / "evil"})
+    assert leftovers(tmp_path) == ["inner"]
+    assert leftovers(inner) == [name]
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
+@pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
+def test_an_archive_that_would_fill_the_disk_is_refused(name: str, wanted: str, tmp_path: Path):
+    archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
+    big.write_bytes(b"0" * (2 * SMALL))
+    small.write_bytes(b"one")
+    if name.endswith("zip"):
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+            zipped.write(big, "big.txt")
+            zipped.write(small, "small.txt")
+    else:
+        with tarfile.open(archive, "w:" + name.rpartition(".")[2]) as tarred:
+            tarred.add(big, "big.txt")
+            tarred.add(small, "small.txt")
+    target = tmp_path / "new" / wanted
+    if name.endswith("zip") and wanted == "small.txt":
+        unpack(archive, {wanted: target})  # what is not taken out of it costs nothing
+        assert target.read_bytes() == b"one"
+        return
+    with pytest.raises(DataError, match=rf"unpacks to 33,5.*`big\.txt`, more than 100 times.*{name}$"):
+        unpack(archive, {wanted: target})
+    assert not target.exists()
+
+
+def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path: Path):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        link = tarfile.TarInfo("a")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    write(tmp_path, {"a.tar": buffer.getvalue()})
+    with pytest.raises(DataError, match="would lie outside"):
+        unpack(tmp_path / "a.tar", {"a": tmp_path / "a"})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.zip", b"no archive"),
+        ("a.tar", b"no archive"),
+        ("a.zip", zip_of({"a": TEXT})[:-100]),
+        ("a.tgz", tar_of({"a": TEXT}, "w:gz")[:-1000]),
+        ("a.tgz", tar_of({"a": TEXT}, "w:gz")[:-8] + b"wrongsum"),
+        ("a.zip", zip_of({"a": TEXT}).replace(zip_of({"a": TEXT})[200:300], b"?" * 100)),
+    ],
+)
+def test_a_damaged_archive_gives_no_half_file(tmp_path: Path, name: str, content: bytes):
+    write(tmp_path, {name: content})
+    with pytest.raises(DataError, match=r"the archive is damaged .*download it again"):
+        unpack(tmp_path / name, {"a": tmp_path / "a"})
+    assert leftovers(tmp_path) == [name]
+
+
+# --- a collection ------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_missing_is_downloaded(server: FileServer, tmp_path: Path):
+    server.files["/a"] = server.files["/b"] = Served(b"1\n")
+    known = toy(
+        KnownFile("a", rows=1, url=f"{server.url}/a"), KnownFile("sub/b", rows=1, url=f"{server.url}/b")
+    )
+    write(tmp_path, {"toy/a": b"x\n"})
+    found = get(known, tmp_path, silent)
+    assert (found.state, found.directory) == (PRESENT, tmp_path / "toy")
+    assert (tmp_path / "toy/a").read_bytes() == b"x\n"
+    assert server.asked == [("/b", None)]
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert len(server.asked) == 1
+
+
+def test_a_file_that_cannot_be_right_is_kept_aside(server: FileServer, tmp_path: Path):
+    server.files["/a"] = Served(b"1\n2\n")
+    server.files["/b.zip"] = Served(zip_of({"b": b"1\n2\n"}))
+    known = toy(
+        KnownFile("a", rows=2, url=f"{server.url}/a"),
+        KnownFile("b", rows=2),
+        archives=(KnownArchive(f"{server.url}/b.zip"),),
+    )
+    write(tmp_path, {"toy/a": b"mine\n", "toy/a.old": b"older", "toy/b": b"mine\n"})
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert leftovers(tmp_path / "toy") == ["a", "a.old", "a.old2", "b", "b.old"]
+    assert (tmp_path / "toy/a.old2").read_bytes() == b"mine\n"
+    assert (tmp_path / "toy/b").read_bytes() == b"1\n2\n"
+
+
+def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server: FileServer, tmp_path: Path):
+    write(tmp_path, {"toy/a": b"1\n"})
+    known = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
+    assert get(known, tmp_path, silent).state == UNKNOWN
+    assert server.asked == []
+
+
+def test_only_archives_that_hold_something_missing_are_downloaded(server: FileServer, tmp_path: Path):
+    first, second = zip_of({"x/a": b"a"}), tar_of({"top/y/b": b"b"}, "w:gz")
+    server.files["/x.zip"], server.files["/y.tar.gz"] = Served(first, cuts=[50]), Served(second)
+    known = toy(
+        KnownFile("x/a"),
+        KnownFile("y/b", sha256=(digest(b"b"),)),
+        archives=(
+            KnownArchive(f"{server.url}/x.zip", "x/", digest(first)),
+            KnownArchive(f"{server.url}/y.tar.gz", "y/"),
+        ),
+    )
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert leftovers(tmp_path / "toy") == ["x", "y"]
+    (tmp_path / "toy/y/b").unlink()
+    server.asked.clear()
+    get(known, tmp_path, silent)
+    assert server.asked == [("/y.tar.gz", None)]
+
+
+def test_an_archive_that_is_there_already_is_taken_and_left(server: FileServer, tmp_path: Path):
+    archive = zip_of({"a": b"a"})
+    known = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip", sha256=digest(archive)),))
+    write(tmp_path, {"toy/x.zip": b"another"})
+    with pytest.raises(DataError, match="is not the archive"):
+        get(known, tmp_path, silent)
+    write(tmp_path, {"toy/x.zip": archive})
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert leftovers(tmp_path / "toy") == ["a", "x.zip"]
+    assert server.asked == []
+
+
+def test_a_damaged_archive_is_not_kept(server: FileServer, tmp_path: Path):
+    server.files["/x.zip"] = Served(b"an error page")
+    known = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip"),))
+    with pytest.raises(DataError, match="damaged"):
+        get(known, tmp_path, silent)
+    assert leftovers(tmp_path / "toy") == []
+
+
+def test_what_the_archive_lacks_is_still_missing_afterwards(server: FileServer, tmp_path: Path):
+    server.files["/x.tar"] = Served(tar_of({"a": b"a"}))
+    known = toy(KnownFile("a"), KnownFile("b"), archives=(KnownArchive(f"{server.url}/x.tar"),))
+    found = get(known, tmp_path, silent)
+    assert (found.state, [item.file.path for item in found.bad]) == (INCOMPLETE, ["b"])
+
+
+def test_files_are_made_of_others(server: FileServer, tmp_path: Path):
+    server.files["/raw"] = Served(b"1\n2\n")
+    asked: list[Path] = []
+
+    def halves(directory: Path) -> Mapping[str, bytes]:
+        asked.append(directory)
+        first, second = (directory / "raw").read_bytes().splitlines(keepends=True)
+        return {"a": first, "b": second}
+
+    raw = KnownFile("raw", rows=2, url=f"{server.url}/raw")
+    known = toy(KnownFile("a", rows=1), KnownFile("b", rows=1), made=(KnownMade(("a", "b"), (raw,), halves),))
+    write(tmp_path, {"toy/b": b"mine\n"})
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert (tmp_path / "toy/a").read_bytes() == b"1\n"
+    assert (tmp_path / "toy/b").read_bytes() == b"mine\n"
+    get(known, tmp_path, silent)
+    assert asked == [tmp_path / "toy"]
+    (tmp_path / "toy/a").unlink()
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert (len(asked), server.asked) == (2, [("/raw", None)])
+
+
+def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(tmp_path: Path):
+    with pytest.raises(DataError) as raised:
+        get(toy(KnownFile("a"), advice="fill in the form"), tmp_path, silent)
+    assert str(raised.value) == (
+        f"`toy` cannot be downloaded: fill in the form; its files belong in `{tmp_path / 'toy'}`: a"
+    )
+
+
+def test_optional_files_alone_are_no_reason_to_download(server: FileServer, tmp_path: Path):
+    known = toy(KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b"))
+    write(tmp_path, {"toy/a": b""})
+    assert get(known, tmp_path, silent).state == PRESENT
+    assert server.asked == []

@@ -1,0 +1,298 @@
+"""Training of classifiers on frozen embeddings: model selection and scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import attrs
+from sentbed import DataError
+
+from sentbed_evaluators import logistic_regression
+from sentbed_evaluators.classifier_dataclasses import Examples, Fitted, Task, Training, predict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Classifier", "Examples", "Outcome", "Progress"]
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Callback with the number of finished fits and the total."""
+
+Rows: TypeAlias = "NDArray[np.int64]"
+
+PENALTIES = tuple(10.0**power for power in range(-5, -1))
+"""L2 penalties to try with `senteval`, as weight decay."""
+
+STRENGTHS = {
+    "nested": tuple(2.0**power for power in range(-2, 4)),
+    "folded": tuple(2.0**power for power in range(-1, 6)),
+    "split": tuple(2.0**power for power in range(-2, 4)),
+}
+"""Inverse penalties C to try with `logistic`, as in SentEval with scikit-learn."""
+
+HELD_OUT = 0.05
+"""Share of the training examples held out to stop the last classifier, with `senteval`."""
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """The result of a trained classifier."""
+
+    accuracy: float
+    """Accuracy on the test examples (mean over the outer folds if nested), x 100, two decimals."""
+    development: float
+    """Accuracy that the choice of the penalty is based on, x 100, two decimals."""
+    predicted: NDArray[np.int64]
+    """`(n,)`: predicted class of each test example; in a nested cross-validation, of every example, by the
+    fold that did not train on it."""
+    folds: NDArray[np.int64] | None = None
+    """`(n,)`: outer fold of each example in a nested cross-validation."""
+
+
+@attrs.frozen
+class Classifier:
+    """Logistic regression on embeddings, under one of two protocols.
+
+    `senteval` is SentEval's classifier in PyTorch, as SimCSE's scripts use it: no hidden layer, Adam (`test`)
+    or RMSprop (`fast`), an evaluation on the development examples every few epochs, the best weights kept,
+    and an end at the sixth (`fast`: fourth) evaluation without improvement, consecutive or not. All fits of a
+    cross-validation are trained together; each gives the same result as alone.
+
+    `logistic` is scikit-learn's `LogisticRegression`, to convergence, with the same folds; C is chosen as in
+    SentEval without PyTorch.
+    """
+
+    protocol: Literal["senteval", "logistic"] = "senteval"
+    mode: Literal["test", "fast"] = "test"
+    """`test`: 10 folds; `fast`: 5 folds, and for `senteval` a faster training (SimCSE's `--mode`)."""
+    seed: int = 1111
+    """Seed of folds, initial weights and order of the batches. SentEval's is 1111."""
+    device: str = "cpu"
+    """Torch device of the `senteval` protocol."""
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of a score's protocol id if the classifier is not the original's."""
+        return "" if self.protocol == "senteval" else f"-{self.protocol}"
+
+    @property
+    def folds(self) -> int:
+        """The number of folds of a cross-validation."""
+        return 10 if self.mode == "test" else 5
+
+    def nested(self, data: Examples, classes: int, progress: Progress | None = None) -> Outcome:
+        """Nested cross-validation: MR, CR, SUBJ, MPQA.
+
+        In each outer fold, an inner cross-validation picks the penalty; then a classifier is trained on all
+        of its training examples. Raises `DataError` if a class has too few examples for so many folds.
+        """
+        import numpy as np
+
+        # With two more examples than folds, no inner fold lacks a class.
+        self._require(data.labels, self.folds + 2)
+        outer = self._folds(data.labels)
+        inner = [[(train[a], train[b]) for a, b in self._folds(data.labels[train])] for train, _ in outer]
+        fits = _Fits(self, "nested", data, data, classes, progress, fits=(self.folds**2, self.folds))
+        chosen = fits.choose(inner)
+        last = fits.last([(train, penalty) for (train, _), (penalty, _) in zip(outer, chosen, strict=True)])
+        predicted, fold = np.empty((2, len(data)), np.int64)
+        accuracies = []
+        for number, ((_, test), weights) in enumerate(zip(outer, last, strict=True)):
+            predicted[test], fold[test] = predict(data.features[test], weights), number
+            accuracies.append(_percent(predicted[test] == data.labels[test]))
+        return Outcome(
+            _rounded(np.mean(accuracies)), _rounded(np.mean([score for _, score in chosen])), predicted, fold
+        )
+
+    def folded(
+        self, train: Examples, test: Examples, classes: int, progress: Progress | None = None
+    ) -> Outcome:
+        """Pick the penalty by cross-validation on `train`, then train on all of it: TREC, MRPC."""
+        import numpy as np
+
+        self._require(train.labels, self.folds)
+        fits = _Fits(self, "folded", train, train, classes, progress, fits=(self.folds, 1))
+        [(penalty, score)] = fits.choose([self._folds(train.labels)])
+        [weights] = fits.last([(np.arange(len(train)), penalty)])
+        predicted = predict(test.features, weights)
+        return Outcome(_percent(predicted == test.labels), score, predicted)
+
+    def chosen(self, train: Examples, classes: int, progress: Progress | None = None) -> Outcome:
+        """Cross-validation on `train`: the accuracy of the best penalty, which `folded` would pick."""
+        import numpy as np
+
+        self._require(train.labels, self.folds)
+        folds = self._folds(train.labels)
+        fits = _Fits(self, "folded", train, train, classes, progress, fits=(self.folds, 0))
+        [(penalty, score)] = fits.choose([folds])
+        predicted, fold = np.empty((2, len(train)), np.int64)
+        for number, (_, look) in enumerate(folds):
+            predicted[look] = predict(train.features[look], fits.weights(number, penalty))
+            fold[look] = number
+        return Outcome(score, score, predicted, fold)
+
+    def first_fold(self, labels: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the training and the test rows of the first outer fold of `nested`.
+
+        Raises `DataError` if a class has too few examples for so many folds.
+        """
+        import numpy as np
+
+        self._require(np.array(labels), self.folds + 2)
+        train, test = self._folds(np.array(labels))[0]
+        return train.tolist(), test.tolist()
+
+    def split(
+        self,
+        train: Examples,
+        development: Examples,
+        test: Examples,
+        classes: int,
+        progress: Progress | None = None,
+    ) -> Outcome:
+        """Pick the penalty and stop training by a development set: SST, probing, SNLI."""
+        import numpy as np
+
+        self._require(train.labels, 1)
+        if not len(development) or not len(test):
+            raise DataError("there is no example to choose by or to score; look at the splits of the data")
+        fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
+        rows = np.arange(len(train)), np.arange(len(development))
+        # SentEval trains the chosen classifier again with the same examples and seed, which gives the same
+        # one.
+        [(penalty, score)] = fits.choose([[rows]])
+        predicted = predict(test.features, fits.weights(0, penalty))
+        return Outcome(_percent(predicted == test.labels), score, predicted)
+
+    def _folds(self, labels: Rows) -> list[tuple[Rows, Rows]]:
+        """Return training and evaluation rows of each fold, stratified and shuffled as in SentEval."""
+        from sklearn.model_selection import StratifiedKFold
+
+        folds = StratifiedKFold(self.folds, shuffle=True, random_state=self.seed)
+        return list(folds.split(labels, labels))
+
+    def _require(self, labels: Rows, least: int) -> None:
+        """Raise `DataError` unless there are two classes with at least `least` examples each."""
+        import numpy as np
+
+        names, counts = np.unique(labels, return_counts=True)
+        if len(names) < 2:
+            raise DataError(
+                f"the {len(labels)} training examples are of {len(names)} class, expected two; add some"
+            )
+        if counts.min() < least:
+            raise DataError(
+                f"class {names[counts.argmin()]} has {counts.min()} examples of {len(labels)}, but a "
+                f"cross-validation in {self.folds} folds needs {least}; add examples"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the classifier's part of a score's protocol."""
+        settings: dict[str, Any] = {
+            "protocol": self.protocol,
+            "mode": self.mode,
+            "folds": self.folds,
+            "seed": self.seed,
+        }
+        if self.protocol == "logistic":
+            strengths = {kind: list(values) for kind, values in STRENGTHS.items()}
+            return settings | {"solver": "lbfgs", "tolerance": logistic_regression.TOLERANCE, "C": strengths}
+        training = attrs.asdict(self.training)
+        return settings | {"penalties": list(PENALTIES), "held_out": HELD_OUT} | training
+
+    @property
+    def training(self) -> Training:
+        """The training settings of the `senteval` protocol."""
+        if self.mode == "test":
+            return Training("adam", 64, tenacity=5, epoch_size=4, max_epoch=200, seed=self.seed)
+        return Training("rmsprop", 128, tenacity=3, epoch_size=2, max_epoch=200, seed=self.seed)
+
+
+class _Fits:
+    """The fits of one outcome, with their progress."""
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        kind: Literal["nested", "folded", "split"],
+        train: Examples,
+        look: Examples,
+        classes: int,
+        progress: Progress | None,
+        fits: tuple[int, int],
+    ) -> None:
+        self._classifier, self._train, self._look, self._classes = classifier, train, look, classes
+        self._penalties = PENALTIES if classifier.protocol == "senteval" else STRENGTHS[kind]
+        self._progress = progress
+        self._total = fits[0] * len(self._penalties) + fits[1]
+        self._done = 0
+        self._fitted: list[Fitted] = []
+
+    def choose(self, groups: Sequence[Sequence[tuple[Rows, Rows]]]) -> list[tuple[float, float]]:
+        """Return the best penalty of each group of folds, and its accuracy x 100, two decimals."""
+        import numpy as np
+
+        folds = [fold for group in groups for fold in group]
+        self._fitted = self._fit([Task(train, look, self._penalties) for train, look in folds])
+        accuracies = np.array(
+            [fitted.correct / len(look) for fitted, (_, look) in zip(self._fitted, folds, strict=True)]
+        )
+        chosen, start = [], 0
+        for group in groups:
+            means = [_rounded(100 * mean) for mean in accuracies[start : start + len(group)].mean(axis=0)]
+            start += len(group)
+            best = int(np.argmax(means))
+            chosen.append((self._penalties[best], means[best]))
+        return chosen
+
+    def weights(self, fold: int, penalty: float) -> NDArray[np.float32]:
+        """Return the weights that `choose` trained in one fold with one penalty."""
+        weights: NDArray[np.float32] = self._fitted[fold].weights[self._penalties.index(penalty)]
+        return weights
+
+    def last(self, wanted: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
+        """Train once on each set of rows, with its penalty; return the weights."""
+        return [fitted.weights[0] for fitted in self._fit([self._task(*each) for each in wanted])]
+
+    def _task(self, rows: Rows, penalty: float) -> Task:
+        import numpy as np
+
+        if self._classifier.protocol == "logistic":
+            return Task(rows, rows[:0], (penalty,))
+        order = np.random.RandomState(self._classifier.seed).permutation(len(rows))
+        cut = int(HELD_OUT * len(rows))
+        return Task(rows[order[cut:]], rows[order[:cut]], (penalty,), drawn=len(rows))
+
+    def _fit(self, tasks: Sequence[Task]) -> list[Fitted]:
+        classifier = self._classifier
+        if classifier.protocol == "logistic":
+            return logistic_regression.fit(
+                self._train, self._look, self._classes, tasks, classifier.seed, self._advance
+            )
+        from sentbed_evaluators._torch import batched_logistic_regression
+
+        return batched_logistic_regression.fit(
+            self._train,
+            self._look,
+            self._classes,
+            tasks,
+            classifier.training,
+            classifier.device,
+            self._advance,
+        )
+
+    def _advance(self, count: int) -> None:
+        self._done += count
+        if self._progress is not None and count:
+            self._progress(self._done, self._total)
+
+
+def _percent(right: NDArray[np.bool_]) -> float:
+    return round(100 * float(right.mean()), 2)
+
+
+def _rounded(mean: np.floating[Any]) -> float:
+    """Round like NumPy, not like Python: SentEval's means are NumPy numbers."""
+    return float(round(mean, 2))

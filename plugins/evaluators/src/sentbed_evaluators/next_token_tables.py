@@ -1,0 +1,85 @@
+"""Tables of predicted next tokens in a run's report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentbed import RunError
+from sentbed.helpers import read_file, write_atomic
+from sentbed.protocols import START, ReportSection, Score
+
+from sentbed_evaluators import PREDICTIONS
+
+if TYPE_CHECKING:
+    from sentbed_evaluators.next_token import NextTokenEvaluation
+
+WHITE = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
+"""Names of tokens of white space."""
+
+
+def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None:
+    """Write an encoder's predictions to `next-token/ENCODER-TEXTS.json` of a run directory."""
+    rows = [[one.text, one.tokens] for one in evaluation.predictions]
+    file = _file(directory, encoder, evaluation.scores[0])
+    file.parent.mkdir(exist_ok=True)
+    write_atomic(file, json.dumps(rows, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace"))
+
+
+def sections(directory: Path, scores: Sequence[Score]) -> tuple[ReportSection, ...]:
+    """Return a table for each list of sentences: sentences as rows, encoders as columns.
+
+    Raises:
+        RunError: if the predictions of a score cannot be read.
+    """
+    lists: dict[str, dict[str, Score]] = {}
+    for score in scores:
+        if score.evaluator == PREDICTIONS:
+            lists.setdefault(score.evaluator_protocol["data"], {}).setdefault(score.encoder, score)
+    return tuple(_sections(directory, list(lists.values())))
+
+
+def _sections(directory: Path, lists: Sequence[dict[str, Score]]) -> Iterator[ReportSection]:
+    for number, found in enumerate(lists, start=1):
+        tables = [_read(_file(directory, encoder, score)) for encoder, score in found.items()]
+        texts = [text for text, _ in tables[0]]
+        cells = [[tuple((shown(token), chance) for token, chance in row) for _, row in one] for one in tables]
+        yield ReportSection(
+            key="next-token" if number == 1 else f"next-token-{number}",
+            title="What the model would say next",
+            columns=("Sentence", *(_heading(encoder, score) for encoder, score in found.items())),
+            rows=tuple(zip(texts, *cells, strict=True)),
+            note="The likeliest tokens where the model goes on, at the end of the prompt or at its mask, "
+            "with their probabilities. All bars have one scale.",
+        )
+
+
+def shown(token: str) -> str:
+    """Return a token as tables show it: without white space around it, or the name of what it is."""
+    found = token.strip()
+    if not found:
+        return WHITE.get(token, "(white space)")
+    # A byte-level token may be a part of a character, which decodes to U+FFFD.
+    return found if found.isprintable() and found.strip("\ufffd") else "(bytes)"
+
+
+def _heading(encoder: str, score: Score) -> str:
+    """Return the encoder's name and, in a line of its own, its prompt, in which `…` is the sentence."""
+    name = f"{encoder.removesuffix(START)} before training" if encoder.endswith(START) else encoder
+    return f"{name}:\n{score.protocol['encoder']['prompt']['template'].replace('{text}', '…')}"
+
+
+def _file(directory: Path, encoder: str, score: Score) -> Path:
+    return directory / PREDICTIONS / f"{encoder}-{score.evaluator_protocol['data'][:12]}.json"
+
+
+def _read(file: Path) -> list[tuple[str, list[tuple[str, float]]]]:
+    try:
+        found: list[Any] = json.loads(read_file(file))
+        return [(str(text), [(str(token), float(chance)) for token, chance in row]) for text, row in found]
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(
+            f"the predictions in `{file}` cannot be read ({error}); evaluate again, or leave the table out"
+        ) from error

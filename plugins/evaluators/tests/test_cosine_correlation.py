@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed import DataError, RunError
+from sentbed_evaluators.cosine_correlation import (
+    correlate,
+    cosines,
+    require_finite,
+    require_varied,
+    zero_vectors,
+)
+
+
+def test_cosines_equal_a_naive_loop() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4099, 3)).astype(np.float32)
+    naive = [
+        sum(float(x) * float(y) for x, y in zip(u, v, strict=True)) / (math.hypot(*u) * math.hypot(*v))
+        for u, v in zip(a.tolist(), b.tolist(), strict=True)
+    ]
+    np.testing.assert_allclose(cosines(a, b), naive, atol=1e-12)
+
+
+def test_cosine_with_a_zero_vector_is_zero() -> None:
+    a = np.array([[0, 0], [3, 4]], dtype=np.float32)
+    b = np.array([[1, 0], [6, 8]], dtype=np.float32)
+    assert cosines(a, b).tolist() == [0.0, 1.0]
+    assert zero_vectors(a) == 1
+
+
+def test_correlations_with_ties_equal_those_of_ranks() -> None:
+    gold = [0.0, 1.0, 1.0, 3.0, 5.0]
+    similarities = np.array([0.1, 0.5, 0.2, 0.2, 0.9])
+    result = correlate(gold, similarities)
+    ranks = np.corrcoef(stats.rankdata(gold), stats.rankdata(similarities))[0, 1]
+    assert result.spearman == pytest.approx(100 * ranks)
+    assert result.pearson == pytest.approx(100 * np.corrcoef(gold, similarities)[0, 1])
+    assert result.note is None
+
+
+def test_a_collapsed_encoder_scores_zero_with_a_note() -> None:
+    result = correlate([1.0, 2.0, 3.0], np.array([1.0, 1.0 - 1e-16, 1.0]))
+    assert (result.spearman, result.pearson, result.note) == (0.0, 0.0, "constant similarity")
+    assert result.degenerate == "the vectors have collapsed: all cosines are about 1.0000"
+
+
+def test_cosines_of_a_tiny_span_are_degenerate_though_they_can_be_ranked() -> None:
+    result = correlate([1.0, 2.0, 3.0], np.array([0.9998, 0.9999, 1.0]))
+    assert result.spearman == pytest.approx(100)
+    assert result.note is None
+    assert result.degenerate == "the vectors have collapsed: all cosines are between 0.9998 and 1.0000"
+    assert correlate([1.0, 2.0, 3.0], np.array([0.998, 0.9999, 1.0])).degenerate == ""
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_embedding_that_is_not_finite_is_named(bad: float) -> None:
+    with pytest.raises(RunError, match="embedding of 'second' has NaN or infinite"):
+        require_finite(np.array([[1, 2], [3, bad]], np.float32), ["first", "second"])
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2,), (2, 1, 1)])
+def test_a_wrong_shape_is_an_error(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RunError, match="one row a sentence"):
+        require_finite(np.ones(shape, np.float32), ["first", "second"])
+
+
+@pytest.mark.parametrize("scores", [[1.0], [2.0, 2.0]])
+def test_gold_scores_without_variation_are_an_error(scores: list[float]) -> None:
+    with pytest.raises(DataError, match=r"needs two of each.* @ gold\.txt"):
+        require_varied(scores, "gold.txt")

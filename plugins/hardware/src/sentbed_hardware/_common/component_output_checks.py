@@ -1,0 +1,189 @@
+"""Checks of what components return inside an encoder or a training step; a fault names its component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import PluginError
+from sentbed.errors import NotFiniteError
+from sentbed.helpers import fault, number, release_of, returned
+from sentbed.protocols import (
+    BuiltBackbone,
+    Columns,
+    Loss,
+    Module,
+    Pooler,
+    TokenBatch,
+    TokenIds,
+    TokenStates,
+    Training,
+)
+
+if TYPE_CHECKING:
+    from sentbed_hardware._common.encoder_module import EncoderModule
+
+
+def require_built(backbone: BuiltBackbone) -> None:
+    """Raise `PluginError` if a built backbone lacks an attribute."""
+    for name in BuiltBackbone.__annotations__:
+        if not hasattr(backbone, name):
+            raise fault(type(backbone), "__init__", f"leaves out the attribute `{name}`")
+    returned(backbone.width, Integral, type(backbone), "width")
+    returned(backbone.module, torch.nn.Module, type(backbone), "module")
+
+
+def require_states(states: Any, rows: int | None, width: int, backbone: type[Any]) -> None:
+    """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
+    if not isinstance(states, TokenStates):
+        raise fault(backbone, "module", f"returned a `{type(states).__name__}`, expected `TokenStates`")
+    found = tuple(states.last_hidden_state.shape)
+    if len(found) != 3 or found[2] != width or rows not in (None, found[0]):
+        expected = f"({'batch' if rows is None else rows}, length, {width})"
+        raise fault(backbone, "module", f"returned states of the shape {found}, expected {expected}")
+    mask = states.attention_mask
+    if mask is not None and tuple(mask.shape) != found[:2]:
+        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {found}"
+        raise fault(backbone, "module", wrong)
+
+
+def require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler) -> None:
+    """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape."""
+    method = "build"
+    if not isinstance(vectors, torch.Tensor):
+        wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
+    elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
+        found = vectors.shape[1]
+        wrong = (
+            f"built a module that returned vectors of {found} numbers, expected {width}; a pooler whose "
+            "vectors have another width than the states says so in `output_width`"
+        )
+        if type(pooler).output_width is not Pooler.output_width:
+            method, wrong = (
+                "output_width",
+                f"returned {width}, its module returned vectors of {found} numbers",
+            )
+    elif tuple(vectors.shape) != (rows, width):
+        wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
+    elif not vectors.is_floating_point():
+        wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
+    else:
+        return
+    raise fault(pooler, method, wrong)
+
+
+def learning_rate(training: Training, step: int) -> float:
+    """Return the learning rate of a step, from 0. Raises `PluginError` if the schedule gives none."""
+    schedule = training.schedule
+    found = schedule.factor(step, training.total_steps)
+    factor = number(found, schedule, "factor")
+    if not 0 <= factor < float("inf"):
+        raise fault(schedule, "factor", f"returned {found!r} for step {step}, expected a number from 0 to 1")
+    return number(training.optimizer.lr, training.optimizer, "lr") * factor
+
+
+def origin_of_nan(encoder: EncoderModule, backbone: Module, batch: Iterable[torch.Tensor | None]) -> str:
+    """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does."""
+    cls, pooler = encoder.owners
+    with torch.no_grad():
+        states = encoder.in_fp32(backbone(*batch))
+        parts: list[tuple[str, Module, torch.Tensor]] = [
+            (f"the token states of the backbone of {release_of(cls.__module__)}", backbone, _real(states))
+        ]
+        of = f"the vectors of the pooler `{pooler.name}` of {release_of(type(pooler).__module__)}"
+        parts.append((of, encoder.pooler, pooled := encoder.pooler(states)))
+        parts.append(("the projection of the head", encoder.projection, encoder.projection(pooled)))
+        for what, module, values in parts:
+            if not torch.isfinite(values).all():
+                spoilt = any(
+                    not torch.isfinite(p).all() for p in module.parameters() if p.is_floating_point()
+                )
+                return f"{what}, whose weights have NaN or infinite values" if spoilt else what
+    return ""
+
+
+def require_finite(
+    vectors: NDArray[np.float32], batch: TokenBatch, origin_of: Callable[[TokenBatch], str]
+) -> NDArray[np.float32]:
+    """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity.
+
+    `origin_of` returns that part for the first such row, as `origin_of_nan` does.
+    """
+    good = np.isfinite(vectors).all(axis=1)
+    if good.all():
+        return vectors
+    bad = np.flatnonzero(~good)[:1]
+    mask = None if batch.attention_mask is None else batch.attention_mask[bad]
+    origin = origin_of(TokenBatch(batch.input_ids[bad], mask, batch.prefix))
+    remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
+    if origin.endswith("values"):
+        remedy = "load other weights, or train with a lower learning rate"
+    first = f", first in {origin}" if origin else ""
+    raise NotFiniteError(f"the vectors have NaN or infinite values{first}; {remedy}")
+
+
+def _real(states: TokenStates) -> torch.Tensor:
+    """Return the states that a pooler may read: those of padding may be anything."""
+    hidden, mask = states.last_hidden_state, states.attention_mask
+    tokens = hidden.flatten(0, 1) if mask is None else hidden[mask.bool()]
+    more = (state for state in (states.decoder_state, states.mask_state) if state is not None)
+    return torch.cat([tokens, *more])
+
+
+def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) -> None:
+    """Raise `PluginError` if a backbone with trained weights has cut its states from them."""
+    tensors = (*states[:1], *(states.layers or ()), states.decoder_state, states.mask_state)
+    if trained and not any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        wrong = "returned states without a gradient, and its weights are trained; do not detach them"
+        raise fault(backbone, "module", wrong)
+
+
+def cut(name: str, encoder: EncoderModule, reached: Mapping[str, bool]) -> PluginError | None:
+    """Return the error for a trained part that no gradient reaches, or None.
+
+    `reached` has each trained weight of the encoder `name`, by its own name, and whether it has a gradient.
+    """
+    for part in ("pooler", "backbone"):
+        some = [found for key, found in reached.items() if key.startswith(f"{part}.")]
+        if some and not any(some):
+            wrong = f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`"
+            return fault(encoder.owners[1], "build", f"{wrong}; do not detach what it reads or returns")
+    return None
+
+
+def frozen_nan(columns: Columns) -> bool:
+    """Whether the vectors of a frozen encoder have NaN or infinite values."""
+    given = (values for values in columns.values() if not isinstance(values, TokenIds))
+    return not all(np.isfinite(values).all() for values in given)
+
+
+def came_from(origin: str) -> str:
+    """Return the end of a sentence about a step whose loss or gradient is not finite."""
+    return f"NaN or infinite values come from {origin}"
+
+
+def named_loss(loss: Loss) -> str:
+    """Return a loss with its distribution, for messages."""
+    return f"the loss `{loss.name}` of {release_of(type(loss).__module__)}"
+
+
+def named_parts(encoder: EncoderModule) -> str:
+    """Return an encoder's pooler and backbone with their distributions, for messages."""
+    cls, pooler = encoder.owners
+    named = f"the pooler `{pooler.name}` of {release_of(type(pooler).__module__)}"
+    return f"{named} or of the backbone of {release_of(cls.__module__)}"
+
+
+def connected(encoder: EncoderModule, names: Collection[str]) -> dict[str, bool]:
+    """Return for each weight of an encoder on the host whether its vectors have a gradient for it."""
+    weights = {name: value for name, value in encoder.named_parameters() if name in names}
+    ids = torch.ones((2, 3), dtype=torch.int64)
+    vectors = encoder(ids, None)
+    if not vectors.requires_grad:
+        return dict.fromkeys(weights, False)
+    found = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
+    return {name: slope is not None for name, slope in zip(weights, found, strict=True)}

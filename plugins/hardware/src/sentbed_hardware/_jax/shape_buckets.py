@@ -1,0 +1,95 @@
+"""Buckets of shapes: those that batches are padded to, each of which is compiled once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+from sentbed.protocols import TokenBatch, TokenIds
+
+SMALLEST = 8
+"""Rows of the smallest batch; fewer leave a matrix unit idle all the same."""
+
+
+@attrs.frozen
+class Buckets:
+    """Lengths, with the numbers of rows for each: powers of two, within the token budget."""
+
+    lengths: Sequence[int]
+    token_budget: int
+    """Tokens of the largest batch, over all devices."""
+    devices: int = 1
+    """Number of devices, which share the rows equally."""
+
+    @property
+    def smallest(self) -> int:
+        """The rows of the smallest batch, over all devices."""
+        return self.devices * -(-SMALLEST // self.devices)
+
+    def length(self, tokens: int, longest: int) -> int:
+        """Return the length to which a text of `tokens` tokens is padded; at most `longest`."""
+        fitting = (length for length in self.lengths if length >= tokens)
+        return min(next(fitting, 1 << math.ceil(math.log2(tokens))), max(longest, tokens))
+
+    def most(self, length: int) -> int:
+        """Return the rows of the largest batch of this length."""
+        return self.smallest << int(math.log2(max(1, self.token_budget / (length * self.smallest))))
+
+    def rows(self, texts: int, length: int) -> int:
+        """Return the rows of the smallest batch for `texts` texts, or of the largest one."""
+        return min(self.smallest << math.ceil(math.log2(max(1, texts / self.smallest))), self.most(length))
+
+    def plan(
+        self, lengths: NDArray[np.int64], longest: int, texts: int | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], int, int]]:
+        """Yield the texts of each batch, its rows and its length; longest texts first.
+
+        Free rows of a batch are filled with the longest of the shorter texts. `texts` limits the texts of a
+        batch, for the memory of training.
+        """
+        order = np.argsort(-lengths, kind="stable")
+        values, place = np.unique(lengths[order], return_inverse=True)
+        padded = np.array([self.length(int(value), longest) for value in values], np.int64)[place]
+        done = 0
+        while done < len(order):
+            length = int(padded[done])
+            # Lengths descend: the texts of this length end where shorter ones begin.
+            as_long = int(np.searchsorted(-padded, -length, side="right")) - done
+            rows = self.rows(as_long, length)
+            if texts is not None:
+                rows = min(rows, self.rows(texts, length))
+            yield order[done : done + rows], rows, length
+            done += rows
+
+    def shapes(self, longest: int) -> int:
+        """Return the number of shapes for texts of up to `longest` tokens."""
+        found = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
+        return sum(1 + int(math.log2(self.most(length) // self.smallest)) for length in found)
+
+
+def fill(tokens: TokenIds, chosen: NDArray[np.int64], rows: int, length: int, pad_id: int) -> TokenBatch:
+    """Return these texts as a batch of that shape, int32, always with a mask."""
+    counts = tokens.lengths[chosen]
+    mask = np.zeros((rows, length), np.int32)
+    mask[: len(chosen)] = np.arange(length) < counts[:, None]
+    ids = np.full((rows, length), pad_id, np.int32)
+    places = tokens.offsets[:-1][chosen][:, None] + np.arange(length)
+    here = mask[: len(chosen)].astype(bool)
+    ids[: len(chosen)][here] = tokens.ids[places[here]]
+    # A row without tokens has no mean and no attention: it gets one token, and is dropped later.
+    mask[len(chosen) :, 0] = 1
+    return TokenBatch(ids, mask)  # type: ignore[arg-type]  # JAX has no 64-bit integers
+
+
+def widen(batch: TokenBatch, rows: int, length: int, pad_id: int) -> TokenBatch:
+    """Return a batch padded to that shape, int32, with a mask."""
+    had, tokens = batch.input_ids.shape
+    more = ((0, rows - had), (0, length - tokens))
+    seen = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    mask = np.pad(seen, more).astype(np.int32)
+    mask[had:, 0] = 1
+    ids = np.pad(batch.input_ids, more, constant_values=pad_id).astype(np.int32)
+    return TokenBatch(ids, mask)  # type: ignore[arg-type]  # JAX has no 64-bit integers

@@ -1,0 +1,85 @@
+"""The base class of runtimes with several processes: their fields."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import attrs
+from attrs.validators import ge
+from sentbed.protocols import RuntimeTraits
+
+ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
+
+
+@attrs.frozen(kw_only=True)
+class Distributed:
+    """Fields of a runtime that spreads batches over devices, with one process each.
+
+    The result is that of one device. The loss sees the vectors of the whole batch, whatever process made
+    them. Only the first process runs the recipe and writes; the others work for it. Processes started by
+    `torchrun` are used as they are, whatever `devices` and `nodes` are.
+    """
+
+    devices: int = attrs.field(default=1, validator=ge(1))
+    """Processes on each machine, one device each."""
+    nodes: int = attrs.field(default=1, validator=ge(1))
+    """Machines; the same recipe is started on each of them."""
+    rendezvous: str | None = None
+    """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: each holds a share of the backbone's
+    weights, gradients and optimiser state, and has the rest sent when it is needed (Zhao et al., 2023;
+    PyTorch's FSDP2)."""
+    gradient: Literal["full", "local"] = "full"
+    """`full`: the gradient of one device. `local`: that of SimCSE's released script, where each process has
+    the gradient of its own vectors only, with those of the others as constants, and gradients are averaged.
+    It is `full` divided by the number of processes, except for the loss's own parameters, of which every
+    process has the whole gradient. AdamW and Adafactor are nearly invariant to a factor; clipping is not."""
+
+    def check(self) -> Iterator[str]:
+        """Yield problems with the settings for several machines."""
+        if self.rendezvous is not None and not ADDRESS.fullmatch(self.rendezvous):
+            yield (
+                f"`rendezvous` is {self.rendezvous!r}, expected HOST:PORT; "
+                'give the first machine, such as "node-1:29500"'
+            )
+        if self.nodes > 1 and self.rendezvous is None:
+            yield (
+                f"`nodes` is {self.nodes}, and nothing says where they meet; "
+                'add `rendezvous = "HOST:PORT"` with the first machine and a port that is free there'
+            )
+        if self.parallel == "fsdp" and getattr(self, "compile", False):
+            yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
+
+    @property
+    def traits(self) -> RuntimeTraits:
+        """The number of processes of a run."""
+        return RuntimeTraits(processes=self.devices * self.nodes)
+
+    def launch(self, command: Sequence[str]) -> int | None:
+        """Start the processes of this machine, wait for them and return the exit code of the first.
+
+        None if one process is enough, or if this is one of several.
+        """
+        if self.traits.processes == 1 or is_member():
+            return None
+        from sentbed_hardware.launching import launch
+
+        return launch(self, command)
+
+    def serve(self) -> bool:
+        """Work for the first process until it ends, if this is another one; return whether it is."""
+        if not is_member() or int(os.environ["RANK"]) == 0:
+            return False
+        from sentbed_hardware._torch.worker import serve
+
+        serve(self)
+        return True
+
+
+def is_member() -> bool:
+    """Return whether `torchrun` has started this process."""
+    return {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from sentbed_hardware.learning_rate_schedules import Constant, Cosine, Linear, LinearAfterHold
+from transformers import (
+    get_constant_schedule_with_warmup,
+    get_cosine_schedule_with_warmup,
+    get_linear_schedule_with_warmup,
+)
+
+
+def multiplier_of(
+    make: Callable[..., torch.optim.lr_scheduler.LambdaLR], *lengths: int
+) -> Callable[[int], float]:
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    return make(optimizer, *lengths).lr_lambdas[0]
+
+
+@pytest.mark.parametrize(("warmup", "total"), [(0, 50), (1, 50), (10, 50), (49, 50), (0, 1)])
+def test_multipliers_are_those_of_transformers(warmup: int, total: int) -> None:
+    pairs = [
+        (Constant(warmup), multiplier_of(get_constant_schedule_with_warmup, warmup)),
+        (Linear(warmup), multiplier_of(get_linear_schedule_with_warmup, warmup, total)),
+        (Cosine(warmup), multiplier_of(get_cosine_schedule_with_warmup, warmup, total)),
+    ]
+    for schedule, reference in pairs:
+        for step in range(total + 1):
+            assert schedule.factor(step, total) == pytest.approx(reference(step), abs=1e-12), (schedule, step)
+
+
+def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does() -> None:
+    factors = [LinearAfterHold().factor(step, 100) for step in range(101)]
+    assert factors[:11] == [1.0] * 11
+    assert factors[11] == pytest.approx(89 / 90)
+    assert factors[55] == pytest.approx(0.5)
+    assert factors[99] == pytest.approx(1 / 90)
+    assert factors[100] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("hold", "step", "expected"), [(0.25, 4, 1.0), (0.25, 10, 0.5), (5, 5, 1.0), (5, 11, 0.4), (0, 4, 0.75)]
+)
+def test_a_hold_below_one_is_a_share_of_the_steps_and_else_a_number(
+    hold: float, step: int, expected: float
+) -> None:
+    # 16 steps: a quarter is 4; from 4, step 10 is halfway; from 5, step 11 of 16 leaves 5/11.
+    factor = LinearAfterHold(hold).factor(step, 16 if hold != 5 else 15)
+    assert factor == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "step", "expected"),
+    [
+        (Constant(), 0, 1.0),
+        (Constant(0.2), 1, 0.5),
+        (Constant(0.2), 9, 1.0),
+        (Linear(), 0, 1.0),
+        (Linear(), 5, 0.5),
+        (Linear(0.2), 1, 0.5),
+        (Linear(0.2), 2, 1.0),
+        (Linear(0.2), 6, 0.5),
+        (Linear(0.25), 1, 0.4),
+        (Cosine(), 5, 0.5),
+        (Cosine(floor=0.2), 0, 1.0),
+        (Cosine(floor=0.2), 5, 0.6),
+        (Cosine(floor=0.2), 10, 0.2),
+        (Cosine(warmup=0.2), 4, (1 + math.cos(math.pi / 4)) / 2),
+    ],
+)
+def test_multipliers_of_ten_steps_by_hand(
+    schedule: Constant | Linear | Cosine, step: int, expected: float
+) -> None:
+    assert schedule.factor(step, 10) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Constant(0.13),
+        Linear(0.13),
+        LinearAfterHold(0.13),
+        Cosine(0.13, 0.1),
+        Linear(20),
+        Linear(30),
+        Cosine(30),
+        LinearAfterHold(30),
+    ],
+)
+@pytest.mark.parametrize("total", [1, 7, 20])
+def test_multipliers_stay_within_zero_and_one_and_rise_before_they_fall(
+    schedule: Constant | Linear | LinearAfterHold | Cosine, total: int
+) -> None:
+    factors = [schedule.factor(step, total) for step in range(total + 1)]
+    assert all(0 <= factor <= 1 for factor in factors)
+    top = factors.index(max(factors))
+    assert factors[: top + 1] == sorted(factors[: top + 1])
+    assert factors[top:] == sorted(factors[top:], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "field", "value"),
+    [
+        (Constant, "warmup", -0.1),
+        (Linear, "warmup", -1),
+        (Cosine, "warmup", -1),
+        (LinearAfterHold, "hold", -0.1),
+        (Cosine, "floor", 1.5),
+        (Cosine, "floor", -0.1),
+    ],
+)
+def test_values_out_of_range_are_refused(schedule: type, field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=field):
+        schedule(**{field: value})

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import functools
+import math
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed.protocols import Head, TokenIds
+from sentbed_common import source_hashes as sources
+from sentbed_hardware._common.module_fingerprint import fingerprint
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+
+Assemble = Callable[..., TorchEncoder]
+
+
+@pytest.fixture(autouse=True)
+def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources may be written while tests run; what is loaded stays as it is."""
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+
+
+class Scaling(torch.nn.Module):
+    """Has what a module may hold beside parameters."""
+
+    def __init__(self, by: float = 2.0) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+        self.register_buffer("kept", torch.tensor(1.5))
+        self.register_buffer("passing", torch.tensor([True, False]), persistent=False)
+        self.loose = torch.tensor([1, 2])
+        self.table = np.arange(3)
+        self.by = by
+        self.dtype_of_sums = torch.float32
+        self.names = {"a", "b", "c"}
+        self.act = torch.nn.functional.relu
+        self.held = [torch.tensor([3.0])]
+        self.step = functools.partial(torch.add, other=1)
+        self.settings = types.SimpleNamespace(scale=0.5)
+        self._private = 0.5
+
+
+def changed(how: Callable[[Any], object]) -> Scaling:
+    module = Scaling()
+    how(module)
+    return module
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "one weight": lambda m: m.weight.data[1, 2].add_(1e-6),
+    "sign of a zero": lambda m: m.weight.data[0, 0].neg_(),
+    "shape": lambda m: setattr(m.weight, "data", m.weight.data.reshape(3, 2)),
+    "dtype": lambda m: setattr(m.weight, "data", m.weight.data.bfloat16()),
+    "order in memory and values": lambda m: setattr(m.weight, "data", m.weight.data.reshape(3, 2).t()),
+    "buffer": lambda m: m.kept.add_(1),
+    "buffer that is not saved": lambda m: m.passing.logical_not_(),
+    "tensor that is not registered": lambda m: m.loose.add_(1),
+    "array": lambda m: m.table.__iadd__(1),
+    "number": lambda m: setattr(m, "by", 3.0),
+    "data type of a computation": lambda m: setattr(m, "dtype_of_sums", torch.float64),
+    "function": lambda m: setattr(m, "act", torch.nn.functional.gelu),
+    "tensor in a list": lambda m: m.held[0].add_(1),
+    "function with arguments": lambda m: setattr(m, "step", functools.partial(torch.add, other=2)),
+    "value of an object": lambda m: setattr(m.settings, "scale", 0.25),
+    "private number": lambda m: setattr(m, "_private", 0),
+    "set": lambda m: m.names.add("d"),
+    "part": lambda m: m.add_module("more", torch.nn.ReLU()),
+    "another part": lambda m: m.add_module("more", torch.nn.GELU()),
+}
+
+
+def test_whatever_a_module_computes_with_is_in_its_fingerprint():
+    found = {what: fingerprint(changed(how), None) for what, how in CHANGES.items()}
+    found |= {"nothing": fingerprint(Scaling(), None), "device": fingerprint(Scaling(), "cuda")}
+    assert None not in found.values()
+    assert len(set(found.values())) == len(CHANGES) + 2
+
+
+def test_what_changes_no_vector_is_not_in_the_fingerprint():
+    expected = fingerprint(Scaling(), None)
+    module = Scaling().eval().requires_grad_(False)
+    module.weight.data = module.weight.data.t().contiguous().t()
+    assert fingerprint(module, None) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool])
+def test_weights_of_any_type_are_hashed(dtype: torch.dtype):
+    one, other = (torch.nn.Module() for _ in range(2))
+    one.register_buffer("x", torch.tensor([1, 0, 1]).to(dtype))
+    other.register_buffer("x", torch.tensor([1, 1, 1]).to(dtype))
+    assert fingerprint(one, None) != fingerprint(other, None)
+
+
+def test_weights_in_four_bits_are_hashed_with_their_scales():
+    bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs sentbed-backbones[qlora]")
+    weight = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+
+    def quantised(factor: float) -> Any:
+        layer = bitsandbytes.nn.Linear4bit(64, 64, bias=False, compute_dtype=torch.float32, quant_type="nf4")
+        layer.weight = bitsandbytes.nn.Params4bit(factor * weight, requires_grad=False, quant_type="nf4")
+        return layer.to("cpu")
+
+    one, same, double = quantised(1), quantised(1), quantised(2)
+    assert torch.equal(one.weight.data, double.weight.data)
+    assert fingerprint(one, None) == fingerprint(same, None) != fingerprint(double, None)
+
+
+def test_weights_that_are_elsewhere_have_no_fingerprint():
+    assert fingerprint(torch.nn.Linear(2, 2, device="meta"), None) is None
+
+
+def test_code_that_changed_since_it_was_loaded_has_no_fingerprint(
+    assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+):
+    assert assemble().fingerprint() is not None
+    monkeypatch.setattr(sources, "STARTED", 0.0)
+    assert assemble().fingerprint() is None
+
+
+def test_an_encoder_has_the_fingerprint_of_its_weights_parts_and_engine(
+    toys: Any, assemble: Assemble, engine_of: Callable[..., TorchEngine]
+):
+    encoders = {
+        "plain": assemble(),
+        "weights": assemble(seed=1),
+        "head": assemble(head=Head(projection=6, bias=True, normalize=True)),
+        "bias": assemble(head=Head(projection=6)),
+        "pooler": assemble(pooler=toys.norm()),
+        "precision": assemble(on=engine_of(torch.bfloat16)),
+        "compiled": assemble(on=engine_of(compile=True)),
+    }
+    found = {what: encoder.fingerprint() for what, encoder in encoders.items()}
+    assert len(set(found.values())) == len(found)
+    assert assemble().fingerprint() == found["plain"]
+
+
+def test_encoding_leaves_the_fingerprint_and_a_step_changes_it(
+    toys: Any, assemble: Assemble, columns: dict[str, TokenIds]
+):
+    encoder = assemble()
+    first = encoder.fingerprint()
+    encoder.encode(toys.batch("rain", "two birds"))
+    assert encoder.fingerprint() == first
+    toys.train(encoder, toys.loss(), toys.sgd()).step(columns)
+    assert encoder.fingerprint() != first

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sentbed.protocols import TokenBatch, TokenIds
+from sentbed_hardware._jax.shape_buckets import Buckets, fill, widen
+
+BUCKETS = Buckets((4, 8, 16), 64)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "longest", "padded"),
+    [(1, 100, 4), (4, 100, 4), (5, 100, 8), (16, 100, 16), (17, 100, 32), (70, 100, 100), (9, 12, 12)],
+)
+def test_a_text_is_padded_to_the_next_length_and_never_beyond_the_positions(
+    tokens: int, longest: int, padded: int
+):
+    assert BUCKETS.length(tokens, longest) == padded
+
+
+def test_rows_are_powers_of_two_up_to_the_budget():
+    assert [BUCKETS.rows(texts, 4) for texts in (1, 8, 9, 16, 17, 1000)] == [8, 8, 16, 16, 16, 16]
+    assert [BUCKETS.most(length) for length in (4, 8, 16)] == [16, 8, 8]
+    assert Buckets((4,), 64, devices=32).rows(1, 4) == 32
+    assert [Buckets((4,), 64, devices=3).rows(texts, 4) for texts in (1, 10, 99)] == [9, 9, 9]
+
+
+def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 25, 203)
+    seen = []
+    shapes = set()
+    for chosen, rows, length in BUCKETS.plan(lengths, 24):
+        assert 0 < len(chosen) <= rows
+        assert lengths[chosen].max() <= max(length, 24)
+        shapes.add((rows, length))
+        seen += chosen.tolist()
+    assert sorted(seen) == list(range(203))
+    assert len(shapes) <= BUCKETS.shapes(24)
+
+
+def test_free_rows_are_filled_with_shorter_texts():
+    lengths = np.array([7, 3, 3, 3])
+    assert [(chosen.tolist(), rows, length) for chosen, rows, length in BUCKETS.plan(lengths, 99)] == [
+        ([0, 1, 2, 3], 8, 8)
+    ]
+
+
+def test_a_limit_of_texts_cuts_batches():
+    sizes = [len(chosen) for chosen, _, _ in BUCKETS.plan(np.full(32, 4), 99, texts=8)]
+    assert sizes == [8, 8, 8, 8]
+
+
+def test_the_number_of_shapes_is_that_of_lengths_and_row_counts():
+    # 4 tokens: 8 and 16 rows; 8, 16 and 32 tokens: 8 rows.
+    assert BUCKETS.shapes(32) == 5
+    assert Buckets((16, 32), 16384).shapes(32) == math.log2(1024 / 8) + 1 + math.log2(512 / 8) + 1
+
+
+def test_filling_keeps_ids_and_marks_what_is_padding():
+    tokens = TokenIds(np.array([1, 2, 3, 4, 5, 6], np.int32), np.array([0, 3, 4, 6]))
+    batch = fill(tokens, np.array([2, 0]), 3, 4, pad_id=9)
+    assert batch.input_ids.tolist() == [[5, 6, 9, 9], [1, 2, 3, 9], [9, 9, 9, 9]]
+    assert batch.attention_mask is not None
+    assert batch.attention_mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0]]
+    assert batch.input_ids.dtype == batch.attention_mask.dtype == np.int32
+
+
+def test_widening_a_batch_without_a_mask_gives_it_one():
+    batch = widen(TokenBatch(np.array([[1, 2]]), None), 2, 3, pad_id=0)
+    assert batch.input_ids.tolist() == [[1, 2, 0], [0, 0, 0]]
+    assert batch.attention_mask is not None
+    assert batch.attention_mask.tolist() == [[1, 1, 0], [1, 0, 0]]

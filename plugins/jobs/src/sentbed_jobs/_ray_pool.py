@@ -1,0 +1,178 @@
+"""The task pool of the executor `ray`: actors on this machine or on those of a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import ray
+from ray.exceptions import RayError
+from sentbed.errors import RuntimeUnavailableError
+from sentbed.helpers import usable_cores
+from sentbed_common import Lost, Start, Told
+
+from sentbed_jobs.pool_loop import (
+    RETRIES,
+    Died,
+    Done,
+    Event,
+    Failed,
+    Result,
+    Say,
+    Task,
+    TaskRunner,
+    run_pool,
+)
+
+
+@attrs.frozen
+class RayPool:
+    """Task pool with one Ray actor per worker; progress within a task is not reported."""
+
+    workers: int = 1
+    cpus: int | None = None
+    """CPUs and threads of an actor; by default equal shares of the cluster."""
+    gpus: int = 0
+    """GPUs of an actor."""
+    address: str | None = None
+    """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
+    retries: int = RETRIES
+    say: Say = print
+
+    def run(
+        self,
+        start: Start[Task, Result],
+        tasks: Sequence[Task],
+        told: Told[Task] = lambda *_: None,
+        lost: Lost[Task, Result] | None = None,
+    ) -> Generator[tuple[Task, Result], None, None]:
+        """Yield each task with its result; see `TaskPool.run`.
+
+        Raises:
+            RuntimeUnavailableError: if there is no cluster at the address, or it is too small.
+        """
+        if not tasks:
+            return
+        with self._connected():
+            found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+            nodes = [node["Resources"] for node in found if node["Alive"]]
+            need = reserved(nodes, self.workers, self.cpus, self.gpus)
+            actor = ray.remote(_Actor).options(max_restarts=0, max_task_retries=0, **need)
+            transport = _Actors(actor, start, need["num_cpus"])
+            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        if ray.is_initialized():
+            yield
+            return
+        # No usage statistics, and no warning about later versions at every start.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        address = self.address or os.environ.get("RAY_ADDRESS") or None
+        if address is None:
+            # On one machine, workers may share a core.
+            total = max(usable_cores(), self.workers * (self.cpus or 1))
+            quiet |= {"address": "local", "num_cpus": total, "include_dashboard": False}
+        try:
+            with _sigterm_restored():
+                ray.init(**{"address": address, **quiet})
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise RuntimeUnavailableError(
+                f"cannot reach Ray at `{address or 'this machine'}`: {_first_line(error)}; start it with "
+                "`ray start --head`, or leave the address out to start it on this machine"
+            ) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _sigterm_restored() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces by one that ends this process silently."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def reserved(
+    nodes: Sequence[Mapping[str, float]], workers: int, cpus: int | None, gpus: int
+) -> dict[str, int]:
+    """Return the resources of an actor with which all `workers` of them fit on these nodes.
+
+    An actor that fits nowhere would wait forever, and its task with it.
+    """
+
+    def places(need: Mapping[str, float]) -> int:
+        wanted = [(key, value) for key, value in need.items() if value]
+        return sum(min(int(node.get(key, 0) // value) for key, value in wanted) for node in nodes)
+
+    largest = max((int(node.get("CPU", 0)) for node in nodes), default=0)
+    for each in [cpus] if cpus else range(largest, 0, -1):
+        if places({"CPU": each, "GPU": gpus}) >= workers:
+            return {"num_cpus": each, "num_gpus": gpus}
+    found = ", ".join(f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes)
+    raise RuntimeUnavailableError(
+        f"Ray has machines with {found or 'nothing'}; there is no place for {workers} workers with "
+        f"{cpus or 1} CPUs and {gpus} GPUs each; take fewer workers, or give each less"
+    )
+
+
+class _Actor:
+    def __init__(self, start: Start[Any, Any], threads: int) -> None:
+        self.runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
+
+    def run(self, task: Any) -> Done | Failed:
+        return self.runner.run(task, lambda _: None)
+
+
+@attrs.define(eq=False)
+class _Worker:
+    actor: Any
+    answer: Any = None
+    """Reference to the result of its current task."""
+
+
+@attrs.frozen(eq=False)
+class _Actors:
+    actor: Any
+    start: Start[Any, Any]
+    threads: int
+
+    def start_worker(self) -> _Worker:
+        return _Worker(self.actor.remote(self.start, self.threads))
+
+    def submit(self, worker: _Worker, task: Any) -> None:
+        worker.answer = worker.actor.run.remote(task)
+
+    def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, Event]]:
+        by_answer = {worker.answer: worker for worker in workers}
+        ready, _ = ray.wait(list(by_answer), num_returns=1)
+        return [(by_answer[answer], _result(answer)) for answer in ready]
+
+    def shutdown(self, workers: Sequence[_Worker]) -> None:
+        for worker in workers:
+            ray.kill(worker.actor, no_restart=True)
+
+
+def _result(answer: Any) -> Event:
+    try:
+        event: Event = ray.get(answer)
+    except RayError as error:
+        return Died(f"died ({_first_line(error)})")
+    return event
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip(" .") for line in str(error).splitlines() if line.strip()), type(error).__name__)

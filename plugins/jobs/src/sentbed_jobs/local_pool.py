@@ -1,0 +1,172 @@
+"""The task pool of the executor `local`: this process, or several of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import connection as connections
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import attrs
+from sentbed.helpers import usable_cores
+from sentbed_common import Lost, Start, Tell, Told
+
+from sentbed_jobs.pool_loop import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
+
+PATIENCE = 30.0
+"""Seconds that workers have to save unfinished work and clean up when they are ended."""
+
+
+@attrs.frozen
+class LocalPool:
+    """Task pool of this process, or, with several workers, of processes of their own."""
+
+    workers: int = 1
+    cpus: int | None = None
+    """Threads per worker; by default torch's choice for one, and equal shares of the cores for several."""
+    gpus: int = 0
+    """GPUs reserved for each of several workers; with 0, every worker sees all."""
+    retries: int = RETRIES
+    say: Say = print
+
+    def run(
+        self,
+        start: Start[Task, Result],
+        tasks: Sequence[Task],
+        told: Told[Task] = lambda *_: None,
+        lost: Lost[Task, Result] | None = None,
+    ) -> Generator[tuple[Task, Result], None, None]:
+        """Yield each task with its result; see `TaskPool.run`. A single worker is this process."""
+        if self.workers > 1:
+            threads = self.cpus or max(1, usable_cores() // self.workers)
+            transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
+            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
+        elif tasks:
+            function = start(self.cpus)
+            for task in tasks:
+                yield task, function(task, _teller(told, task))
+
+
+def _teller(told: Told[Task], task: Task) -> Tell:
+    return lambda amount: told(task, amount)
+
+
+@attrs.frozen(eq=False)
+class _Worker:
+    process: BaseProcess
+    connection: Connection[Any, Any]
+    slot: int
+
+
+@attrs.frozen(eq=False)
+class _Processes:
+    start: Start[Any, Any]
+    threads: int
+    slots: list[int]
+    """Free slots; the slot of a worker decides which GPUs it sees."""
+    gpus: int
+
+    def start_worker(self) -> _Worker:
+        # A forked copy of a process with threads may hang.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        slot = self.slots.pop(0)
+        arguments = (theirs, self.start, self.threads, self._environment(slot))
+        process = context.Process(target=_work, args=arguments, daemon=True)
+        with _interrupts_blocked():
+            process.start()
+        theirs.close()
+        return _Worker(process, ours, slot)
+
+    def _environment(self, slot: int) -> dict[str, str]:
+        if not self.gpus:
+            return {}
+        mine = range(slot * self.gpus, (slot + 1) * self.gpus)
+        visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        names = [visible[i] for i in mine if i < len(visible)] if visible else map(str, mine)
+        return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+
+    def submit(self, worker: _Worker, task: Any) -> None:
+        with suppress(OSError):
+            worker.connection.send(task)
+
+    def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, Event]]:
+        by_connection = {worker.connection: worker for worker in workers}
+        ready: list[Any] = connections.wait(list(by_connection))
+        return [(by_connection[connection], self._next(by_connection[connection])) for connection in ready]
+
+    def _next(self, worker: _Worker) -> Event:
+        try:
+            event: Event = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(PATIENCE)
+            return Died(_how(worker.process.exitcode))
+        return event
+
+    def shutdown(self, workers: Sequence[_Worker]) -> None:
+        try:
+            for worker in workers:
+                worker.connection.close()
+                worker.process.terminate()
+            end = time.monotonic() + PATIENCE
+            for worker in workers:
+                worker.process.join(max(0.0, end - time.monotonic()))
+        finally:
+            # Also after a second Ctrl-C, which ends the waiting above.
+            for worker in workers:
+                worker.process.kill()
+                worker.process.join()
+                worker.process.close()
+                self.slots.append(worker.slot)
+
+
+def _how(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    name = signal.Signals(-code).name
+    return f"was killed by {name}" + (" (as Linux does where memory runs out)" if name == "SIGKILL" else "")
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block Ctrl-C, which a terminal sends to all, for processes started within; the parent ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(
+    connection: Connection[Any, Any],
+    start: Start[Any, Any],
+    threads: int,
+    environment: dict[str, str],
+) -> None:
+    """Do tasks until the connection closes; at SIGTERM a run saves its state, then `KeyboardInterrupt`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        # A run replaces this handler while it trains.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        os.environ.update(environment)
+        runner: TaskRunner[Any, Any] = TaskRunner(start, threads)
+        with suppress(EOFError, OSError):
+            while True:
+                task = connection.recv()
+                connection.send(runner.run(task, lambda amount: connection.send(Progress(amount))))
+    except KeyboardInterrupt:
+        sys.exit(1)
+    finally:
+        # The process is ending; nothing may interrupt the clean-up of its libraries, not even a SIGTERM now.
+        with suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,0 +1,103 @@
+"""The report for browsers: `report.html`, a single self-contained file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+
+import attrs
+from sentbed.protocols import ReportSection, StageCurve
+from sentbed.tools import plain
+
+from sentbed_report import formatting as text
+from sentbed_report.format_independent_table import DEGENERATE
+from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_plots import (
+    Plot,
+    geometry_plot,
+    loss_plot,
+    ranking_plot,
+    scatter_groups,
+    validation_plot,
+)
+from sentbed_report.run_report import RunReport
+from sentbed_report.score_tables import geometry_panels, score_tables
+from sentbed_report.training_curve_plots import (
+    TrajectoryPanel,
+    metrics_plot,
+    score_plots,
+    trajectory_panels,
+    trajectory_plot,
+)
+
+
+@attrs.frozen
+class _Stage:
+    """Plots of a stage on the page."""
+
+    name: str
+    plots: list[Plot]
+    panels: tuple[TrajectoryPanel, ...]
+
+    @classmethod
+    def of(cls, stage: StageCurve, name: str) -> _Stage:
+        panels = trajectory_panels(stage.watched)
+        plots = [
+            loss_plot(stage, f"l{name}"),
+            validation_plot(stage, f"v{name}"),
+            *(trajectory_plot(panel, f"t{name}-{i}") for i, panel in enumerate(panels)),
+            *score_plots(stage.watched, f"w{name}"),
+            metrics_plot(stage, f"m{name}"),
+        ]
+        return cls(stage.name, [plot for plot in plots if plot], panels)
+
+
+def to_html(data: RunReport) -> str:
+    """Return `report.html`."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(number=text.number, signed=text.signed, spread=text.spread, chance=text.chance)
+    environment.filters.update(share=text.share, expected_digits=text.expected_digits)
+    environment.filters.update(expected_verdict=text.expected_verdict)
+    environment.tests.update(bars=lambda value: isinstance(value, tuple))
+    script = _resource("theme.js")
+    panels = geometry_panels(data.scores)
+    stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
+    return environment.from_string(_resource("template.html.j2")).render(
+        data=data,
+        summary=text.summary(data),
+        facts=recipe_facts(data.recipe_toml),
+        status_line=text.status_line(data),
+        verdict=text.verdict(data.ranking) if data.ranking else "",
+        winner=list(zip(text.WINNER, text.winner(data.ranking), strict=True)) if data.ranking else [],
+        distribution=ranking_plot(data.ranking, "r") if data.ranking else None,
+        tables=score_tables(data.scores, data.bootstrap.intervals if data.bootstrap else ()),
+        resampling=text.resampling(data.bootstrap) if data.bootstrap else "",
+        pairing=text.pairing,
+        stages=[stage for stage in stages if stage.plots],
+        scatters=scatter_groups(data.scatters, "s"),
+        geometry=[geometry_plot(panel, f"g{i}") for i, panel in enumerate(panels)],
+        planes="; ".join(dict.fromkeys(panel.plane.title for panel in panels)),
+        manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
+        longest_bar=longest_bar,
+        degenerate=DEGENERATE,
+        style=_resource("style.css"),
+        script=script,
+        # The page's policy allows only this script.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def longest_bar(section: ReportSection) -> float:
+    """Return the largest share of a section's bars, which share one scale; 0 without bars."""
+    bars = (value for row in section.rows for value in row if isinstance(value, tuple))
+    return max((part for value in bars for _, part in value), default=0.0)
+
+
+def _resource(name: str) -> str:
+    return files("sentbed_report").joinpath(name).read_text(encoding="utf-8")

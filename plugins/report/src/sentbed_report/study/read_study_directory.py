@@ -1,0 +1,114 @@
+"""Reading of a study's directory: its axes and cells from `study.json`, and each run as far as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.helpers import foreign
+from sentbed.tools import MANIFEST, is_locked
+
+from sentbed_report.study.published_number_config import Published, Reference
+from sentbed_report.study.read_cell_run import read_run
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+
+STUDY = "study.json"
+RECIPE = "study.toml"
+SCHEMA = 1
+LOCKS = "locks"
+"""Directory of the locks of a study's runs."""
+
+
+def is_study(directory: Path) -> bool:
+    """Whether there is a study in a directory."""
+    return (directory / STUDY).is_file()
+
+
+def read_data(directory: str | Path) -> StudyData:
+    """Return the results so far of the study in a directory.
+
+    Raises:
+        RunError: where there is none.
+    """
+    place = Path(directory)
+    try:
+        content = json.loads((place / STUDY).read_bytes())
+        recipe = (place / RECIPE).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
+        ) from error
+    with foreign(RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"):
+        if content.get("schema") != SCHEMA:
+            raise RunError(
+                f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}"
+            )
+        return StudyData(
+            content["name"],
+            tuple(_axis(axis) for axis in content["axes"]),
+            tuple(_cell(place, cell) for cell in content["cells"]),
+            content["baseline"],
+            tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
+            tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
+            {title: Published(**table) for title, table in content["expected"].items()},
+            tuple(content["order"]),
+            recipe,
+            place,
+            # Studies of earlier versions have none.
+            {name: Reference(**found) for name, found in content.get("references", {}).items()},
+            None if content.get("ranks") is None else tuple(content["ranks"]),
+            content.get("colour", ""),
+        )
+
+
+def _axis(axis: Mapping[str, Any]) -> AxisInfo:
+    numbers = axis["numbers"]
+    return AxisInfo(axis["name"], tuple(axis["labels"]), None if numbers is None else tuple(numbers))
+
+
+def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
+    runs = tuple(_run(place, cell["name"], run) for run in cell["runs"])
+    return CellInfo(cell["name"], cell["labels"], runs, tuple(cell["differences"]))
+
+
+def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
+    directory = Path(run["directory"])
+    status = status_of(place, directory)
+    if status in ("finished", "failed"):
+        return attrs.evolve(read_run(place / directory, cell, run["seed"], place), status=status)
+    return CellRun(cell, run["seed"], status, directory if status != "waiting" else None)
+
+
+def status_of(place: Path, directory: Path) -> CellStatus:
+    """Return the status of the run in `directory` of the study in `place`."""
+    run = place / directory
+    said = manifest_status(run)
+    if said == "finished":
+        return "finished"
+    if is_locked(lock_of(place, run)):
+        return "running"
+    if said is None:
+        return "waiting"
+    return "failed" if said == "failed" else "interrupted"
+
+
+def lock_of(place: Path, run: Path) -> Path:
+    """Return the lock of a run of the study in `place`."""
+    return place / LOCKS / f"{run.name}.lock"
+
+
+def is_finished(run: Path) -> bool:
+    """Whether the run in a directory has finished."""
+    return manifest_status(run) == "finished"
+
+
+def manifest_status(run: Path) -> str | None:
+    """Return the status in a run's manifest, or None if there is no manifest."""
+    try:
+        return str(json.loads((run / MANIFEST).read_bytes())["status"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

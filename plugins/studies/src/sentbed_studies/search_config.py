@@ -1,0 +1,67 @@
+"""Configuration of the demonstration search: the table `[search]` of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed import FilePath
+from sentbed.errors import SentbedError
+from sentbed.protocols import Evaluator, RecipeTable, TableTraits
+from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, problem_of_test_data
+
+from sentbed_studies.demonstration_candidates import read_candidates
+
+
+@attrs.frozen
+class Search(RecipeTable):
+    """`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).
+
+    `sentbed search` scores each candidate with the encoder as it is built, before any stage.
+    """
+
+    traits: ClassVar[TableTraits] = TableTraits(
+        no_run="the recipe has a `[search]`, which `sentbed run` does not do; "
+        "use `sentbed search` first, then run the `resolved.toml` that it writes"
+    )
+
+    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    """Evaluator whose primary score ranks the candidates; must use development data, never a test set."""
+    candidates: FilePath = attrs.field(default=FilePath("pkg:sentbed_studies/demonstrations.tsv"))
+    """A `.tsv` file with the columns `sentence` and `word`, both again for each further demonstration of a
+    candidate; a `.jsonl` file with a `sentence` and a language model's `answer` a line; or one template with
+    its demonstrations a line, in PromptEOL's shell form. Default: 40 that come with sentbed."""
+    encoder: str | None = None
+    """Encoder whose prompt is searched; optional if the recipe has only one."""
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Number of candidates to try, from the first; by default all."""
+
+    def problems(self, recipe: Recipe, plugins: Plugins, look: bool) -> Iterator[tuple[KeyPath, str]]:
+        """Yield problems of the search with the recipe's encoders."""
+        names = ", ".join(f"`{known}`" for known in recipe.encoders)
+        if self.encoder is not None and self.encoder not in recipe.encoders:
+            message = f"there is no encoder `{self.encoder}`, the recipe has {names}; name one of them"
+            yield ("encoder",), message
+        elif self.encoder is None and len(recipe.encoders) > 1:
+            yield ("encoder",), f"the recipe has several encoders ({names}); say which one with `encoder`"
+        if not self.with_.traits.development:
+            yield ("with",), problem_of_test_data("a search chooses what scores best", self.with_)
+        searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
+        fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))
+        if searched is not None and fitting and look:
+            for message in self._unfit_candidates(searched, plugins):
+                yield ("candidates",), message
+
+    def _unfit_candidates(self, encoder: EncoderRecipe, plugins: Plugins) -> Iterator[str]:
+        try:
+            candidates = read_candidates(self.candidates, encoder.prompt or Prompt(), encoder.pooler)
+        except SentbedError as error:
+            yield str(error)
+            return
+        for candidate in candidates:
+            for _, message in misfits(attrs.evolve(encoder, prompt=candidate), plugins):
+                what = candidate.template or candidate.demonstration
+                yield f"the candidate {what!r} does not fit: {message}"
+                return

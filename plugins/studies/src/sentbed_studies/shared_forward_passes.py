@@ -1,0 +1,190 @@
+"""Shared forward passes for cells that encode the same texts with the same backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed import Encoder, RunError
+from sentbed.helpers import reason_of
+from sentbed.protocols import PlacedEncoder, VectorStore
+from sentbed.tools import (
+    EncoderRecipe,
+    Progress,
+    Recipe,
+    head_seed,
+    heeded_by,
+    self_contained,
+)
+from sentbed_common import EncoderFingerprint, fingerprint_of
+from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+TOGETHER = 2**30
+"""Maximum size in bytes of the vectors of one shared pass; further encoders need another pass."""
+
+
+def can_share(a: Recipe, b: Recipe) -> bool:
+    """Whether one pass through the backbone gives bit-identical vectors for both recipes.
+
+    They differ in nothing but what comes after the backbone: pooler, head, evaluators. Seeds may differ where
+    all weights come from files.
+    """
+    if any(recipe.stage or not recipe.run.cache for recipe in (a, b)):
+        return False
+    if any(table.traits.no_run for recipe in (a, b) for table in recipe.tables.values()):
+        return False
+    if a.runtime != b.runtime or list(a.encoders) != list(b.encoders):
+        return False
+    pairs = zip(a.encoders.values(), b.encoders.values(), strict=True)
+    if not all(_same_states(one, other) for one, other in pairs):
+        return False
+    if all(one.backbone.traits.from_files for one in a.encoders.values()):
+        return True
+    # Random weights depend on the seed, and a trained tokenizer depends on the texts of the evaluations.
+    return a.run.seed == b.run.seed and a.evaluate == b.evaluate
+
+
+def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
+    """Whether both backbones give the same states for the same texts."""
+    return (
+        a.backbone == b.backbone
+        and a.max_length == b.max_length
+        and heeded_by(a) == heeded_by(b)
+        and a.resolved_prompt == b.resolved_prompt
+    )
+
+
+def share_passes(
+    recipe: Recipe,
+    others: Sequence[Recipe],
+    store: VectorStore,
+    encoders: Mapping[str, Encoder],
+    warn: Callable[[str], None],
+) -> VectorStore:
+    """Return a store for a run whose passes also give the vectors of other runs' encoders.
+
+    Recipes of `others` that cannot share are skipped; `warn` reports those whose encoder cannot be built.
+    """
+    passes = {name: SharedBackbone(encoder) for name, encoder in encoders.items()}
+    for other in others:
+        for name, shared in passes.items() if can_share(recipe, other) else ():
+            try:
+                shared.add(other.encoders[name], head_seed(other, name))
+            except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
+                what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
+                warn(f"{what}: {reason_of(error)}")
+    found = [shared for shared in passes.values() if shared.others]
+    if not isinstance(store, VectorCache):
+        return store
+    return SharedCache(store.root, store.limit, store.say, store.taken, store.encoded, passes=found)
+
+
+@attrs.define(eq=False)
+class SharedCache(VectorCache):
+    """A cache of vectors in which one pass through a backbone fills the spaces of several encoders."""
+
+    passes: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
+
+    def compute(
+        self,
+        space: EncoderFingerprint | None,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], NDArray[np.float32]],
+        progress: Progress | None,
+    ) -> NDArray[np.float32]:
+        """Return the vectors of texts for one encoder, and keep those of the encoders that share its pass."""
+        shared = next((one for one in self.passes if space and one.space == space), None)
+        vectors = self._together(shared, texts, progress) if shared else None
+        return encode(texts) if vectors is None else vectors
+
+    def _together(
+        self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
+    ) -> NDArray[np.float32] | None:
+        """Encode for the other encoders too and keep their vectors; None if none needs to be kept."""
+        import numpy as np
+
+        digest, width = list_digest(texts), shared.encoder.width
+        size = HEADER_SIZE + 4 * len(texts) * width
+        if not self.writes or size > self.limit:
+            return None
+        spaces, chosen = shared.spaces, []
+        for number, (space, its) in enumerate(spaces):
+            more = HEADER_SIZE + 4 * len(texts) * its
+            if size + more <= min(self.limit, TOGETHER) and not self.path(space, digest).exists():
+                chosen.append(number)
+                size += more
+        if not chosen:
+            return None
+        try:
+            vectors = shared.encode(texts, chosen, progress)
+        except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
+            self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
+            return None
+        ends = np.cumsum([width, *(spaces[number][1] for number in chosen)])
+        own, *parts = np.split(vectors, ends[:-1], axis=1)
+        for number, part in zip(chosen, parts, strict=True):
+            self.keep(spaces[number][0], digest, part)
+        return np.ascontiguousarray(own)
+
+
+@attrs.define(eq=False, slots=False)
+class SharedBackbone:
+    """Encoders whose vectors come from another encoder's passes; no weights change."""
+
+    encoder: Encoder
+    others: list[Encoder] = attrs.field(factory=list, init=False)
+
+    def add(self, recipe: EncoderRecipe, seed: int) -> None:
+        """Add the encoder of a recipe, built with this head seed on the same backbone.
+
+        Do nothing if the engine cannot encode for several encoders at once.
+        """
+        if self.encoder.placed.beside(()) is not None:
+            recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
+            engine.seed(seed)
+            placed = engine.assemble(backbone, recipe.pooler, recipe.head)
+            self.others.append(Encoder(recipe, engine, backbone, placed))
+
+    def _together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
+        return self.encoder.placed.beside([one.placed for one in others]) if others else None
+
+    @cached_property
+    def space(self) -> EncoderFingerprint | None:
+        """Fingerprint of the encoder, or None if a part cannot report it."""
+        return fingerprint_of(self.encoder)
+
+    @cached_property
+    def _members(self) -> dict[str, tuple[EncoderFingerprint, Encoder]]:
+        """Name of a space -> space and encoder; empty if the engine cannot guarantee identical bits."""
+        if (together := self._together(self.others)) is None or (own := self.space) is None:
+            return {}
+        hashed = together.fingerprints() or [None] * (1 + len(self.others))
+        members = {
+            space.name: (space, one)
+            for one, fingerprint in zip(self.others, hashed[1:], strict=True)
+            if (space := fingerprint_of(one, fingerprint)) is not None
+        }
+        members.pop(own.name, None)
+        return members
+
+    @property
+    def spaces(self) -> list[tuple[EncoderFingerprint, int]]:
+        """Fingerprint and width of each further encoder with a distinct space."""
+        return [(space, one.width) for space, one in self._members.values()]
+
+    def encode(
+        self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
+    ) -> NDArray[np.float32]:
+        """Return the encoder's own vectors and, concatenated along the width, those of `spaces[chosen]`."""
+        members = [one for _, one in self._members.values()]
+        placed = self._together([members[number] for number in chosen])
+        if placed is None:
+            raise RunError("the engine has one pass for all of them, and none for some")
+        return attrs.evolve(self.encoder, placed=placed).encode(texts, progress)

@@ -1,0 +1,84 @@
+"""Configuration of a study: the table `[study]`, with its cells and published results for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs.validators import deep_iterable, ge, le, min_len
+from sentbed.protocols import RecipeTable, TableTraits, Variant, Variants
+from sentbed.tools import Document, Plugins
+from sentbed_report.study.published_number_config import Published, Reference
+
+
+@attrs.frozen
+class StudyTable(RecipeTable):
+    """`[study]`: axes over any values of the recipe; every combination of their labels is a cell."""
+
+    traits: ClassVar[TableTraits] = TableTraits(
+        decides=False,
+        resolved=False,
+        variants=True,
+        no_run="the recipe has a `[study]`, and `sentbed run` runs one recipe, not its cells; use "
+        "`sentbed study`, with `--only AXIS=LABEL` for some of them, or take the table out",
+    )
+
+    axes: Mapping[str, Mapping[str, Any]] = attrs.field(validator=min_len(1))
+    """Name of an axis -> `path` and `values`, or label -> the values that it sets, by path:
+    `[study.axes.pooler]` with `path = "encoder.pooler.use"`, `values = ["first", "mean"]`, or
+    `[study.axes.loss]` with `ctr = { "stage.nli.loss" = { use = "info-nce" } }`. A path is that of `--set`,
+    or an array of paths that get the same value. `labels = ["CLS", "average"]` names the values; without it,
+    a label is the value as it is written, or the `use` of a table."""
+    numbers: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
+    """Axis -> label -> number, such as `size = { base = 110e6, large = 335e6 }`: scores are drawn over them.
+    An axis whose labels set a number each has numbers without it."""
+    seeds: tuple[int, ...] = attrs.field(
+        default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
+    )
+    """Values of `run.seed` with which every cell is run; by default the recipe's own."""
+    baseline: Mapping[str, str] | None = None
+    """Axis -> label of the cell that all others are compared with; axes with one label are optional."""
+    zip: tuple[tuple[str, ...], ...] = ()
+    """Groups of axes to combine label by label instead of in all combinations."""
+    exclude: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
+    """Axis -> label, or several: cells that match an entry on all its axes are excluded."""
+    include: tuple[Mapping[str, str | tuple[str, ...]], ...] = ()
+    """Cells to keep although `exclude` matches them, in the same form."""
+    expected: Mapping[str, Published] = attrs.field(factory=dict)
+    """Name of a table or figure -> its published numbers: `cells` (cell -> score -> number), and optionally
+    `tolerance`, `source`, `hardware`, `hours` and `note`."""
+    references: Mapping[str, Reference] = attrs.field(factory=dict)
+    """Name of another system -> its published `scores` (key of a score -> number) with a `source`, or the
+    `cell` of the study that computes it: a dashed line in the plots of scores, and a row of the tables."""
+    threads: int = attrs.field(default=1, validator=ge(1))
+    """Threads of a run on a processor, unless `[runtime]` sets them. They can change a score, and so do not
+    follow from the number of workers."""
+    keep: Literal["scores", "best", "all"] = "best"
+    """What stays of a finished run beside scores, log and report: `best`, its encoder, with the weights that
+    its stages keep; `all`, also the checkpoints of its stages, and stages that cells share; `scores`, no
+    weights. What was removed does not come back."""
+    order: tuple[str, ...] = ()
+    """Tasks in the order of their columns; by default the evaluators' order."""
+    ranks: tuple[str, ...] | None = None
+    """Print the rank of each number in its column as a superscript, as SentBench does: among the cells that
+    have the same labels on these axes, or, with `[]`, among all. By default no ranks."""
+    colour: str = ""
+    """Task whose score, by its first metric, colours the points of planes such as alignment over uniformity,
+    as in Sentence-T5's figure 4; by default an axis does."""
+
+    @classmethod
+    def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
+        """Structure and check every cell; see `cells.expand`."""
+        from sentbed_studies.study import expand
+
+        study = expand(document, plugins, base)
+        return Variants("cells", study.names, {one.name: " ".join(one.reasons) for one in study.excluded})
+
+    @classmethod
+    def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
+        """Return the recipe of one cell; see `cells.find_cell`."""
+        from sentbed_studies.study import find_cell
+
+        return find_cell(document, plugins, base, name)

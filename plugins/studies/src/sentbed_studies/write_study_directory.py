@@ -1,0 +1,154 @@
+"""Writing of a study's directory; `sentbed_report.study.read_study_directory` reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomli_w
+from sentbed.errors import RunError
+from sentbed.helpers import write_atomic
+from sentbed.tools import Recipe, differences, is_locked, locked, unstructure
+from sentbed_report.study.read_study_directory import (
+    LOCKS,
+    RECIPE,
+    SCHEMA,
+    STUDY,
+    is_finished,
+    lock_of,
+    manifest_status,
+    read_data,
+)
+
+from sentbed_studies.shared_work_plan import Prefix, Work, chain
+from sentbed_studies.study import Study
+from sentbed_studies.study_config import StudyTable
+
+AT_WORK = "at-work"
+"""Beginning of the names of locks that processes hold while they work on a study."""
+
+__all__ = ["STUDY", "at_work", "is_finished", "lock_of", "manifest_status", "needed", "read_data"]
+
+
+@contextmanager
+def at_work(directory: Path, study: Study, work: Work) -> Iterator[None]:
+    """Write a study's cells and axes, for `read_data`, and say that this process works on them.
+
+    Several processes may work on the same study.
+
+    Raises:
+        RunError: if the directory holds another study, or a process works on this one by another recipe.
+    """
+    content = _content(study, work)
+    _require_same_study(directory, content)
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    own = directory / LOCKS / f"{AT_WORK}-{digest}-{uuid.uuid4().hex}.lock"
+    try:
+        with locked(own):
+            _require_no_other(own, f"{AT_WORK}-{digest}-", directory)
+            write_atomic(directory / RECIPE, _recipe(study))
+            write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+            yield
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _require_no_other(own: Path, same: str, directory: Path) -> None:
+    """Raise `RunError` if a lock is held whose name does not begin like that of a process on the same study.
+
+    Our own is held already: of two processes that begin at once, one at least sees the other.
+    """
+    for other in own.parent.glob(f"{AT_WORK}-*.lock"):
+        if not other.name.startswith(same) and is_locked(other):
+            raise RunError(
+                f"another process works in `{directory}` on a study by another recipe; let it end first, or "
+                "choose another `--out`"
+            )
+
+
+def _require_same_study(directory: Path, content: Mapping[str, Any]) -> None:
+    """Raise `RunError` if a directory holds a study of another name that has no run in common with ours."""
+    try:
+        held = json.loads((directory / STUDY).read_bytes())
+        other = held["name"] != content["name"] and not _keys(held) & _keys(content)
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # none that can be read
+    if other:
+        raise RunError(
+            f"`{directory}` holds the study `{held['name']}`, and this one is `{content['name']}`; choose "
+            "another `--out`"
+        )
+
+
+def _keys(content: Mapping[str, Any]) -> set[str]:
+    return {run["key"] for cell in content["cells"] for run in cell["runs"]}
+
+
+def _content(study: Study, work: Work) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "name": study.name,
+        "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in study.axes],
+        "baseline": study.baseline,
+        "excluded": [[one.name, one.reasons] for one in study.excluded],
+        "expected": {title: attrs.asdict(found) for title, found in study.table.expected.items()},
+        "references": {name: attrs.asdict(found) for name, found in study.table.references.items()},
+        "order": study.table.order,
+        "ranks": study.table.ranks,
+        "colour": study.table.colour,
+        "shared": [
+            {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
+        ],
+        "cells": _cells(study, work),
+    }
+
+
+def _recipe(study: Study) -> str:
+    """Return the recipe with bases and overrides applied, with a comment on the base of its paths."""
+    document = study.document
+    files = dict.fromkeys(str(Path(f).resolve()) for f in (document.file, *document.files.values()) if f)
+    said = "".join(f"# From {file}\n" for file in files)
+    note = "# A relative path starts from the directory of the file that says it.\n" if files else ""
+    return said + note + tomli_w.dumps(dict(document.data))
+
+
+def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
+    tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
+    other = tables[study.baseline or study.names[0]]
+    found: dict[str, dict[str, Any]] = {}
+    for task in sorted(work.tasks, key=lambda task: study.cells.index(task.cell)):
+        name = task.cell.name
+        if name not in found:
+            differ = list(differences(other, tables[name]))
+            found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
+        found[name]["runs"].append(
+            {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)}
+        )
+    return list(found.values())
+
+
+def _compared(recipe: Recipe) -> Any:
+    table = unstructure(recipe.without(StudyTable))
+    table["run"].pop("seed")
+    return table
+
+
+def needed(place: Path, work: Work) -> list[Prefix]:
+    """Return the shared stages that unstarted cells still need, shorter ones first."""
+    wanted = set()
+    for task in work.tasks:
+        if manifest_status(place / task.directory) is not None:
+            continue
+        for prefix in chain(task.above):
+            status = manifest_status(place / prefix.directory)
+            if status != "finished":
+                wanted.add(prefix.key)
+            if status is not None:
+                break
+    return [prefix for prefix in work.prefixes if prefix.key in wanted]

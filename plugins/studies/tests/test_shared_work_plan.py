@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sentbed._recipe.recipe import first_stages
+from sentbed._registry.registry import Plugins
+from sentbed.protocols import BackboneTraits
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.shared_work_plan import Prefix, Work, plan_work
+from sentbed_studies.study import Study, read_study
+from toy_plugin import TOWERS, Characters
+
+Make = Callable[..., tuple[Study, Work]]
+
+
+@pytest.fixture
+def make(put: Callable[[str, str], Path], plugins: Plugins) -> Make:
+    """Plan the work of a study of two stages."""
+
+    def plan(axes: str, share: bool = True) -> tuple[Study, Work]:
+        study = read_study(put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins)
+        return study, plan_work(study.cells, CellKeys(plugins), share)
+
+    return plan
+
+
+def names(prefix: Prefix) -> list[str]:
+    return [stage.name for stage in prefix.recipe.stage[: prefix.count]]
+
+
+LATE = '[study.axes.lr]\npath = "stage.tune.optimizer.lr"\nvalues = [0.5, 0.25]\n'
+EARLY = '[study.axes.noise]\npath = "stage.pairs.loss.noise"\nvalues = [0.0, 0.5]\n'
+
+
+def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(make: Make) -> None:
+    _, work = make(LATE)
+    assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
+    assert [prefix.cells for prefix in work.prefixes] == [
+        ("0.5, seed 1", "0.25, seed 1"),
+        ("0.5, seed 2", "0.25, seed 2"),
+    ]
+    assert all(task.above in work.prefixes for task in work.tasks)
+    assert {task.above.recipe.run.seed == task.cell.seed for task in work.tasks if task.above} == {True}
+
+
+def test_cells_that_differ_in_the_first_stage_share_nothing(make: Make) -> None:
+    _, work = make(EARLY)
+    assert work.prefixes == ()
+    assert [task.above for task in work.tasks] == [None] * 4
+
+
+AGAIN = """[study.axes.end]
+once = {}
+twice = { evaluate = [
+    { use = "across", encoder = "zh", second = "en", at = ["start", "end"] },
+    { use = "lottery", encoder = "zh" },
+] }
+"""
+
+
+def test_cells_that_differ_in_evaluation_alone_share_all_stages(make: Make) -> None:
+    _, work = make(AGAIN)
+    assert [names(prefix) for prefix in work.prefixes] == [["pairs", "tune"]] * 2
+
+
+def test_cells_that_are_evaluated_otherwise_before_the_first_stage_share_nothing(make: Make) -> None:
+    _, work = make(AGAIN.replace('encoder = "zh" }', 'encoder = "zh", at = ["start"] }'))
+    assert work.prefixes == ()
+
+
+def test_a_longer_prefix_goes_on_from_a_shorter_one(make: Make) -> None:
+    third = """[study.axes.rows]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+"""
+    _, work = make(third + AGAIN)
+    depths = [prefix.depth for prefix in work.prefixes]
+    assert depths == [0, 0, 1, 1, 1, 1]
+    assert all(prefix.above in work.prefixes[:2] for prefix in work.prefixes[2:])
+    assert all(task.above is not None and task.above.depth == 1 for task in work.tasks)
+
+
+def test_texts_of_a_later_stage_count_where_a_tokenizer_may_be_trained_on_them(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = '[study.axes.rows]\npath = "stage.tune.data.rows"\nvalues = [7, 8]\n'
+    _, work = make(axes)
+    assert work.prefixes == ()
+    monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
+    _, work = make(axes)
+    assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
+
+
+def test_nothing_is_shared_where_nobody_wants_it(make: Make) -> None:
+    _, work = make(LATE, share=False)
+    assert work.prefixes == ()
+    assert all(len(bundle) == 1 for bundle in work.bundles)
+
+
+def test_the_work_of_some_cells_has_the_stages_that_they_need(make: Make) -> None:
+    study, work = make(LATE + EARLY)
+    assert len(work.prefixes) == 4
+    some = work.of(study.only([{"noise": "0.5"}]).cells)
+    assert len(some.prefixes) == 2
+    assert [str(task) for task in some.tasks] == [
+        str(cell) for cell in study.cells if cell.labels["noise"] == "0.5"
+    ]
+
+
+def test_first_stages_evaluate_only_what_is_evaluated_before_them(make: Make) -> None:
+    study, _ = make(LATE)
+    recipe = first_stages(study.cells[0].recipe, 1)
+    assert [stage.name for stage in recipe.stage] == ["pairs"]
+    assert [entry.at for entry in recipe.evaluate] == [("start",)]

@@ -1,0 +1,300 @@
+"""Estimates of the cost of one step of a stage: memory and computation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from sentbed.errors import PluginError, SentbedError
+from sentbed.protocols import Component
+from sentbed.tools import EncoderRecipe, Recipe, Stage
+from sentbed_common import Device, Outline, PlannedRuntime, Sketch
+
+from sentbed_workbench.workload_estimates import Texts, Work, draw, encode, train
+
+T = TypeVar("T")
+
+FILLED = 0.8
+"""Of a device's memory, what a plan may fill: allocators keep more than they use, up to 28 % in short runs on
+a processor."""
+TRAFFIC = 44
+"""Bytes that a step moves for each trained weight, about: its gradient is written, measured, clipped and
+read, the weight and two moments are read and written."""
+LAYERS_AT_WORK = 2
+"""Of so many layers, gradients and what they are made of stand beside what was kept."""
+TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
+"""Parts of the memory that are released before a validation."""
+NUMBERS_A_TOKEN = 6
+"""Approximate number of token states that a pass without gradient holds, besides two inner ones."""
+
+
+@attrs.frozen(eq=False)
+class Parts:
+    """Known parts of an encoder."""
+
+    recipe: EncoderRecipe
+    outline: Outline | None = None
+    after: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
+    """Shapes of the parameters of pooler and head, by name."""
+    width: int = 0
+    problem: str = ""
+
+    @property
+    def trained(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of all trained parameters, by name."""
+        return {**(self.outline.trained if self.outline else {}), **self.after}
+
+    @property
+    def held(self) -> int:
+        """Size of the weights in bytes."""
+        return (self.outline.weight_bytes if self.outline else 0) + 4 * numbers(self.after)
+
+    def buffers(self, tokens: int) -> int:
+        """Return the memory in bytes of a pass without gradient over `tokens` tokens."""
+        assert self.outline is not None
+        inner = self.outline.inner or 4 * self.outline.width
+        return 4 * tokens * (NUMBERS_A_TOKEN * self.outline.width + 2 * inner)
+
+
+class Costs:
+    """Memory and computation of one step of a stage on one device, for known encoders."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        stage: Stage,
+        encoders: Mapping[str, Parts],
+        device: Device,
+        texts: Texts,
+        once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = lambda _, find: find(),
+    ) -> None:
+        """`once(key, find)` returns what `find` returned for this key before (`Planner.once`)."""
+        self.once, self.texts = once, texts
+        self.stage, self.encoders, self.device = stage, encoders, device
+        self.towers = recipe.towers(stage)
+        self.trained = recipe.trained(stage)
+        self.keys = frozenset() if self._momentum is None else stage.loss.traits.keys
+        self.rows = stage.batch_size if texts.rows is None else min(stage.batch_size, texts.rows)
+        self.batches = draw(texts, max(1, math.ceil(self.rows / device.count)))
+        self.problems: list[str] = []
+        if self.rows < stage.batch_size:
+            self.problems.append(
+                f"a batch of {stage.batch_size:,} is more than the data has: {self.rows:,} rows"
+            )
+        self.sketch = Sketch()
+        width = encoders[self.trained[0]].width
+        found = once(
+            ("loss", recipe.runtime, _sized(stage.loss), width, self.rows, stage.columns_used),
+            lambda: _sketch(recipe, stage, width, self.rows),
+        )
+        if isinstance(found, str):
+            self.problems.append(found)
+        else:
+            self.sketch = found
+        self.width = width
+        self.shapes = {
+            f"{name}.{key}": shape for name in self.trained for key, shape in encoders[name].trained.items()
+        }
+        self.shapes |= {f"loss.{key}": shape for key, shape in self.sketch.trained.items()}
+        # Number of devices among which FSDP splits trained weights.
+        self.shard = device.count if device.parallel == "fsdp" else 1
+
+    @property
+    def _momentum(self) -> float | None:
+        return self.stage.loss.traits.momentum
+
+    def fields(self, steps: int | None) -> dict[str, Any]:
+        """Return the derived fields of a `StagePlan`."""
+        works = {name: self._train(name, self.stage.micro_batch) for name in self.trained}
+        frozen = {name: self._frozen(name) for name in self.stage.freeze}
+        count = self.device.count
+        flops = sum(work.forward + work.backward for work in works.values()) + self.sketch.flops
+        flops += sum(work.forward for work in frozen.values())
+        memory = self._memory(self._kept(works.values()))
+        evaluating = self._evaluating(memory)
+        peak = max(sum(memory.values()), sum(evaluating.values()))
+        enough = fits(peak, self.device)
+        return {
+            "tokens_a_step": count * sum(work.tokens for work in (*works.values(), *frozen.values())),
+            "trained_parameters": numbers(self.shapes),
+            "flops_a_step": count * flops,
+            "memory": memory,
+            "evaluating": evaluating,
+            "peak": peak,
+            "fits": enough,
+            "advice": "" if enough is not False else self._advice(memory, evaluating),
+            "seconds": None if steps is None else self._seconds(steps, flops),
+        }
+
+    def _columns(self, tower: str, keys: bool) -> list[str]:
+        return [c for c, t in self.towers.items() if t == tower and (c in self.keys) == keys]
+
+    def _outline(self, tower: str) -> Outline:
+        found = self.encoders[tower].outline
+        assert found is not None
+        return found
+
+    def _train(self, tower: str, micro_batch: int | None) -> Work:
+        columns = self._columns(tower, False), self._columns(tower, True)
+        outline = self._outline(tower)
+        work: Work = self.once(
+            ("trained", id(outline), id(self.texts), self.rows, columns, micro_batch),
+            lambda: train(outline, self.batches, *columns, micro_batch),
+        )
+        return work
+
+    def _frozen(self, tower: str) -> Work:
+        columns = [column for column, of in self.towers.items() if of == tower]
+        outline, budget = self._outline(tower), self.device.token_budget
+        work: Work = self.once(
+            ("frozen", id(outline), id(self.texts), self.rows, columns, budget),
+            lambda: encode(outline, self.batches, columns, budget),
+        )
+        # With vectors cached on disk, texts are encoded in the first epoch only.
+        share = 1 / (self.stage.epochs or 1) if self.stage.cache_frozen else 1.0
+        return Work(work.tokens * share, work.forward * share)
+
+    def _kept(self, works: Iterable[Work]) -> int:
+        kept = [work.kept for work in works]
+        return round(sum(kept) if self.stage.micro_batch is None else max(kept))
+
+    def _memory(self, activations: int) -> dict[str, int]:
+        """Return the memory in bytes of one device during training, by part."""
+        trained, sketch = numbers(self.shapes), self.sketch
+        vectors = 2 * 4 * self.rows * self.width * len(self.towers)
+        held = {name: encoder.held for name, encoder in self.encoders.items()}
+        weights = sum(size // (self.shard if name in self.trained else 1) for name, size in held.items())
+        parts = {
+            "weights": weights + 4 * numbers(sketch.trained),
+            "gradients": 4 * trained // self.shard,
+            "optimizer": self._optimizer() // self.shard,
+            "averages": self._averages() // self.shard,
+            "activations": activations,
+            "temporary": activations * LAYERS_AT_WORK // max(self._outline(n).layers for n in self.trained),
+            "loss": sketch.activation_bytes + vectors,
+            "queue": sketch.state_bytes,
+            "frozen copies": sum(self._outline(name).copy_bytes for name in self.stage.freeze),
+            "libraries": self.device.libraries,
+        }
+        return {name: size for name, size in parts.items() if size}
+
+    def _optimizer(self) -> int:
+        try:
+            return known(self.stage.optimizer.state_bytes(self.shapes), self.stage.optimizer, "state_bytes")
+        except SentbedError as error:
+            if (message := f"the optimiser's state: {error}") not in self.problems:
+                self.problems.append(message)
+            return 0
+
+    def _averages(self) -> int:
+        followed = [name for name in self.trained if self._columns(name, True)]
+        followed += self.trained if self.stage.ema is not None else ()
+        return sum(4 * numbers(self.encoders[name].trained) for name in followed)
+
+    def _evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:
+        """Return the memory in bytes of one device during validation, by part; empty without validation."""
+        looks = [look for look in (self.stage.validate, *self.stage.watch) if look is not None]
+        if not looks:
+            return {}
+        names = {name for look in looks for name in (look.encoder or self.trained[0], look.second) if name}
+        if any(self.encoders[name].outline is None for name in names):
+            return {}
+        kept = {name: memory[name] for name in memory if name not in TRAINING_ONLY}
+        added = encoding(self.encoders, sorted(names - set(self.stage.freeze)), self.device)
+        return kept | {name: added[name] for name in ("encoding copies", "encoding buffers") if name in added}
+
+    def _advice(self, memory: Mapping[str, int], evaluating: Mapping[str, int]) -> str:
+        """Return advice for a step or a validation that does not fit."""
+        assert self.device.memory is not None
+        room = FILLED * self.device.memory
+        if sum(evaluating.values()) > room >= sum(memory.values()):
+            return "training fits, a validation beside it does not; hold the weights in a smaller `dtype`"
+        working = memory.get("activations", 0) + memory.get("temporary", 0)
+        others = sum(memory.values()) - working
+        layers = min(self._outline(name).layers for name in self.trained)
+        size = 2 ** math.floor(math.log2(self.stage.micro_batch or self.stage.batch_size))
+        smallest = 0.0
+        while size >= 1:
+            smallest = self._held_with(size) * (1 + LAYERS_AT_WORK / layers)
+            if others + smallest <= room:
+                return f"set `micro_batch = {size}` in the stage"
+            size //= 2
+        spread = ("weights", "gradients", "optimizer", "averages")
+        static = self.shard * sum(memory.get(name, 0) for name in spread)
+        free = room - smallest - (others - static / self.shard)
+        advice = "train less of the model (`lora` or `freeze` of the backbone)"
+        if self.device.kind != "cpu" and free > 0:
+            devices = math.ceil(static / free)
+            advice = f'set `parallel = "fsdp"` and `devices = {devices}` or more in the runtime, or {advice}'
+        return f"{advice}, with `micro_batch = 1`"
+
+    def _held_with(self, micro_batch: int) -> float:
+        return max(self._train(name, micro_batch).kept for name in self.trained)
+
+    def _seconds(self, steps: int, flops: float) -> tuple[float, float] | None:
+        device = self.device
+        if device.flops is None:
+            return None
+        moved = TRAFFIC * numbers(self.shapes) / self.shard
+        waiting = device.step_seconds
+        waiting += 0.0 if device.bandwidth is None else moved / device.bandwidth
+        slow, fast = (steps * (flops / (device.flops * share) + waiting) for share in device.share)
+        return fast, slow
+
+
+def _sized(component: Any) -> tuple[type, Any]:
+    """Return what may decide shapes and operations: a temperature does not, but that a weight is 0 may."""
+
+    def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
+        return value != 0 if isinstance(value, float) else value
+
+    return type(component), attrs.asdict(component, value_serializer=serialise)
+
+
+def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str:
+    """Return the sketch of a stage's loss, or why there is none."""
+    columns = frozenset(stage.columns_used)
+    try:
+        if not isinstance(recipe.runtime, PlannedRuntime):
+            raise unsaid(recipe.runtime, "sketch_loss")
+        return recipe.runtime.sketch_loss(stage.loss, width, rows, columns)
+    except SentbedError as error:
+        return f"the loss `{stage.loss.name}`: {error}"
+
+
+def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device) -> dict[str, int]:
+    """Return the memory in bytes of one device for encoding, by part; empty if an encoder is unknown."""
+    if any(encoders[name].outline is None for name in names):
+        return {}
+    outlines = [encoder.outline for name in names if (encoder := encoders[name]).outline is not None]
+    parts = {
+        "weights": sum(encoder.held for encoder in encoders.values()),
+        "encoding copies": sum(outline.copy_bytes for outline in outlines if outline is not None),
+        "encoding buffers": max((encoders[name].buffers(device.token_budget) for name in names), default=0),
+        "libraries": device.libraries,
+    }
+    return {name: size for name, size in parts.items() if size}
+
+
+def fits(size: int, device: Device) -> bool | None:
+    """Return whether `size` bytes fit on a device, or None if its memory is unknown."""
+    return None if device.memory is None else size <= FILLED * device.memory
+
+
+def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Return the total number of elements of tensors of these shapes."""
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def known(found: T | None, component: Component, name: str) -> T:
+    """Return the result of a component's method. Raises `PluginError` if it is None."""
+    if found is None:
+        raise unsaid(component, name)
+    return found
+
+
+def unsaid(component: Component, name: str) -> PluginError:
+    """Return the error for a component without a method that a plan needs."""
+    return PluginError(f"`{component.name}` does not say: it has no `{name}`")

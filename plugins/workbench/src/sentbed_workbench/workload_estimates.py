@@ -1,0 +1,267 @@
+"""Estimates of a stage's workload before training: steps, rows, lengths of texts, passes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed.errors import SentbedError
+from sentbed.helpers import plan_batches, reason_of, returned
+from sentbed.protocols import Dataset, Evaluator, Preparation, Prepared
+from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
+from sentbed_common import Cost, Outline
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SAMPLE = 2000
+"""Number of rows whose texts are sampled."""
+TRIED = 4
+"""Number of batches drawn from the sample."""
+TOKENS_A_WORD = 1.3
+"""Approximate tokens per English word, used without a tokenizer."""
+SPECIAL = 2
+"""Approximate number of special tokens per text."""
+FIRST_IDEOGRAM = 0x2E80
+"""Code point from which each character counts as a token."""
+NO_LIMIT = 2**31
+LARGE = 500_000_000
+"""Bytes of an evaluation's data beyond which a plan does not read it."""
+
+
+@attrs.frozen(eq=False)
+class Texts:
+    """Lengths of a stage's texts."""
+
+    rows: int | None
+    """Number of rows in the data; None if unknown."""
+    batches_an_epoch: int | None
+    lengths: Mapping[str, NDArray[np.int64]]
+    """Lengths in tokens of sampled texts, by column; the same rows in all columns."""
+    source: str
+    """Source of the lengths."""
+    problem: str = ""
+    """Why the number of rows is unknown."""
+
+
+@attrs.frozen
+class Work:
+    """Work of one tower in a step."""
+
+    tokens: float = 0.0
+    """Number of tokens, without padding."""
+    forward: float = 0.0
+    """Floating-point operations of forward passes, including those of gradient caching."""
+    backward: float = 0.0
+    kept: float = 0.0
+    """Maximum bytes kept for the backward pass."""
+
+
+def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
+    """Sample text lengths from a stage's data; assume `max_length` if it cannot be read."""
+    import numpy as np
+
+    stage = recipe.stage[index]
+    towers = recipe.towers(stage)
+    longest = {c: np.array([stage.max_length or recipe.encoders[t].max_length]) for c, t in towers.items()}
+    as_long = "taken to be as long as `max_length` allows"
+    if stage.data.traits.fetches:
+        return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
+    try:
+        data = returned(stage.data.open(), Dataset, stage.data, "open")
+        sampler = Sampler(
+            data,
+            stage.columns_used,
+            stage.batch_size,
+            (recipe.run.seed, index),
+            distinct=stage.distinct,
+            shuffle_buffer=stage.shuffle_buffer,
+        )
+        numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data))).astype(np.int64).tolist()
+        texts = data.rows(numbers)
+    except SentbedError as error:
+        return Texts(None, None, longest, as_long, str(error))
+    lengths, guessed = {}, False
+    for column, tower in towers.items():
+        outline = outlines[tower]
+        encoder, most = recipe.encoders[tower], stage.max_length
+        counted = _count(encoder, outline, texts[column], most, stage.normalize_text)
+        guessed |= counted is None
+        if counted is None:
+            counted = _guess(encoder, texts[column], most, stage.normalize_text)
+        lengths[column] = counted
+    source = f"tokenised, {len(numbers):,} rows"
+    if guessed:
+        source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
+    return Texts(len(data), sampler.batches_an_epoch, lengths, source)
+
+
+def _count(
+    encoder: EncoderRecipe,
+    outline: Outline | None,
+    texts: Sequence[str],
+    max_length: int | None,
+    normalize: bool,
+) -> NDArray[np.int64] | None:
+    """Return the number of tokens of each text, or None without a tokenizer."""
+    tokenizer = None if outline is None else outline.tokenizer
+    if outline is None or tokenizer is None:
+        return None
+    prompt = encoder.resolved_prompt
+    if prompt is not None:
+        tokenizer = PromptTokenizer(tokenizer, prompt, outline.max_length, normalize)
+    try:
+        return tokenizer.encode(texts, max_length or encoder.max_length).lengths
+    except SentbedError:
+        # A prompt that is too long is reported by the run, not by the plan.
+        return None
+
+
+def _guess(
+    encoder: EncoderRecipe, texts: Sequence[str], max_length: int | None, normalize: bool
+) -> NDArray[np.int64]:
+    import numpy as np
+
+    most = max_length or encoder.max_length
+    prompt = encoder.resolved_prompt
+    around = SPECIAL if prompt is None else SPECIAL + _tokens(prompt.apply("", normalize))
+    if prompt is None:
+        return np.array([min(most, SPECIAL + _tokens(text)) for text in texts])
+    return np.array([min(most, _tokens(text)) + around for text in texts])
+
+
+def _tokens(text: str) -> int:
+    ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
+    words = sum(word.isascii() for word in text.split()) if ideograms else len(text.split())
+    return max(1, round(TOKENS_A_WORD * words) + ideograms)
+
+
+def draw(texts: Texts, rows: int) -> list[dict[str, NDArray[np.int64]]]:
+    """Return the lengths in some batches of `rows` rows, by column."""
+    import numpy as np
+
+    known = len(next(iter(texts.lengths.values())))
+    generator = np.random.default_rng(0)
+    batches = []
+    for _ in range(TRIED):
+        chosen = generator.choice(known, rows, replace=rows > known)
+        batches.append({column: lengths[chosen] for column, lengths in texts.lengths.items()})
+    return batches
+
+
+def train(
+    outline: Outline,
+    batches: Sequence[Mapping[str, NDArray[np.int64]]],
+    columns: Sequence[str],
+    keys: Sequence[str],
+    micro_batch: int | None,
+) -> Work:
+    """Return the work of a tower in a step: `columns` with gradient, `keys` without."""
+    import numpy as np
+
+    found = []
+    for batch in batches:
+        tokens = forward = backward = kept = 0.0
+        if columns:
+            lengths = np.concatenate([batch[column] for column in columns])
+            passes = _passes(lengths)
+            forward = _sum(outline.forward, passes)
+            backward = _sum(outline.backward, passes)
+            kept = _sum(outline.activations, passes)
+            if micro_batch is not None and micro_batch * len(columns) < len(lengths):
+                forward *= 2
+                kept = _largest_chunk(outline.activations, lengths, micro_batch * len(columns))
+            tokens = float(lengths.sum())
+        if keys:
+            lengths = np.concatenate([batch[column] for column in keys])
+            forward += _sum(outline.forward, _passes(lengths))
+            tokens += float(lengths.sum())
+        found.append(Work(tokens, forward, backward, kept))
+    count = len(found)
+    return Work(
+        sum(work.tokens for work in found) / count,
+        sum(work.forward for work in found) / count,
+        sum(work.backward for work in found) / count,
+        max(work.kept for work in found),
+    )
+
+
+def encode(
+    outline: Outline,
+    batches: Sequence[Mapping[str, NDArray[np.int64]]],
+    columns: Sequence[str],
+    token_budget: int,
+) -> Work:
+    """Return the work of a frozen tower in a step."""
+    tokens = forward = 0.0
+    for batch in batches:
+        for column in columns:
+            forward += _sum(outline.forward, _passes(batch[column], token_budget))
+            tokens += float(batch[column].sum())
+    return Work(tokens / len(batches), forward / len(batches))
+
+
+def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[int, int]]:
+    """Return (texts, length) of each pass, as batched by an engine."""
+    return [(len(rows), int(lengths[rows].max())) for rows in plan_batches(lengths, budget)]
+
+
+def _sum(cost: Cost, passes: Sequence[tuple[int, int]]) -> float:
+    return sum(cost.of(texts, length) for texts, length in passes)
+
+
+def _largest_chunk(cost: Cost, lengths: NDArray[np.int64], texts: int) -> float:
+    """Return the cost of the most expensive chunk with up to `texts` texts and their average tokens."""
+    budget = max(math.ceil(lengths.sum() * texts / len(lengths)), int(lengths.max()))
+    return max(cost.of(min(texts, budget // length), length) for length in map(int, set(lengths.tolist())))
+
+
+@attrs.frozen
+class Listed:
+    """Texts of an evaluation."""
+
+    lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Number of distinct texts of each list, and some of them."""
+    problem: str = ""
+    """Why the texts are unknown."""
+
+
+def listed(evaluator: Evaluator) -> Listed:
+    """Read what an evaluator has encoded, unless it must be fetched."""
+    if any(isinstance(value, str) and value.startswith("hub:") for value in unstructure(evaluator).values()):
+        return Listed(problem="its data would have to be fetched from the hub")
+    try:
+        if (size := _size(evaluator)) > LARGE:
+            return Listed(problem=f"its data of {size / 1e6:,.0f} MB is read when it runs")
+        prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+    except (SentbedError, OSError) as error:
+        return Listed(problem=reason_of(error))
+    if not isinstance(prepared, Prepared):
+        return Listed(problem="it drives the encoder itself")
+    lists = [sorted(set(texts.both)) for texts in prepared.lists.values() if len(texts)]
+    return Listed(tuple((len(texts), tuple(texts[:: -(-len(texts) // SAMPLE)])) for texts in lists))
+
+
+def _size(evaluator: Evaluator) -> int:
+    """Return the bytes of the files and directories that an evaluator names or reports to read."""
+    named = (value for value in unstructure(evaluator).values() if isinstance(value, str))
+    files: set[Path] = set()
+    for path in map(Path, {*map(str, evaluator.files()), *filter(os.path.exists, named)}):
+        files |= {file for file in path.rglob("*") if file.is_file()} if path.is_dir() else {path}
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def encoded(found: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
+    """Return the floating-point operations of encoding an evaluation's texts."""
+    flops = 0.0
+    for count, texts in found.lists:
+        lengths = _count(encoder, outline, texts, None, True)
+        if lengths is None:
+            lengths = _guess(encoder, texts, None, True)
+        flops += _sum(outline.forward, _passes(lengths, token_budget)) * count / len(texts)
+    return flops

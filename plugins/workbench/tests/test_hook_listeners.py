@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sentbed._cli import main as cli
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import LIFECYCLE, Plugins
+from sentbed._run import runner
+from sentbed._run.history import History
+from sentbed_workbench.hook_listeners import heard
+from toy_plugin import RECIPE, quicken
+
+Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+
+
+def shown() -> str:
+    result = CliRunner().invoke(cli.main, ["show", "hooks"])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
+    distribute("ear-dist", {"ear": "import sentbed\n@sentbed.hookimpl\ndef warned(): ...\n"})
+    head, _, table = shown().partition("\n\n")
+    assert head.startswith("In a run the recipe's trackers hear each hook first")
+    lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in table.splitlines()}
+    assert list(lines) == list(LIFECYCLE)
+    assert lines["warned"] == "history, sentbed-trackers:jsonl, sentbed-trackers:console, ear-dist:ear"
+    assert lines["checkpoint_saved"] == "sentbed-trackers:jsonl"
+
+
+def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "typo")
+    place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
+    warning = f"warning: `disable` of {place} names `typo`, which is no plugin that is installed."
+    assert shown().endswith(f"\n\n{warning}\n")
+
+
+def test_a_run_calls_hooks_in_the_order_that_is_printed(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    quicken(monkeypatch)
+    printed = heard(plugins)["step_finished"]
+    plugins.manager.unregister(name="history")  # each run registers its own
+    assert printed == ["history", "toy:recorder", "sentbed-trackers:jsonl", "sentbed-trackers:console"]
+    notes = '\n[[tracker]]\nuse = "notes"\nfile = "{}"\n'
+    recipe = recipe_of(RECIPE + notes.format("first") + notes.format("last"))
+    called: list[list[Any]] = []
+
+    def before(hook: str, methods: Sequence[Any], _: Mapping[str, Any]) -> None:
+        if hook == "step_finished":
+            # pluggy calls a list of implementations from its end.
+            called.append([method.plugin for method in reversed(methods)])
+
+    plugins.manager.add_hookcall_monitoring(before, lambda *_: None)
+    runner.run(recipe, tmp_path / "run", plugins)
+    last, first, history, *others = called[0]
+    assert (last.file, first.file) == ("last", "first")
+    assert isinstance(history, History)
+    assert [plugins.manager.get_name(one) for one in others] == printed[1:]

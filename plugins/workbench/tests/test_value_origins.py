@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomli
+from sentbed import RecipeError
+from sentbed._registry.registry import Plugins
+from sentbed_workbench.value_origins import Explanation, explain, spelled
+from toy_plugin import RECIPE, TOWERS
+
+Put = Callable[[str, str], Path]
+
+
+STUDY = """\
+[study.axes.rate]
+path = "stage.pull.optimizer.lr"
+values = [0.1, 0.2]
+[study.axes."the loss"]
+chase = { "stage.0.loss" = { use = "chase" } }
+pull = {}
+"""
+
+
+@pytest.fixture
+def explained(
+    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Explanation]:
+    """Explain a recipe on top of `base.toml`, which is the toy recipe."""
+    monkeypatch.chdir(tmp_path)
+    put("base.toml", RECIPE)
+
+    def make(text: str, *overrides: str, cell: str | None = None) -> Explanation:
+        put("top.toml", text)
+        return explain("top.toml", overrides, plugins, cell)
+
+    return make
+
+
+def test_every_value_in_force_is_listed_with_its_origin(explained: Callable[..., Explanation]):
+    text = 'extends = "base.toml"\n[run]\nname = "top"\n'
+    lines = list(explained(text, "stage.pull.loss.temperature=2", "run.cache=false").listing())
+    assert lines[:5] == [
+        "schema = 1   # base.toml:1",
+        'run.name = "top"   # top.toml:3',
+        "run.seed = 7   # base.toml:5",
+        "run.cache = false   # --set",
+        'runtime.use = "toy"   # base.toml:8',
+    ]
+    assert "stage.pull.loss.temperature = 2.0   # --set" in lines
+    assert "stage.pull.loss.noise = 0.0   # default" in lines
+    assert 'encoder.backbone.use = "characters"   # base.toml:12' in lines
+    assert 'evaluate.0.at = ["start", "end"]   # base.toml:26' in lines
+    assert not any(line.startswith(("encoders", "extends")) for line in lines)
+
+
+def test_the_listing_has_every_key_of_the_file(explained: Callable[..., Explanation]):
+    lines = list(explained('extends = "base.toml"').listing())
+    said = [line for line in lines if "# base.toml:" in line]
+    numbers = sorted(int(line.rpartition(":")[2]) for line in said)
+    # One value a line of the toy recipe, but for the inline tables.
+    keys = [i for i, line in enumerate(RECIPE.splitlines(), start=1) if "=" in line]
+    assert sorted(set(numbers)) == keys
+    assert len(said) == len(keys) + sum(line.count(", ") for line in RECIPE.splitlines() if "{" in line)
+
+
+def test_several_encoders_are_listed_by_name(explained: Callable[..., Explanation]):
+    lines = list(explained(TOWERS).listing())
+    assert "encoders.zh.backbone.init_seed = 2   # top.toml:17" in lines
+    assert 'stage.pairs.columns.positive = "zh"   # top.toml:24' in lines
+
+
+def test_a_value_that_stands_for_more_has_its_own_place(explained: Callable[..., Explanation]):
+    # `train` is a string in the file and an array in the recipe.
+    lines = list(explained(TOWERS).listing(("stage", 0, "train")))
+    assert lines == ['stage.pairs.train = ["zh"]   # top.toml:22']
+
+
+def test_keys_that_toml_wants_in_quotes_are_in_quotes(explained: Callable[..., Explanation]):
+    found = explained('extends = "base.toml"\n[expected]\n"a.b/c" = { value = 1, tolerance = 1 }\n')
+    assert 'expected."a.b/c".value = 1.0   # top.toml:3' in list(found.listing())
+    assert next(found.one('expected."a.b/c".value')) == 'expected."a.b/c".value = 1.0   # top.toml:3'
+    keys = ("a.b", 'q"x', "", "plain-1_x", 3)
+    assert tomli.loads(f"{spelled(keys)} = 1") == {"a.b": {'q"x': {"": {"plain-1_x": {"3": 1}}}}}
+
+
+def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(explained: Callable[..., Explanation]):
+    for name in ("a.b", "7"):
+        found = explained(RECIPE.replace('name = "pull"', f'name = "{name}"'))
+        assert f'stage.0.name = "{name}"   # top.toml:16' in list(found.listing())
+
+
+def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(explained: Callable[..., Explanation]):
+    found = explained('extends = "base.toml"\nrun.seed = 8\n', "run.seed=9")
+    assert list(found.one("run.seed")) == [
+        "run.seed = 9   # --set",
+        "  before: top.toml:2 said 8",
+        "  before: base.toml:5 said 7",
+        "",
+        "  Seeds initialisation, dropout and shuffling.",
+    ]
+
+
+def test_what_an_override_takes_out_is_a_default_with_a_past(explained: Callable[..., Explanation]):
+    lines = list(explained('extends = "base.toml"\n', "run.seed=").one("run.seed"))
+    assert lines[:3] == [
+        "run.seed = 42   # default",
+        "  before: --set took it out",
+        "  before: base.toml:5 said 7",
+    ]
+
+
+def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(explained: Callable[..., Explanation]):
+    text = 'extends = "base.toml"\n[[stage]]\nname = "pull"\ndata = { use = "lines", path = "x" }\n'
+    found = explained(text.replace('"lines", path = "x"', '"words"'))
+    # The same component: its fields go on.
+    assert next(found.one("stage.pull.data.rows")) == "stage.pull.data.rows = 11   # base.toml:17"
+    lines = list(explained(text).one("stage.pull.data.use"))
+    assert lines[:2] == [
+        'stage.pull.data.use = "lines"   # top.toml:4',
+        '  before: base.toml:17 said "words"',
+    ]
+
+
+def test_a_value_that_is_not_set_says_so_and_what_it_means(explained: Callable[..., Explanation]):
+    lines = list(explained('extends = "base.toml"').one("stage.pull.micro_batch"))
+    assert lines[0] == "stage.pull.micro_batch is not set   # default"
+    assert "gradient caching" in lines[2]
+
+
+def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanation]):
+    lines = list(explained('extends = "base.toml"').one("stage.0.optimizer"))
+    assert lines == [
+        'stage.pull.optimizer.use = "sgd"   # base.toml:19',
+        "stage.pull.optimizer.lr = 0.5   # base.toml:19",
+        "stage.pull.optimizer.momentum = 0.0   # default",
+        "",
+        "  Gradient descent.",
+    ]
+
+
+def test_a_field_beside_use_has_the_documentation_of_its_own_table(explained: Callable[..., Explanation]):
+    assert list(explained('extends = "base.toml"').one("evaluate.0.at"))[-1] == (
+        "  Before the first stage, after the last, or both."
+    )
+    assert explained('extends = "base.toml"').origin(("evaluate", 0, "use")) == "base.toml:25"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("run.sede", r"`run` has no `sede`\. Did you mean `seed`\? @ run.sede"),
+        ("encoders", r"the recipe has no `encoders`\. Did you mean `encoder`\?"),
+        ("stage.pul.loss", r"`stage` has no `pul`\. Did you mean `pull`\?"),
+        ("stage.7", r"`stage` has no `7`"),
+        ("run.seed.more", r"`run.seed` has no `more`"),
+        ("", r"the recipe has no ``"),
+        ("run\nseed", r"the recipe has no `run"),
+    ],
+)
+def test_a_path_that_is_not_there_gets_a_suggestion(
+    explained: Callable[..., Explanation], path: str, message: str
+):
+    with pytest.raises(RecipeError, match=message):
+        list(explained('extends = "base.toml"').one(path))
+
+
+# --- run directories ---------------------------------------------------------------------------------------
+
+
+def test_of_a_run_directory_the_resolved_recipe_is_explained(put: Put, plugins: Plugins, tmp_path: Path):
+    resolved = put("run/resolved.toml", RECIPE)
+    found = explain(tmp_path / "run", (), plugins)
+    assert next(found.one("run.seed")) == f"run.seed = 7   # {resolved}:5"
+    with pytest.raises(RecipeError, match=r"the directory has no `resolved.toml`; name a recipe or a run"):
+        explain(tmp_path, (), plugins)
+
+
+# --- cells -------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explanation]):
+    text = f'extends = "base.toml"\n{STUDY}'
+    found = explained(text, cell="0.2, chase")
+    assert list(found.one("stage.pull.optimizer.lr"))[:2] == [
+        "stage.pull.optimizer.lr = 0.2   # study.axes.rate 0.2",
+        "  before: base.toml:19 said 0.5",
+    ]
+    lines = list(found.listing())
+    assert 'stage.pull.loss.use = "chase"   # study.axes."the loss" chase' in lines
+    assert "stage.pull.loss.most = 100   # default" in lines
+    assert not any(line.startswith("study") for line in lines)
+
+
+def test_an_override_inside_of_what_an_axis_sets_comes_after_it(explained: Callable[..., Explanation]):
+    text = """\
+extends = "base.toml"
+[study.axes.training.none]
+stage = []
+"evaluate.0.at" = ["end"]
+[[study.axes.training.short.stage]]
+name = "pull"
+data = { use = "words", rows = 5 }
+loss = { use = "pull" }
+optimizer = { use = "sgd", lr = 0.5 }
+schedule = { use = "falling" }
+batch_size = 2
+epochs = 1
+"""
+    found = explained(text, "stage.pull.data.rows=3", cell="short")
+    assert list(found.one("stage.pull.data.rows"))[:3] == [
+        "stage.pull.data.rows = 3   # --set",
+        "  before: study.axes.training short said 5",
+        "  before: base.toml:17 said 11",
+    ]
+    assert "stage.pull.batch_size = 2   # study.axes.training short" in list(found.listing())
+    assert explained(text, "stage.pull.data.rows=3", cell="none").recipe.stage == ()
+
+
+def test_an_override_of_what_an_axis_varies_is_refused(explained: Callable[..., Explanation]):
+    with pytest.raises(
+        RecipeError, match=r"`stage.0.optimizer.lr`, but its value is that of the axis `rate`"
+    ):
+        explained(f'extends = "base.toml"\n{STUDY}', "stage.0.optimizer.lr=0.3", cell="0.2, chase")
+
+
+def test_without_a_cell_a_study_is_explained_as_it_stands(explained: Callable[..., Explanation]):
+    lines = list(explained(f'extends = "base.toml"\n{STUDY}').listing())
+    assert "stage.pull.optimizer.lr = 0.5   # base.toml:19" in lines
+    assert "study.axes.rate.values = [0.1, 0.2]   # top.toml:4" in lines
+    assert 'study.axes."the loss".chase."stage.0.loss".use = "chase"   # top.toml:6' in lines
+
+
+def test_an_unknown_cell_gets_a_suggestion(explained: Callable[..., Explanation]):
+    with pytest.raises(RecipeError, match=r"there is no cell `0.2, chas`; .* such as `0.2, chase`"):
+        explained(f'extends = "base.toml"\n{STUDY}', cell="0.2, chas")
+
+
+def test_a_cell_of_a_recipe_without_a_study_is_refused(explained: Callable[..., Explanation]):
+    with pytest.raises(RecipeError, match=r"the recipe has no table such as `\[study\]`, whose cells"):
+        explained('extends = "base.toml"', cell="x")
+
+
+def test_a_study_whose_recipe_is_not_complete_says_how_a_cell_is_explained(
+    explained: Callable[..., Explanation],
+):
+    text = f'extends = "base.toml"\n{STUDY}'
+    with pytest.raises(RecipeError, match="`lr` is missing") as caught:
+        explained(text, "stage.0.optimizer.lr=")
+    assert caught.value.__notes__ == ['the recipe has `[study]`: `--cell "LABELS"` explains one of its cells']
+    assert explained(text, "stage.0.optimizer.lr=", cell="0.1, pull").origin(
+        ("stage", 0, "optimizer", "lr")
+    ) == ("study.axes.rate 0.1")
