@@ -16,7 +16,7 @@ from sentbed._encoder.batching import Progress, encode_into
 from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.load import component_of
-from sentbed._recipe.prompts import PromptTokenizer
+from sentbed._recipe.prompts import PromptTokenizer, ResolvedPrompt
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import ModelError, NotFiniteError, Problem, RecipeError, RunError, SentbedError
@@ -135,8 +135,9 @@ class Encoder:
         """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
         positions = self.backbone.max_length
         template = 0
-        if self.recipe.resolved_prompt is not None:
-            template = int(self.tokenizer().encode([""], max_length).lengths[0])
+        for prompt in filter(None, self.recipe.resolved_prompts):
+            found = self._tokenizer(prompt, True).encode([""], max_length)
+            template = max(template, int(found.lengths[0]))
         if max_length + template > positions:
             around = f", and the template around a sentence has {template}" if template else ""
             raise ModelError(
@@ -146,12 +147,16 @@ class Encoder:
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer, wrapped in the prompt if there is one; `normalize` applies its text rules."""
-        prompt, own = self.recipe.resolved_prompt, self.backbone.tokenizer
+        return self._tokenizer(self.recipe.resolved_prompt, normalize)
+
+    def _tokenizer(self, prompt: ResolvedPrompt | None, normalize: bool) -> Tokenizer:
+        own = self.backbone.tokenizer
         return PromptTokenizer(own, prompt, self.backbone.max_length, normalize) if prompt else own
 
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how it turns text into vectors."""
-        pooler, prompt = self.recipe.pooler, self.recipe.resolved_prompt
+        pooler = self.recipe.pooler
+        prompts = [prompt.describe() for prompt in self.recipe.resolved_prompts if prompt]
         facts: dict[str, Any] = {
             "precision": self.engine.describe()["precision"],
             "pooler": {
@@ -162,7 +167,7 @@ class Encoder:
             "max_length": self.recipe.max_length,
         }
         facts |= self.backbone.protocol
-        return facts | ({"prompt": prompt.describe()} if prompt else {})
+        return facts | ({"prompt": prompts[0] if len(prompts) == 1 else prompts} if prompts else {})
 
     def encode(
         self,
@@ -193,17 +198,22 @@ class Encoder:
         max_length: int | None = None,
         normalize: bool = True,
     ) -> None:
-        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`."""
+        """Encode texts into `output`, `(len(texts), width)`, which may be a memory map; see `encode`.
+
+        With several prompts, each is a pass of its own, and `progress` follows the last one.
+        """
+        import numpy as np
+
         _require_texts(texts)
-        encode_into(
-            output,
-            texts,
-            self.tokenizer(normalize),
-            self.placed,
-            max_length or self.recipe.max_length,
-            self.engine.token_budget,
-            progress,
-        )
+        length, budget = max_length or self.recipe.max_length, self.engine.token_budget
+        *others, last = (self._tokenizer(prompt, normalize) for prompt in self.recipe.resolved_prompts)
+        total = np.zeros(output.shape if others else (), np.float32)
+        for tokenizer in others:
+            encode_into(output, texts, tokenizer, self.placed, length, budget)
+            total += output
+        encode_into(output, texts, last, self.placed, length, budget, progress)
+        if others:
+            output[:] = (output + total) / (len(others) + 1)
 
     def evaluate(
         self,
@@ -419,7 +429,10 @@ class _Seen(TextEncoder):
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     """Return the recipe without references to files, which may change or be absent after saving."""
-    return attrs.evolve(recipe, prompt=recipe.prompt and recipe.prompt.without_file())
+    if recipe.prompt is None:
+        return recipe
+    prompts = tuple(prompt.without_file() for prompt in recipe.prompts)
+    return attrs.evolve(recipe, prompt=prompts if isinstance(recipe.prompt, tuple) else prompts[0])
 
 
 def _require_texts(texts: Sequence[object]) -> None:

@@ -179,6 +179,9 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
         fits = False
         add(message, *path)
 
+    for name in (name for name in trained if len(recipe.encoders[name].prompts) > 1):
+        problem(f"the encoder `{name}` has several prompts, which cannot be trained; give it one `prompt`")
+
     for name in dict.fromkeys(n for n in (*trained, *frozen) if (*trained, *frozen).count(n) > 1):
         both = name in trained and name in frozen
         problem(
@@ -263,7 +266,7 @@ def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
 
 def _has_text_rules(encoder: EncoderRecipe) -> bool:
     try:
-        prompt = encoder.resolved_prompt
+        prompts = encoder.resolved_prompts
     except SentbedError:
         return True  # reported with the prompt
-    return prompt is not None and prompt.normalizer != "none"
+    return any(prompt is not None and prompt.normalizer != "none" for prompt in prompts)

@@ -63,7 +63,17 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         # Problems with the prompt do not matter if the pooler or backbone must change.
         return
     yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
-    prompt = encoder.prompt or Prompt()
+    if not encoder.prompts:
+        yield "prompt", "`prompt` is an empty array; give at least one prompt, or take it out"
+    for prompt in encoder.prompts:
+        yield from _prompt_misfits(encoder, prompt, plugins)
+
+
+def _prompt_misfits(
+    encoder: EncoderRecipe, prompt: Prompt, plugins: Plugins | None
+) -> Iterator[tuple[str, str]]:
+    backbone, pooler = encoder.backbone, encoder.pooler
+    needs, offers = pooler.traits.needs, backbone.traits.offers
     if problems := list(prompt.check()):
         yield from (("prompt", problem) for problem in problems)
         return
@@ -117,7 +127,7 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
     """Return the names of a kind's components that are known to work in place of the encoder's own."""
     if plugins is None:
         return []
-    if encoder.prompt is not None and list(encoder.prompt.check()):
+    if any(True for prompt in encoder.prompts for _ in prompt.check()):
         # No part fits an invalid prompt.
         encoder = attrs.evolve(encoder, prompt=None)
     names = []

@@ -1,7 +1,7 @@
 """Prompts: text put around a sentence before tokenisation.
 
-Templates, text rules and demonstrations are from PromptBERT (Jiang et al., 2022) and PromptEOL (Jiang et al.,
-2023); the strings equal those in the released code, byte for byte.
+Text rules and demonstrations are those of PromptBERT (Jiang et al., 2022), PromptEOL (Jiang et al., 2023) and
+their successors.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import attrs
+import tomli
 
 from sentbed._files import FilePath, locate, read_file
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
@@ -19,14 +20,12 @@ from sentbed.protocols import Pooler, PoolerTraits, TokenIds, Tokenizer
 
 TEXT, MASK = "{text}", "{mask}"
 
+_FAMILIES = tomli.loads((Path(__file__).parent / "templates.toml").read_text("utf-8"))
+
 TEMPLATES: Mapping[str, str] = MappingProxyType(
-    {
-        "prompt-eol": 'This sentence : "{text}" means in one word:"',
-        "prompt": 'This sentence : "{text}" means',
-        "prompt-bert": 'This sentence of "{text}" means{mask}.',
-    }
+    {name: text for family in _FAMILIES.values() for name, text in family.items()}
 )
-"""The published templates by name: PromptEOL and its variant `prompt` (section 3), PromptBERT's for BERT."""
+"""The published templates by name; `templates.toml` has their sources, family by family."""
 
 OPEN_QUOTE = '"'
 """Last character of a template that takes demonstrations; the demonstration's word follows it."""
@@ -69,8 +68,9 @@ class Prompt:
 
     template: str | None = None
     """A text with `{text}`, and `{mask}` behind it where the pooler reads a mask token; or the name of a
-    published one: `prompt-eol`, `prompt`, `prompt-bert`; or PromptEOL's shell form, with `_` for a space and
-    `*sent_0*` for the sentence. The pooler's own where left out."""
+    published one: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`,
+    `prompt-sth`, `meta-eol-1` to `meta-eol-8`; or PromptEOL's shell form, with `_` for a space and `*sent_0*`
+    for the sentence. The pooler's own where left out."""
     file: FilePath | None = None
     """A file of templates in the shell form, one a line, instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))

@@ -15,6 +15,7 @@ from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 from sentbed._document.structuring import unstructure
 from sentbed._document.toml import Document
 from sentbed._recipe.prompts import Prompt, ResolvedPrompt
+from sentbed.errors import SentbedError
 from sentbed.protocols import (
     LABEL,
     Backbone,
@@ -70,13 +71,26 @@ class EncoderRecipe:
     max_length: int = attrs.field(default=128, validator=ge(2))
     """Maximum tokens per sentence, including special tokens; longer input is cut. With a prompt: tokens of
     the sentence alone, without template and special tokens."""
-    prompt: Prompt | None = None
-    """Text around each sentence; by default the pooler's own, if it has one."""
+    prompt: Prompt | tuple[Prompt, ...] | None = None
+    """Text around each sentence, by default the pooler's own. Several prompts: the mean of their vectors."""
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """All prompts; `Prompt()` where the recipe sets none."""
+        return self.prompt if isinstance(self.prompt, tuple) else (self.prompt or Prompt(),)
+
+    @property
+    def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
+        """The prompts in effect, including the pooler's defaults."""
+        return tuple(prompt.resolve(self.pooler) for prompt in self.prompts)
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
-        """The prompt in effect, including the pooler's defaults."""
-        return (self.prompt or Prompt()).resolve(self.pooler)
+        """The only prompt in effect. Raises `SentbedError` if there are several."""
+        if len(self.prompts) != 1:
+            found = f"the encoder averages over {len(self.prompts)} prompts"
+            raise SentbedError(f"{found}, and this takes one; give a single `prompt`")
+        return self.resolved_prompts[0]
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderF
         "weights": hashed,
         "tokenizer": tokens,
         "recipe": unstructure(recipe),
-        "prompt": recipe.resolved_prompt and attrs.asdict(recipe.resolved_prompt),
+        "prompt": [prompt and attrs.asdict(prompt) for prompt in recipe.resolved_prompts],
         "engine": {"token_budget": engine.token_budget, **machine},
         "code": [__version__, code],
     }

@@ -144,7 +144,7 @@ def _plain_name(encoder: Encoder) -> str:
 
 def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
     recipe, model = encoder.recipe, _public(_model(encoder))
-    head, prompt = recipe.head, recipe.resolved_prompt
+    head = recipe.head
     yield "backbone", recipe.backbone.name + (f", of {model}" if model else "")
     yield "pooler", recipe.pooler.name
     widths = " and ".join(str(width) for width in (*head.hidden, head.projection) if width is not None)
@@ -152,8 +152,9 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
     yield "normalised", "to length 1" if head.normalize else "no"
     yield "width", encoder.width
     yield "length", f"at most {recipe.max_length} tokens of a sentence"
-    for name, value in (prompt.describe() if prompt else {}).items():
-        yield f"prompt, {name}", value
+    for prompt in filter(None, recipe.resolved_prompts):
+        for name, value in prompt.describe().items():
+            yield f"prompt, {name}", value
 
 
 def _front(encoder: Encoder, record: RunRecord | None, title: str, stated: Stated) -> str:

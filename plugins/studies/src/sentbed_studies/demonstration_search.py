@@ -169,7 +169,7 @@ def _shown(prompt: Prompt, index: int) -> tuple[str, str]:
 def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
     """Return text -> prompt, without a demonstration first, then the distinct candidates."""
     encoder = recipe.encoders[name]
-    bare = attrs.evolve(encoder.prompt or Prompt(), demonstration=None)
+    bare = attrs.evolve(encoder.prompts[0], demonstration=None)
     candidates = read_candidates(wanted.candidates, bare, encoder.pooler)[: wanted.limit]
     prompts: dict[str, Prompt] = {}
     for prompt in (bare, *candidates):

@@ -10,7 +10,7 @@ from attrs.validators import ge, optional
 from sentbed import FilePath
 from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluator, RecipeTable, TableTraits
-from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Prompt, Recipe, misfits, problem_of_test_data
+from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Recipe, misfits, problem_of_test_data
 
 from sentbed_studies.demonstration_candidates import read_candidates
 
@@ -50,13 +50,21 @@ class Search(RecipeTable):
             yield ("with",), problem_of_test_data("a search chooses what scores best", self.with_)
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))
-        if searched is not None and fitting and look:
+        if searched is not None and len(searched.prompts) > 1:
+            yield (
+                ("encoder",),
+                (
+                    f"a search varies one prompt, and the encoder averages over {len(searched.prompts)}; "
+                    "give it a single `prompt`"
+                ),
+            )
+        elif searched is not None and fitting and look:
             for message in self._unfit_candidates(searched, plugins):
                 yield ("candidates",), message
 
     def _unfit_candidates(self, encoder: EncoderRecipe, plugins: Plugins) -> Iterator[str]:
         try:
-            candidates = read_candidates(self.candidates, encoder.prompt or Prompt(), encoder.pooler)
+            candidates = read_candidates(self.candidates, encoder.prompts[0], encoder.pooler)
         except SentbedError as error:
             yield str(error)
             return

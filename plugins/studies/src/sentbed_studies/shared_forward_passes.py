@@ -57,7 +57,9 @@ def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
         a.backbone == b.backbone
         and a.max_length == b.max_length
         and heeded_by(a) == heeded_by(b)
-        and a.resolved_prompt == b.resolved_prompt
+        and a.resolved_prompts == b.resolved_prompts
+        # The pass is over the tokens of one prompt.
+        and len(a.prompts) == 1
     )
 
 

@@ -165,7 +165,7 @@ class Planner:
             return found.problem or parts.problem or problem or "the speed of the device is unknown"
         outline, encoder = parts.outline, recipe.encoders[name]
         flops = self.once(
-            ("encoded", id(found), id(outline), encoder.max_length, encoder.resolved_prompt),
+            ("encoded", id(found), id(outline), encoder.max_length, encoder.resolved_prompts),
             lambda: encoded(found, encoder, outline, device.token_budget),
         )
         slow, fast = (flops / (device.flops * share) for share in device.share)
@@ -210,7 +210,7 @@ class Planner:
         # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
         read = (stage.data, stage.columns_used, stage.batch_size, stage.distinct, stage.shuffle_buffer)
         tokenised = [
-            (column, encoder.backbone, encoder.max_length, encoder.resolved_prompt)
+            (column, encoder.backbone, encoder.max_length, encoder.resolved_prompts)
             for column, name in towers.items()
             for encoder in [recipe.encoders[name]]
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -259,9 +260,11 @@ def _size(evaluator: Evaluator) -> int:
 def encoded(found: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
     """Return the floating-point operations of encoding an evaluation's texts."""
     flops = 0.0
-    for count, texts in found.lists:
-        lengths = _count(encoder, outline, texts, None, True)
+    # Each prompt is a pass of its own.
+    passes = [attrs.evolve(encoder, prompt=prompt) for prompt in encoder.prompts]
+    for one, (count, texts) in product(passes, found.lists):
+        lengths = _count(one, outline, texts, None, True)
         if lengths is None:
-            lengths = _guess(encoder, texts, None, True)
+            lengths = _guess(one, texts, None, True)
         flops += _sum(outline.forward, _passes(lengths, token_budget)) * count / len(texts)
     return flops
