@@ -20,8 +20,8 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
+from sentbed_common import fingerprint_of
 from sentbed_common import source_hashes as sources
-from sentbed_common import space_of
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_interop.export_import import export_encoder
 from sentbed_testing import SENTENCES
@@ -126,7 +126,7 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_
 def test_the_store_tells_encoders_with_other_prompts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
     both, one = built("opt", CK), built("opt", CK[:1])
-    spaces = [space_of(encoder) for encoder in (both, built("opt", CK[::-1]), one)]
+    spaces = [fingerprint_of(encoder) for encoder in (both, built("opt", CK[::-1]), one)]
     assert None not in spaces
     assert len({repr(space) for space in spaces}) == 3
 
