@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,21 @@ from sentbed_common import fingerprint_of
 from sentbed_common import source_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_interop.export_import import export_encoder
+from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
 
 TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", "two small birds")
 META_EOL = [{"template": f"meta-eol-{number}"} for number in range(1, 9)]
 CK = [{"template": "knowledge"}, {"template": "pretended-cot"}]
+TABLE = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "table-1.toml"
+METHODS: Mapping[str, tuple[tuple[int, ...], list[str]]] = {
+    "PromptEOL": ((-1,), ["prompt-eol"]),
+    "Pretended CoT": ((-2,), ["pretended-cot"]),
+    "Knowledge": ((-2,), ["knowledge"]),
+    "MetaEOL": ((-1,), [one["template"] for one in META_EOL]),
+    "CK": ((27,), ["knowledge", "pretended-cot"]),
+}
+"""Layers and templates of each method, from its released code."""
 PUBLISHED = [name for name in TEMPLATES if name != "prompt-bert"]
 
 
@@ -135,6 +145,16 @@ def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
     built("opt", CK).save(tmp_path / "e")
     with pytest.raises((ModelError, SentbedError), match=r"averages over 2 prompts, and this takes one"):
         export_encoder(tmp_path / "e", tmp_path / "st", "sentence-transformers")
+
+
+def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method() -> None:
+    cells = {cell.name: cell.recipe for cell in read_study(TABLE, look=False).cells}
+    assert cells.keys() == METHODS.keys()
+    for name, (layers, templates) in METHODS.items():
+        encoder = cells[name].encoders["encoder"]
+        found = [str(one.template) for one in encoder.resolved_prompts if one is not None]
+        assert encoder.backbone.layer_numbers == layers  # type: ignore[attr-defined]
+        assert found == [TEMPLATES[template] for template in templates]
 
 
 RECIPE = """
