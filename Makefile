@@ -10,7 +10,7 @@ PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
 
-# Small studies, 25 minutes on two idle cores. All but `demonstrations` and `quick` need SENTBED_DATA.
+# Small studies, half an hour on two idle cores. All but `demonstrations` and `quick` need SENTBED_DATA.
 mini: $(VENV)/.demo
 	for recipe in recipes/mini/studies/*.toml; do $(BIN)/sentbed study $$recipe || exit 1; done
 
