@@ -73,6 +73,7 @@ def test_help_names_every_command():
         "explain",
         "export",
         "import",
+        "mine",
         "new",
         "plan",
         "plugins",
