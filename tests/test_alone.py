@@ -129,7 +129,7 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Pat
     from sentbed._encoder.encoder import Encoder
     from sentbed._recipe.recipe import EncoderRecipe
     from sentbed._registry.registry import load_plugins
-    from sentbed_interop.export_import import export_encoder
+    from sentbed_interop.export_and_import import export_encoder
     from sentbed_testing import SENTENCES
 
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]

@@ -15,7 +15,7 @@ import sentbed
 import torch
 from sentbed.protocols import BuildContext
 from sentbed_backbones.opt import Opt
-from sentbed_studies.search_config import Search
+from sentbed_studies.demonstration_search_config import Search
 
 RECIPE = """\
 schema = 1

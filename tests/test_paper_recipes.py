@@ -21,7 +21,7 @@ from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import load_plugins
 from sentbed_studies.demonstration_search import search
-from sentbed_studies.search_config import Search
+from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.study import read_study
 
 pytestmark = pytest.mark.slow

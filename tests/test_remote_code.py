@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from sentbed import Encoder, ModelError, resume
 from sentbed._cli.main import main
 from sentbed.tools import EncoderRecipe, component_of, load_plugins, load_recipe, resolved_toml
-from sentbed_interop.export_import import export_encoder, import_encoder
+from sentbed_interop.export_and_import import export_encoder, import_encoder
 from sentbed_interop.lazy_encoder import LazyEncoder
 from sklearn.base import clone
 

@@ -19,7 +19,7 @@ from sentbed.protocols import (
     PoolerTraits,
 )
 from sentbed_interop._torch.sentence_transformers_modules import read_modules
-from sentbed_interop.export_import import export_encoder
+from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_testing import SENTENCES, check_component
 from torch.nn import Identity, ReLU, Tanh

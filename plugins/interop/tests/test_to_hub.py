@@ -26,7 +26,7 @@ from sentbed.protocols import (
 )
 from sentbed_interop import model_card
 from sentbed_interop.citations import bibliography
-from sentbed_interop.export_import import export_encoder
+from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.source_run import record_of
 
 RECIPE = """

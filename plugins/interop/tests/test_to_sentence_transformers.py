@@ -25,7 +25,7 @@ from sentbed.protocols import (
     PoolerTraits,
 )
 from sentbed_interop._torch import prompt_in_tokenizer, sentence_transformers_check
-from sentbed_interop.export_import import export_encoder
+from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.merged_adapters import save_merged
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers

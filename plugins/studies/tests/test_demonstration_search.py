@@ -23,7 +23,7 @@ from sentbed._registry.registry import Plugins
 from sentbed.protocols import DrivesEncoder
 from sentbed_studies.demonstration_candidates import read_candidates
 from sentbed_studies.demonstration_search import JOURNAL, SearchResult, search
-from sentbed_studies.search_config import Search
+from sentbed_studies.demonstration_search_config import Search
 from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import SEARCH, Gap, Nearness
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.lazy import Lazy
     from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
-    from sentbed.protocols.report import (
+    from sentbed.protocols.report_data import (
         START,
         ExpectedRow,
         ReportData,

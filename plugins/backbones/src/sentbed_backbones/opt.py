@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import attrs
 from sentbed.protocols import BuildContext, BuiltBackbone
 
-from sentbed_backbones.transformer import CausalTransformer
+from sentbed_backbones.transformer_base import CausalTransformer
 
 
 @attrs.frozen(kw_only=True)

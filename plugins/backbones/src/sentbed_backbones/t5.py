@@ -8,7 +8,7 @@ import attrs
 from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
 
-from sentbed_backbones.transformer import Transformer
+from sentbed_backbones.transformer_base import Transformer
 
 
 @attrs.frozen(kw_only=True)

@@ -52,9 +52,10 @@ def commands() -> Mapping[str, Lazy]:
     """Return the commands `export` and `import`."""
     return {
         "export": Lazy(
-            "sentbed_interop.export_import_commands:export", "Write an encoder for another library."
+            "sentbed_interop.export_and_import_commands:export", "Write an encoder for another library."
         ),
         "import": Lazy(
-            "sentbed_interop.export_import_commands:import_", "Make an encoder of what another library wrote."
+            "sentbed_interop.export_and_import_commands:import_",
+            "Make an encoder of what another library wrote.",
         ),
     }

@@ -9,7 +9,7 @@ import attrs
 from attrs.validators import deep_iterable, ge, min_len
 from sentbed.protocols import Loss, LossTraits, Module
 
-from sentbed_losses.combined_losses import Nested, combined
+from sentbed_losses.nested_loss_base import Nested, combined
 
 
 def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:

@@ -9,7 +9,7 @@ import attrs
 from attrs.validators import deep_iterable, ge, min_len
 from sentbed.protocols import Loss, Module
 
-from sentbed_losses.combined_losses import Nested
+from sentbed_losses.nested_loss_base import Nested
 
 
 @attrs.frozen

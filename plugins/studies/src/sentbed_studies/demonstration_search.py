@@ -42,7 +42,7 @@ from sentbed_workbench.vector_cache import VectorCache
 
 from sentbed_studies.cell_keys import decisive
 from sentbed_studies.demonstration_candidates import read_candidates
-from sentbed_studies.search_config import Search
+from sentbed_studies.demonstration_search_config import Search
 
 JOURNAL = "search.jsonl"
 SCHEMA = 1

@@ -40,7 +40,7 @@ def recipe_tables() -> Mapping[str, Lazy]:
             "`[study]`: axes over any values of the recipe; every combination of their labels is a cell.",
         ),
         "search": Lazy(
-            "sentbed_studies.search_config:Search",
+            "sentbed_studies.demonstration_search_config:Search",
             "`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).",
         ),
     }

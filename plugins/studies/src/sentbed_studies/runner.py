@@ -38,7 +38,7 @@ from sentbed_report.study.read_cell_run import RANKING
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.demonstration_search import search
-from sentbed_studies.search_config import Search
+from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.shared_forward_passes import share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Study

@@ -10,7 +10,7 @@ import attrs
 from sentbed.tools import Recipe, first_stages
 
 from sentbed_studies.cell_keys import CellKeys, directory_of, short
-from sentbed_studies.search_config import Search
+from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.study import Cell
 

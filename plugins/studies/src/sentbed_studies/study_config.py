@@ -70,7 +70,7 @@ class StudyTable(RecipeTable):
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
-        """Structure and check every cell; see `cells.expand`."""
+        """Structure and check every cell; see `study.expand`."""
         from sentbed_studies.study import expand
 
         study = expand(document, plugins, base)
@@ -78,7 +78,7 @@ class StudyTable(RecipeTable):
 
     @classmethod
     def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
-        """Return the recipe of one cell; see `cells.find_cell`."""
+        """Return the recipe of one cell; see `study.find_cell`."""
         from sentbed_studies.study import find_cell
 
         return find_cell(document, plugins, base, name)

@@ -28,7 +28,7 @@ from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
 
 if TYPE_CHECKING:
-    from sentbed_backbones.transformer import Transformer
+    from sentbed_backbones.transformer_base import Transformer
 
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds to those of a tokenizer that it loads, and would save."""

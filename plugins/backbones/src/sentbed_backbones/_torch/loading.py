@@ -25,7 +25,7 @@ from sentbed_backbones._torch.built_transformer import (
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
 
 if TYPE_CHECKING:
-    from sentbed_backbones.transformer import Transformer
+    from sentbed_backbones.transformer_base import Transformer
 
 DROPOUTS = (
     "hidden_dropout_prob",

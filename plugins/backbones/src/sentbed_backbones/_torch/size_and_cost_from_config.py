@@ -26,7 +26,7 @@ from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
 
 if TYPE_CHECKING:
-    from sentbed_backbones.transformer import Transformer
+    from sentbed_backbones.transformer_base import Transformer
 
 FAMILIES: Mapping[str, str] = {
     "bert": "BertFamily",

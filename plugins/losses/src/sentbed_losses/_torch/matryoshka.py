@@ -8,7 +8,7 @@ import torch
 from sentbed.errors import RunError
 from sentbed.protocols import LossOutput
 
-from sentbed_losses._torch.combined_losses import Parts, StatefulParts
+from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 from sentbed_losses._torch.similarity import unit
 from sentbed_losses.matryoshka import Matryoshka
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from sentbed.protocols import Loss, LossOutput, LossTraits
 
-from sentbed_losses._torch.combined_losses import Parts, StatefulParts
+from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 from sentbed_losses.weighted_sum import WeightedSum
 
 

@@ -14,7 +14,7 @@ from sentbed_report.format_independent_table import DEGENERATE, legend
 from sentbed_report.formatting import duration, expected_digits, expected_verdict, number, signed
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page import report_wording
+from sentbed_report.study_page import html_and_markdown_content
 from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
@@ -40,7 +40,7 @@ def to_html(data: StudyData, views: Views) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    seeds = report_wording.run_seeds(data)
+    seeds = html_and_markdown_content.run_seeds(data)
     environment.filters.update(
         duration=duration,
         number=number,
@@ -48,8 +48,8 @@ def to_html(data: StudyData, views: Views) -> str:
         expected_digits=expected_digits,
         expected_verdict=expected_verdict,
         json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
-        link=report_wording.link,
-        by_seed=lambda cell: report_wording.by_seed(cell, seeds),
+        link=html_and_markdown_content.link,
+        by_seed=lambda cell: html_and_markdown_content.by_seed(cell, seeds),
         legend=lambda table: legend(table, "Bold", "underlined"),
     )
     scripts = [
@@ -58,12 +58,12 @@ def to_html(data: StudyData, views: Views) -> str:
     ]
     return environment.from_string(_resource("sentbed_report.study_page", "template.html.j2")).render(
         data=data,
-        status_line=report_wording.status_line(data),
-        status_class=report_wording.status_class(data),
-        summary_line=report_wording.summary_line(data),
-        failures=report_wording.failures(data),
-        facts=report_wording.facts(data),
-        published_notes=report_wording.published_notes(data),
+        status_line=html_and_markdown_content.status_line(data),
+        status_class=html_and_markdown_content.status_class(data),
+        summary_line=html_and_markdown_content.summary_line(data),
+        failures=html_and_markdown_content.failures(data),
+        facts=html_and_markdown_content.facts(data),
+        published_notes=html_and_markdown_content.published_notes(data),
         baseline=_baseline(data),
         cells={cell.name: cell for cell in data.cells},
         views=views,

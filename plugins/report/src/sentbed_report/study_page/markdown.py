@@ -10,7 +10,7 @@ from sentbed_report.formatting import duration
 from sentbed_report.markdown_report import escape, markdown_table
 from sentbed_report.study.published_number_comparison import published_table
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page import report_wording
+from sentbed_report.study_page import html_and_markdown_content
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.result_tables import Entry, ResultTable
 from sentbed_report.table_formats import MARKDOWN, marked
@@ -23,8 +23,10 @@ def to_markdown(data: StudyData, views: Views) -> str:
 
 def _blocks(data: StudyData, views: Views) -> Iterator[str]:
     yield f"# {escape(data.name)}"
-    yield escape(f"{report_wording.status_line(data)} {report_wording.summary_line(data)}")
-    if failed := report_wording.failures(data):
+    yield escape(
+        f"{html_and_markdown_content.status_line(data)} {html_and_markdown_content.summary_line(data)}"
+    )
+    if failed := html_and_markdown_content.failures(data):
         yield "## Failed"
         for run in failed:
             yield f"{_linked(run, f'{run.cell}, seed {run.seed}')}:"
@@ -43,7 +45,7 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
     else:
         yield "No run has finished with scores yet."
     yield from _published(views)
-    yield from map(escape, report_wording.published_notes(data))
+    yield from map(escape, html_and_markdown_content.published_notes(data))
     yield from _views(views)
     yield "## Cells and runs"
     yield _runs(data)
@@ -56,7 +58,7 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
 
 
 def _facts(data: StudyData) -> Iterator[str]:
-    for name, value in report_wording.facts(data):
+    for name, value in html_and_markdown_content.facts(data):
         yield f"- {escape(name)}: {escape(value)}"
     for axis in data.axes:
         yield f"- {escape(axis.name)}: {' · '.join(map(escape, axis.labels))}"
@@ -124,9 +126,9 @@ def _published(views: Views) -> Iterator[str]:
 
 
 def _runs(data: StudyData) -> str:
-    seeds = report_wording.run_seeds(data)
+    seeds = html_and_markdown_content.run_seeds(data)
     rows = [
-        (escape(cell.name), *(_run(run) for run in report_wording.by_seed(cell, seeds)))
+        (escape(cell.name), *(_run(run) for run in html_and_markdown_content.by_seed(cell, seeds)))
         for cell in data.cells
     ]
     return markdown_table(("cell", *(f"seed {seed}" for seed in seeds)), rows, numbers=())
@@ -139,7 +141,7 @@ def _run(run: CellRun | None) -> str:
 
 
 def _linked(run: CellRun, text: str) -> str:
-    address = report_wording.link(run)
+    address = html_and_markdown_content.link(run)
     return f"[{escape(text)}](<{address}>)" if address else escape(text)
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from sentbed import Encoder, ModelError, RecipeError, RunError
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
-from sentbed_interop.export_import import export_encoder, import_encoder
+from sentbed_interop.export_and_import import export_encoder, import_encoder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Wording of a study's report: its sentences, for the page and for Markdown."""
+"""Content that the page and the Markdown of a study's report share: sentences, facts, failures, links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traits of losses that contain losses."""
+"""The base class of losses that contain losses, and the traits of several losses together."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def export(
 
     Adapters are merged: plain weights, the same vectors to the rounding of the backbone's `dtype`.
     """
-    from sentbed_interop.export_import import export_encoder
+    from sentbed_interop.export_and_import import export_encoder
 
     for note in export_encoder(encoder, output, to, overrides, trust_remote_code=trust_remote_code):
         click.echo(f"note: {note}", err=True)
@@ -37,7 +37,7 @@ def export(
 @_set
 def import_(source: str, output: str, from_: str | None, overrides: tuple[str, ...]) -> None:
     """Make an encoder of what another library wrote to SOURCE, in the new directory OUTPUT."""
-    from sentbed_interop.export_import import import_encoder
+    from sentbed_interop.export_and_import import import_encoder
 
     import_encoder(source, output, from_, overrides)
     click.echo(f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`")
