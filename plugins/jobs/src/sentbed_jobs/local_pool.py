@@ -168,5 +168,8 @@ def _work(
         sys.exit(1)
     finally:
         # The process is ending; nothing may interrupt the clean-up of its libraries, not even a SIGTERM now.
-        with suppress(KeyboardInterrupt):
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        except KeyboardInterrupt:
+            # Not `suppress`, which could itself be interrupted before it suppresses.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
