@@ -228,13 +228,9 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
     """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
     for stage in recipe.stage:
         towers, free = recipe.towers(stage), stage.loss.traits.targets
-        names = {tower for column, tower in towers.items() if column not in free}
-        widths = {
-            name: (name in recipe.trained(stage) and encoders[name].placed.trained_width)
-            or encoders[name].width
-            for name in towers.values()
-            if name in names
-        }
+        widths = {tower: encoders[tower].width for column, tower in towers.items() if column not in free}
+        for tower in widths.keys() & set(recipe.trained(stage)):
+            widths[tower] = encoders[tower].placed.trained_width or widths[tower]
         if len(set(widths.values())) > 1:
             listed = " and ".join(f"`{tower}` gives {width}" for tower, width in widths.items())
             raise RunError(

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -257,6 +257,7 @@ def _digest(anchor: str, positive: str) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST).digest()
 
 
+@lru_cache(maxsize=2)  # both sides of the pair that several rules look at
 def _words(text: str) -> int:
     return sum(1 for _ in WORD.finditer(text))
 

@@ -81,33 +81,32 @@ def make_soup(
         raise RunError(problem_of_test_data("a greedy average keeps what scores best", request.evaluate))
     places = [_encoder_in(Path(path)) for path in encoders]
     base = _load(places[0], request)
-    scored: list[tuple[float, int]] = []
-    parents = []
+    mean = _Mean(base)
+    parents: list[Parent] = []
     for number, (path, place) in enumerate(zip(encoders, places, strict=True)):
         loaded = base if number == 0 else _load(place, request)
         _require_alike(base, loaded, places[0], place)
         score = None
-        if request is not None:
+        if request is None:
+            mean.add(loaded)
+        else:
             score = evaluate_loaded(loaded, request, str(path), store).primary
             say(f"{path}: {score:.2f}")
-            scored.append((score, number))
         parents.append(Parent(str(path), _weights_hash(place), score))
-    order = [number for _, number in sorted(scored, key=lambda one: (-one[0], one[1]))]
-    mean = _Mean(base)
     best: float | None = None
-    for number in order or range(len(places)):
-        before = mean.add(_load(places[number], request))
-        if request is None:
-            continue
-        mean.put()
-        score = evaluate_loaded(base, request, str(output), store).primary
-        kept = best is None or score >= best
-        say(f"with {encoders[number]}: {score:.2f}{'' if kept else ', left out'}")
-        if kept:
-            best = score
-        else:
-            mean.take_back(before)
-            parents[number] = attrs.evolve(parents[number], kept=False)
+    if request is not None:
+        for number in sorted(range(len(parents)), key=lambda one: -(parents[one].score or 0.0)):
+            # Loaded again: there is memory for one beside the mean.
+            before = mean.add(_load(places[number], request))
+            mean.put()
+            score = evaluate_loaded(base, request, str(output), store).primary
+            kept = best is None or score >= best
+            say(f"with {encoders[number]}: {score:.2f}{'' if kept else ', left out'}")
+            if kept:
+                best = score
+            else:
+                mean.take_back(before)
+                parents[number] = attrs.evolve(parents[number], kept=False)
     mean.put()
     described = unstructure(request.evaluate) if request is not None else {}
     soup = Soup("uniform" if request is None else "greedy", tuple(parents), best, described)
@@ -157,18 +156,9 @@ class _Mean:
 
 
 def _encoder_in(path: Path) -> Path:
-    """Return the directory of the encoder in a run, or the directory itself if it is an encoder."""
+    """Return the directory of the encoder in a run, or the directory itself; loading says what is wrong."""
     inside = path / "encoder"
-    if not (path / ENCODER_FILE).is_file() and (inside / ENCODER_FILE).is_file():
-        return inside
-    if not (path / ENCODER_FILE).is_file() and inside.is_dir():
-        found = sorted(one.name for one in inside.iterdir() if (one / ENCODER_FILE).is_file())
-        if found:
-            raise ModelError(
-                f"the run in `{path}` has several encoders; name the directory of one, such as "
-                f"`{inside / found[0]}`"
-            )
-    return path
+    return inside if inside.is_dir() and not (path / ENCODER_FILE).is_file() else path
 
 
 def _load(place: Path, request: Request | None) -> Encoder:
