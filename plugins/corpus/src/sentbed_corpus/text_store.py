@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from array import array
 from collections.abc import Iterable, Sequence
@@ -12,13 +11,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import cannot_write
+from sentbed_common import first_of_equal, text_digest
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_DIGEST = 16
-"""Bytes of the hash by which a text is known again."""
 
 
 @attrs.define(eq=False)
@@ -51,7 +48,7 @@ class TextStore:
                 self.stream.write(content)
                 end += len(content)
                 self.ends.append(end)
-                self.digests += hashlib.blake2b(content, digest_size=_DIGEST).digest()
+                self.digests += text_digest(content)
             self.stream.flush()
         except OSError as error:
             raise RunError(cannot_write(self.path, error)) from error
@@ -66,13 +63,7 @@ class TextStore:
         """Return the number of the first of equal texts, ascending, and each text's index among them."""
         import numpy as np
 
-        halves = np.frombuffer(bytes(self.digests), np.uint64).reshape(-1, 2)
-        # A stable order, so that the first of equal texts is the one that was added first.
-        order = np.lexsort((halves[:, 1], halves[:, 0]))
-        new = np.ones(len(order), bool)
-        new[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
-        first = np.empty(len(order), np.int64)
-        first[order] = order[new][np.cumsum(new) - 1]
+        first = first_of_equal(self.digests)
         numbers, places = np.unique(first, return_inverse=True)
         return numbers, places.astype(np.int64)
 

@@ -17,6 +17,7 @@ import attrs
 from attrs.validators import and_, ge, gt, le, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
+from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.mix import Mix
@@ -43,9 +44,6 @@ Script: TypeAlias = Literal[
 
 _BLOCK = 1024
 """Rows that are read at a time."""
-
-_DIGEST = 16
-"""Bytes of the hash by which a pair is known again."""
 
 _Rule: TypeAlias = tuple[str, Callable[[str, str], bool]]
 """What is left out, and whether a pair is."""
@@ -190,11 +188,7 @@ class CleanPairs(DataSource):
             return kept
         import numpy as np
 
-        halves = np.frombuffer(digests, np.uint64).reshape(-1, 2)
-        # A stable order, so that the first row of equal ones is the first of the file.
-        order = np.lexsort((halves[:, 1], halves[:, 0]))
-        again = np.zeros(len(kept), bool)
-        again[order[1:]] = (halves[order[1:]] == halves[order[:-1]]).all(axis=1)
+        again = first_of_equal(digests) != np.arange(len(kept))
         first = np.frombuffer(kept, np.uint64)[~again]
         what = "pairs" if self.duplicates == "pair" else f"pairs with the {self.duplicates}"
         left_out[f"{what} of an earlier row"] += len(kept) - len(first)
@@ -254,7 +248,7 @@ def _digest(anchor: str, positive: str) -> bytes:
     first = anchor.encode()
     # With the length of the first, so that the border between the texts counts.
     content = len(first).to_bytes(8, sys.byteorder) + first + positive.encode()
-    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+    return text_digest(content)
 
 
 @lru_cache(maxsize=2)  # both sides of the pair that several rules look at
