@@ -14,7 +14,7 @@ from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
 from sentbed_common import fingerprint_of
-from sentbed_common import source_hashes as sources
+from sentbed_common import source_code_hashes as sources
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder

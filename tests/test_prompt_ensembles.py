@@ -21,7 +21,7 @@ from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed_common import fingerprint_of
-from sentbed_common import source_hashes as sources
+from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_studies.study import read_study

@@ -13,7 +13,7 @@ import pytest
 from blocks import blocks
 from sentbed.protocols import Score
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_studies.loaded_study import LoadedStudy
+from sentbed_studies.study_results import LoadedStudy
 
 ROOT = Path(__file__).parent.parent
 HEAD = "paper,table,row,column,value,note\n"

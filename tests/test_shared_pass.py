@@ -19,7 +19,7 @@ from sentbed._run.runner import execute
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_common import fingerprint_of
-from sentbed_common import source_hashes as sources
+from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, RunError, locate
-from sentbed._files import absolute, atomic_file, data_root, sha256, write_atomic, write_directory
+from sentbed._files import atomic_file, sha256, write_atomic, write_directory
+from sentbed._locations import absolute, data_root
 
 # --- locate ------------------------------------------------------------------------------------------------
 

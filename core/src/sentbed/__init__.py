@@ -10,7 +10,7 @@ from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._encoder.encoder import Encoder
-    from sentbed._files import FilePath, ModelId, locate
+    from sentbed._locations import FilePath, ModelId, locate
     from sentbed._recipe.load import load_recipe
     from sentbed._run.resume import resume
     from sentbed._run.runner import build_encoder, run

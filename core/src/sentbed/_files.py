@@ -1,59 +1,23 @@
-"""Locations of files named in recipes, and atomic writing.
-
-A path in a recipe is relative to the recipe; `pkg:PACKAGE/path` is a file inside an installed Python
-package; `data:path` is a file under the directory that the environment variable `SENTBED_DATA` names.
-"""
+"""Reading files with a limit, checksums, and atomic writing."""
 
 from __future__ import annotations
 
 import errno
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NewType
+from typing import BinaryIO
 
 from sentbed.errors import DataError, RunError
 
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line of a text file, and characters of the longest text."""
 
-FilePath = NewType("FilePath", str)
-"""Component fields of this type are made absolute against the recipe's directory; see `locate`."""
-
-ModelId = NewType("ModelId", str)
-"""A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
-
-DATA_VARIABLE = "SENTBED_DATA"
 SUMS_FILE = "checksums.json"
 """File with the SHA-256 of every file below its directory; see `write_sums`."""
-
-
-def absolute(location: str, base: Path) -> str:
-    """Make a plain path absolute against `base`; return locations with a scheme (`pkg:` etc.) unchanged."""
-    if location.startswith(("pkg:", "data:", "hub:")):
-        return location
-    return str((base / Path(location).expanduser()).resolve())
-
-
-def locate(location: str) -> Path:
-    """Return the existing file or directory that a location names.
-
-    Raises:
-        DataError: if it does not exist, the package is not installed, or `SENTBED_DATA` is not set.
-    """
-    path = _resolve(location)
-    try:
-        wrong = "is a pipe or a device, expected a file" if is_device(path) else "does not exist"
-        wrong = "" if path.is_file() or path.is_dir() else wrong
-    except OSError as error:
-        raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
-    if wrong:
-        raise DataError(f"`{location}` {wrong}; check the path", path if str(path) != location else None)
-    return path
 
 
 def is_device(path: Path) -> bool:
@@ -75,40 +39,6 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     if len(content) > most:
         raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
     return content
-
-
-def _resolve(location: str) -> Path:
-    scheme, _, rest = location.partition(":")
-    if scheme == "pkg":
-        package, _, inner = rest.partition("/")
-        top, *below = package.split(".")
-        try:
-            spec = importlib.util.find_spec(top)  # of `a.b` it would import `a`
-        except (ImportError, ValueError):  # not a name
-            spec = None
-        places = spec.submodule_search_locations or () if spec else ()
-        found = (Path(place).joinpath(*below) for place in places)
-        if (directory := next((path for path in found if path.is_dir()), None)) is None:
-            raise DataError(
-                f"`{location}` names the Python package `{package}`, which is not installed; "
-                f"install it with `pip install {package.replace('_', '-')}`"
-            )
-        return directory / inner
-    if scheme == "data":
-        root = data_root()
-        if root is None:
-            raise DataError(
-                f"`{location}` is relative to `{DATA_VARIABLE}`, which is not set; "
-                f"set it to the directory that holds the data"
-            )
-        return root / rest
-    return Path(location).expanduser()
-
-
-def data_root() -> Path | None:
-    """Return the directory that `SENTBED_DATA` names, or None if it is not set."""
-    value = os.environ.get(DATA_VARIABLE)
-    return Path(value).expanduser() if value else None
 
 
 def sha256(path: Path) -> str:

@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from sentbed._component_faults import ADVICE, fault, number, release_of, returned, sentences
     from sentbed._encoder.batching import pad, plan_batches
     from sentbed._files import (
-        DATA_VARIABLE,
         LONGEST_LINE,
         SUMS_FILE,
         atomic_file,
         cannot_write,
-        data_root,
         is_device,
         open_file,
         read_file,
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
         write_sums,
     )
     from sentbed._lazy_exports import lazy
+    from sentbed._locations import DATA_VARIABLE, data_root
     from sentbed._machine_resources import physical_memory, usable_cores
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop

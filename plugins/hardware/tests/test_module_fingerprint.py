@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed.protocols import Head, TokenIds
-from sentbed_common import source_hashes as sources
+from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._common.module_fingerprint import fingerprint
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 

@@ -20,7 +20,7 @@ from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Vectors
 from sentbed_common import fingerprint_of
-from sentbed_common import source_hashes as sources
+from sentbed_common import source_code_hashes as sources
 from sentbed_studies.shared_forward_passes import SharedBackbone, SharedCache, share_passes
 from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken

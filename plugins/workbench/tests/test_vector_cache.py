@@ -30,7 +30,7 @@ from sentbed._run.resume import resume
 from sentbed._run.runner import run
 from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
 from sentbed_common import EncoderFingerprint, fingerprint_of
-from sentbed_common import source_hashes as sources
+from sentbed_common import source_code_hashes as sources
 from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.cache_contents import held
 from sentbed_workbench.vector_cache import ABOUT, SEGMENT, VectorCache, list_digest

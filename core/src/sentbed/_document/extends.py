@@ -19,7 +19,8 @@ from typing import Any
 import attrs
 
 from sentbed._document.toml import Document, KeyPath, Located, Said, parse
-from sentbed._files import absolute, locate, read_file
+from sentbed._files import read_file
+from sentbed._locations import absolute, locate
 from sentbed.errors import Problem, RecipeError, SentbedError
 
 EXTENDS = "extends"

@@ -23,7 +23,7 @@ import cattrs
 from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
-from sentbed._files import FilePath, ModelId, absolute
+from sentbed._locations import FilePath, ModelId, absolute
 from sentbed.errors import ALIKE, PluginError, Problem, SentbedError, reason_of, suggest
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component

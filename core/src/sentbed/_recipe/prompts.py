@@ -14,7 +14,8 @@ from typing import ClassVar, Literal
 import attrs
 import tomli
 
-from sentbed._files import FilePath, locate, read_file
+from sentbed._files import read_file
+from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
 from sentbed.protocols import Pooler, PoolerTraits, TokenIds, Tokenizer
 

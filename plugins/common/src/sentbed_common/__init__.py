@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         PlannedRuntime,
         Sketch,
     )
-    from sentbed_common.source_hashes import code_of, package_code
+    from sentbed_common.source_code_hashes import code_of, package_code
     from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
 
 if not TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed import __version__
 
-from sentbed_common.source_hashes import code_of
+from sentbed_common.source_code_hashes import code_of
 
 if TYPE_CHECKING:
     from sentbed import Encoder

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import attrs
 
-from sentbed_data.augment import Augmentation, Augmented
+from sentbed_data.augmentation_base import Augmentation, Augmented
 from sentbed_data.word_splitting import pieces
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import attrs
 from sentbed import DataError, FilePath
 
-from sentbed_data.augment import Augmentation, Augmented
+from sentbed_data.augmentation_base import Augmentation, Augmented
 from sentbed_data.nlpaug_rules import MOST, TAGGER_FILES, find_tagger, open_nlpaug
 from sentbed_data.parquet_arrow_hub import require
 from sentbed_data.wordnet import FILES, find_lexicon, open_lexicon

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed_studies.loaded_study import LoadedStudy, load_study
+    from sentbed_studies.study_results import LoadedStudy, load_study
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

@@ -32,7 +32,7 @@ from sentbed_studies.axes import (
     read_axes,
     unknown_labels,
 )
-from sentbed_studies.cell_overrides import refused_overrides, with_overrides
+from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
 from sentbed_studies.study_config import StudyTable
 
 Entries: TypeAlias = Sequence[Mapping[str, str | tuple[str, ...]]]

@@ -10,7 +10,7 @@ import sentbed_studies
 from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_studies.loaded_study import LoadedStudy, load_study
+from sentbed_studies.study_results import LoadedStudy, load_study
 from sentbed_studies.write_study_directory import read_data
 
 
@@ -71,7 +71,7 @@ def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> N
 def test_without_pandas_the_error_says_what_to_install(
     data: StudyData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentbed_studies.loaded_study.find_spec", lambda name: None)
+    monkeypatch.setattr("sentbed_studies.study_results.find_spec", lambda name: None)
     with pytest.raises(RuntimeUnavailableError, match=r"pip install 'sentbed-studies\[pandas\]'"):
         _ = LoadedStudy(data).scores
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from sentbed_common import InMemoryDataset
-from sentbed_data.augment import Augmented
+from sentbed_data.augmentation_base import Augmented
 from sentbed_data.crop import Crop
 
 ANCHORS = [f"text {i}" for i in range(5)]
