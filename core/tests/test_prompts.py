@@ -231,7 +231,7 @@ def test_underscores_of_a_template_with_text_stay():
     ("text", "message"),
     [
         ("prompt-eo", "there is no template `prompt-eo`. Did you mean `prompt-eol`?"),
-        ("Summary:", "there is no template `Summary:`. Choose one of `knowledge`, `meta-eol-1`, "),
+        ("Summary:", "there is no template `Summary:`. Choose one of `contrastive-auxiliary`, `knowledge`, "),
         ("", "there is no template ``. Choose one of"),
         ("This sentence means", "'This sentence means' has 0 places for the sentence; write `{text}` once"),
         ("{text} and {text}", "'{text} and {text}' has 2 places for the sentence"),

@@ -75,6 +75,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("exporter", "numbers"),
         ("importer", "numbers"),
         ("executor", "in-order"),
+        ("intervention", "doubled"),
     }
     assert {kind for kind, _ in plugins.components} == set(KINDS)
     info = plugins.find("loss", "pull")

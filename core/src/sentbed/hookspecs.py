@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Executor,
         Exporter,
         Importer,
+        Intervention,
         Lazy,
         Loss,
         Optimizer,
@@ -55,6 +56,11 @@ hookimpl = pluggy.HookimplMarker("sentbed")
 @hookspec
 def backbones() -> Sequence[type[Backbone]] | Mapping[str, Lazy]:
     """Return backbone classes: tokenizer + transformer."""
+
+
+@hookspec
+def interventions() -> Sequence[type[Intervention]] | Mapping[str, Lazy]:
+    """Return intervention classes: states within a backbone -> other states."""
 
 
 @hookspec

@@ -60,6 +60,7 @@ class Kind:
 
 _ALL = (
     Kind("backbone", "backbones", "Backbone", "[encoder]\nbackbone = {}"),
+    Kind("intervention", "interventions", "Intervention", "[encoder.backbone]\nintervention = {}"),
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
     Kind("loss", "losses", "Loss", "[[stage]]\nloss = {}"),
     Kind("data", "data_sources", "DataSource", "[[stage]]\ndata = {}"),

@@ -952,12 +952,33 @@ class InOrder(protocols.Executor):
             yield task, function(task, lambda amount, task=task: told(task, amount))
 
 
+@attrs.frozen
+class Doubled(protocols.Intervention):
+    """Twice the states that a block reads."""
+
+    name: ClassVar[str] = "doubled"
+
+    block: int = attrs.field(default=0, validator=ge(0))
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        return [("block-input", self.block)]
+
+    def build(self) -> Any:
+        return lambda seen: 2 * seen.states
+
+
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
 @hookimpl
 def backbones() -> list[type[Any]]:
     return [Characters]
+
+
+@hookimpl
+def interventions() -> list[type[Any]]:
+    return [Doubled]
 
 
 @hookimpl

@@ -257,9 +257,9 @@ def test_a_prefix_goes_through_the_layers_once(either: Any, monkeypatch: pytest.
     tokens = []
     run = FastCausal.run
 
-    def counted(self: FastCausal, input_ids: torch.Tensor, *rest: Any) -> Any:
+    def counted(self: FastCausal, input_ids: torch.Tensor, *rest: Any, **named: Any) -> Any:
         tokens.append(input_ids.numel())
-        return run(self, input_ids, *rest)
+        return run(self, input_ids, *rest, **named)
 
     monkeypatch.setattr(FastCausal, "run", counted)
     packed = FastCausal(either, torch.float32)

@@ -71,6 +71,7 @@ class _Window:
     """Tokenised distinct texts of a window; `inverse` maps texts to rows, `counts` has texts per row."""
 
     tokens: TokenIds
+    auxiliary: TokenIds | None
     prefix: NDArray[np.int64] | None
     inverse: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -81,13 +82,15 @@ class _Window:
 
         unique, inverse = distinct_texts(texts)
         tokens = tokenizer.encode(unique, max_length)
-        prefix = shared_prefix(tokens) if shares else None
+        prefix = shared_prefix(tokens, tokenizer.placeholder_id) if shares else None
         if prefix is not None:
             tokens = tokens.without_first(len(prefix))
-        return cls(tokens, prefix, inverse, np.bincount(inverse, minlength=len(unique)))
+        auxiliary = tokenizer.auxiliary(unique, max_length)
+        return cls(tokens, auxiliary, prefix, inverse, np.bincount(inverse, minlength=len(unique)))
 
     def batch(self, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
-        return attrs.evolve(pad(self.tokens, rows, pad_id), prefix=self.prefix)
+        auxiliary = None if self.auxiliary is None else pad(self.auxiliary, rows, pad_id)
+        return attrs.evolve(pad(self.tokens, rows, pad_id), prefix=self.prefix, auxiliary=auxiliary)
 
 
 def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
@@ -109,11 +112,12 @@ def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
             yield window
 
 
-def shared_prefix(tokens: TokenIds) -> NDArray[np.int64] | None:
+def shared_prefix(tokens: TokenIds, before: int | None = None) -> NDArray[np.int64] | None:
     """Return the leading ids that all texts share, `(shared,)`, or None if they are too few to pay off.
 
     With a prompt this is the template before the sentence, including the demonstration; at least one token of
     each text is left. Ids are compared, not strings: a sentence may merge with the template's last character.
+    The prefix ends before the id `before`.
     """
     import numpy as np
 
@@ -123,6 +127,8 @@ def shared_prefix(tokens: TokenIds) -> NDArray[np.int64] | None:
     longest = int(tokens.lengths.min()) - 1
     shared = 0
     while shared < longest and (tokens.ids[starts + shared] == tokens.ids[shared]).all():
+        if tokens.ids[shared] == before:
+            break
         shared += 1
     return tokens.ids[:shared].astype(np.int64) if shared >= PREFIX_PAYS else None
 

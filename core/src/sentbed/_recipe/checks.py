@@ -34,6 +34,13 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     for name, encoder in recipe.encoders.items():
         for key, message in misfits(encoder, plugins):
             add(message, "encoders", name, key, misfit=True)
+        if encoder.backbone.traits.auxiliary is not None and not recipe.runtime.traits.auxiliary:
+            add(
+                f"the runtime `{recipe.runtime.name}`, as it is set, runs no auxiliary prompt, which the "
+                f"backbone `{encoder.backbone.name}` needs; use another, such as `cpu`",
+                "runtime",
+                misfit=True,
+            )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
             add(
                 f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",

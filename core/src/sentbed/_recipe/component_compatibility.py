@@ -78,7 +78,7 @@ def _prompt_misfits(
         yield from (("prompt", problem) for problem in problems)
         return
     try:
-        resolved = prompt.resolve(pooler)
+        resolved = prompt.resolve(pooler, backbone.traits)
     except SentbedError as error:
         yield "prompt", str(error)
         return
@@ -88,6 +88,12 @@ def _prompt_misfits(
                 "pooler",
                 f"the pooler `{pooler.name}` needs a template; "
                 'add `prompt = { template = "..." }` with `{text}` where the sentence goes',
+            )
+        elif backbone.traits.placeholder or backbone.traits.auxiliary:
+            yield (
+                "prompt",
+                f"the backbone `{backbone.name}` intervenes in a prompt, and there is none; "
+                'add `prompt = { template = "..." }`, such as `prompt-eol`',
             )
         return
     has_mask = MASK in resolved.template.suffix

@@ -17,7 +17,7 @@ import tomli
 from sentbed._files import read_file
 from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
-from sentbed.protocols import Pooler, PoolerTraits, TokenIds, Tokenizer
+from sentbed.protocols import BackboneTraits, Pooler, PoolerTraits, TokenIds, Tokenizer
 
 TEXT, MASK = "{text}", "{mask}"
 
@@ -70,8 +70,8 @@ class Prompt:
     template: str | None = None
     """A text with `{text}`, and `{mask}` behind it where the pooler reads a mask token; or the name of a
     published one: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`,
-    `prompt-sth`, `meta-eol-1` to `meta-eol-8`; or PromptEOL's shell form, with `_` for a space and `*sent_0*`
-    for the sentence. The pooler's own where left out."""
+    `prompt-sth`, `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`; or PromptEOL's shell form, with
+    `_` for a space and `*sent_0*` for the sentence. The pooler's own where left out."""
     file: FilePath | None = None
     """A file of templates in the shell form, one a line, instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
@@ -105,8 +105,12 @@ class Prompt:
         shown = self.demonstration
         return (shown,) if isinstance(shown, Demonstration) else shown or ()
 
-    def resolve(self, pooler: Pooler | None = None) -> ResolvedPrompt | None:
+    def resolve(
+        self, pooler: Pooler | None = None, backbone: BackboneTraits | None = None
+    ) -> ResolvedPrompt | None:
         """Return the prompt with the pooler's defaults, or None if neither has a template.
+
+        The `placeholder` and `auxiliary` of `backbone` are added.
 
         Raises:
             SentbedError: if the template is invalid.
@@ -129,7 +133,11 @@ class Prompt:
             raise DataError(str(error), self.file, self.line) from error
         if self.demonstrations:
             template = template.after(*self.demonstrations)
-        return ResolvedPrompt(template, self.normalizer or said.normalizer or "none")
+        wanted = backbone or BackboneTraits()
+        if wanted.placeholder is not None:
+            template = template.with_placeholder(wanted.placeholder)
+        auxiliary = None if wanted.auxiliary is None else parse_template(wanted.auxiliary)
+        return ResolvedPrompt(template, self.normalizer or said.normalizer or "none", auxiliary)
 
     def without_file(self) -> Prompt:
         """Return the prompt with the line of `file` as its `template`, for saving."""
@@ -166,6 +174,22 @@ class Template:
         shown = (f'{self.prefix}{one.text}{self.suffix}{one.word}".' for one in demonstrations)
         return Template("".join(shown) + self.prefix, self.suffix)
 
+    def with_placeholder(self, token: str) -> Template:
+        """Return the template with a token before the sentence, outside its quotation mark; see `traits`.
+
+        Raises:
+            SentbedError: if the template has the token more than once, or behind the sentence.
+        """
+        if token in self.suffix or self.prefix.count(token) > 1:
+            raise SentbedError(
+                f"the template {str(self)!r} must have `{token}` once, and before the sentence; move it, or "
+                "leave it out, and it is put there"
+            )
+        if token in self.prefix:
+            return self
+        before = self.prefix.removesuffix(OPEN_QUOTE)
+        return Template(f"{before}{token} {self.prefix[len(before) :]}", self.suffix)
+
     @property
     def takes_demonstrations(self) -> bool:
         """Whether it ends in an open quotation mark, behind which a demonstration's word goes."""
@@ -178,10 +202,13 @@ class ResolvedPrompt:
 
     template: Template
     normalizer: str
+    auxiliary: Template | None = None
+    """Template of `Tokenizer.auxiliary`."""
 
     def describe(self) -> dict[str, str]:
         """Return the prompt's part of a score's protocol."""
-        return {"template": str(self.template), "normalizer": self.normalizer}
+        found = {"template": str(self.template), "normalizer": self.normalizer}
+        return found if self.auxiliary is None else {**found, "auxiliary": str(self.auxiliary)}
 
     def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
         """Return the prompt of one text."""
@@ -233,6 +260,18 @@ class PromptTokenizer(Tokenizer):
                 "or shorten the template"
             )
         return tokens
+
+    @property
+    def placeholder_id(self) -> int | None:
+        """Id of the placeholder, or None."""
+        return self.original.placeholder_id
+
+    def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
+        """Tokenise the texts in the auxiliary prompt, under the same rules."""
+        if self.prompt.auxiliary is None:
+            return None
+        prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary)
+        return attrs.evolve(self, prompt=prompt).encode(texts, max_length)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Cut each text to at most `max_length` tokens, without the template."""

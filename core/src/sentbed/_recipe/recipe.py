@@ -82,7 +82,7 @@ class EncoderRecipe:
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
         """The prompts in effect, including the pooler's defaults."""
-        return tuple(prompt.resolve(self.pooler) for prompt in self.prompts)
+        return tuple(prompt.resolve(self.pooler, self.backbone.traits) for prompt in self.prompts)
 
     @property
     def resolved_prompt(self) -> ResolvedPrompt | None:

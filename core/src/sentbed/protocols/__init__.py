@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Executor,
         Exporter,
         Importer,
+        Intervention,
         Loss,
         LossOutput,
         Mixture,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.run import Run
     from sentbed.protocols.tokens import (
+        BlockStates,
         Module,
         Tensor,
         TokenBatch,
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
         ComponentTraits,
         DataTraits,
         EvaluatorTraits,
+        InterventionTraits,
         LossTraits,
         PoolerTraits,
         RuntimeTraits,

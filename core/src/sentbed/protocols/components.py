@@ -13,11 +13,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
-from sentbed.protocols.tokens import Module, Tensor, Tokenizer
+from sentbed.protocols.tokens import BlockStates, Module, Tensor, Tokenizer
 from sentbed.protocols.traits import (
     BackboneTraits,
     ComponentTraits,
     DataTraits,
+    InterventionTraits,
     LossTraits,
     PoolerTraits,
 )
@@ -122,6 +123,30 @@ class Backbone(Component):
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield a problem for each conflict between its fields and a pooler's needs."""
         return iter(())
+
+
+class Intervention(Component):
+    """States within a backbone -> other states. No weights are trained, and nothing is kept between calls."""
+
+    __slots__ = ()
+
+    @property
+    def traits(self) -> InterventionTraits:
+        """What it needs of the prompt, and other capabilities."""
+        return InterventionTraits()
+
+    @property
+    @abstractmethod
+    def places(self) -> Collection[tuple[str, int]]:
+        """Where it acts: point and block, numbered from 0.
+
+        The points are `block-input`, what a block reads, and `attention-heads`, the joined outputs of its
+        attention heads before their projection. A backbone names those that it has in `traits.offers`.
+        """
+
+    @abstractmethod
+    def build(self) -> Callable[[BlockStates], Tensor]:
+        """Return the function from states to others of the same shape; it changes none in place."""
 
 
 class Pooler(Component):

@@ -67,6 +67,9 @@ class TokenBatch:
     prefix: NDArray[np.int64] | None = None
     """`(shared,)`: ids that precede every row and are not repeated in it, or None. Only for an encoder with
     `shares_prefix`."""
+    auxiliary: TokenBatch | None = None
+    """The same texts in the prompt of `BackboneTraits.auxiliary`; the backbone's inference module takes its
+    `input_ids` and `attention_mask` as the keyword `auxiliary`, a pair."""
 
 
 class Tokenizer:
@@ -90,6 +93,15 @@ class Tokenizer:
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise with special tokens, truncating to `max_length` tokens."""
         raise NotImplementedError
+
+    @property
+    def placeholder_id(self) -> int | None:
+        """Id of `BackboneTraits.placeholder`; a prefix that texts share ends before it."""
+        return None
+
+    def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
+        """Tokenise the texts in the prompt of `BackboneTraits.auxiliary`, or return None without one."""
+        return None
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Cut each text to at most `max_length` tokens, not counting special tokens.
@@ -115,3 +127,23 @@ class TokenStates(NamedTuple):
     """`(batch, width)`, the decoder's first output; for a pooler that needs `decoder`."""
     mask_state: Tensor | None = None
     """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`."""
+
+
+class BlockStates(NamedTuple):
+    """Input of an intervention: states at one point of one block, without those of a shared prefix."""
+
+    point: str
+    block: int
+    states: Tensor
+    """`(batch, length, width)`."""
+    input_ids: Tensor
+    """`(batch, length)`."""
+    attention_mask: Tensor | None
+    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None if nothing is padded."""
+    last: Tensor
+    """`(batch,)`, index of the last token of each row."""
+    placeholder: Tensor | None = None
+    """`(batch,)`, index of the first placeholder of each row; for an intervention that has one."""
+    auxiliary: Tensor | None = None
+    """`(batch, width)`, the state of the auxiliary prompt's last token at the same point, where the prompt
+    runs without the intervention; for an intervention that has one."""

@@ -48,6 +48,23 @@ class BackboneTraits(ComponentTraits):
     """Model that its weights or its architecture come from: a hub id or a directory."""
     predicts: bool = False
     """Whether it has the language-modelling head of `BuiltBackbone.logits`."""
+    placeholder: str | None = attrs.field(default=None, validator=_TEXT)
+    """Token that each prompt must hold once; put before the sentence's quotation mark if it does not."""
+    auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
+    """Template of a second prompt around each sentence; see `TokenBatch.auxiliary`."""
+
+
+@attrs.frozen(kw_only=True)
+class InterventionTraits(ComponentTraits):
+    """Traits of an intervention."""
+
+    placeholder: str | None = attrs.field(default=None, validator=_TEXT)
+    """Token that it needs in each prompt; its embedding is random, from N(0, 1)."""
+    auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
+    """Template, or the name of one, of a second prompt that is run first; see `BlockStates.auxiliary`."""
+    shares_prefix: bool = False
+    """Whether states before the placeholder and before the last token stay as they are, so that a prefix of
+    all texts, up to the placeholder, may be computed once."""
 
 
 @attrs.frozen(kw_only=True)
@@ -125,3 +142,5 @@ class RuntimeTraits(ComponentTraits):
 
     processes: int = 1
     """Number of processes of a run."""
+    auxiliary: bool = False
+    """Whether encoders accept `TokenBatch.auxiliary`."""

@@ -38,6 +38,21 @@ def backbones() -> Mapping[str, Lazy]:
 
 
 @hookimpl
+def interventions() -> Mapping[str, Lazy]:
+    """Return the interventions of this distribution."""
+    return {
+        "token-prepending": Lazy(
+            "sentbed_backbones.token_prepending:TokenPrepending",
+            "Put the last token's state in a placeholder's place before the sentence, block after block.",
+        ),
+        "contrastive-prompting": Lazy(
+            "sentbed_backbones.contrastive_prompting:ContrastivePrompting",
+            "Steer the last token away from an auxiliary prompt that asks for what does not matter.",
+        ),
+    }
+
+
+@hookimpl
 def findings() -> list[Finding]:
     """Return the support for pretrained models on this machine: libraries, adapters, 4 bits, the hub."""
     from sentbed_backbones.doctor import findings

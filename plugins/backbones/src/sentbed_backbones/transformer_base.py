@@ -10,7 +10,7 @@ import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
 from sentbed.helpers import read_file
-from sentbed.protocols import BackboneTraits
+from sentbed.protocols import BackboneTraits, Intervention, InterventionTraits
 from sentbed_common import Outline, OutlineContext, PlannedBackbone
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
@@ -65,6 +65,8 @@ class Transformer(PlannedBackbone):
     the compute precision: bf16 in PromptEOL."""
     freeze: Freeze | None = None
     """The parts that are not trained; default: none."""
+    intervention: Intervention | None = None
+    """A change of states on the way through the blocks, such as `token-prepending`."""
     device_map: Literal["auto", "balanced", "sequential"] | None = None
     """Spread the weights over the machine's GPUs as accelerate does."""
     trust_remote_code: bool = False
@@ -80,6 +82,13 @@ class Transformer(PlannedBackbone):
             yield "`adapter_revision` is for a hub id, and the adapter is none; remove `adapter_revision`"
         if self.device_map is not None:
             yield from not_installed("`device_map`", ("accelerate",), "qlora")
+        if self.intervention is not None:
+            yield from self.intervention.check()
+            if lacking := sorted({point for point, _ in self.intervention.places} - self.offered):
+                yield (
+                    f"the intervention `{self.intervention.name}` acts at `{lacking[0]}`, which the backbone "
+                    f"`{self.name}` does not offer; use a causal backbone, such as `opt`, or take it out"
+                )
         yield from problems_of_adaptation(self.lora, self.adapter, self.quantization, self.init)
         if self.model is not None and is_local(self.model):
             try:
@@ -99,8 +108,9 @@ class Transformer(PlannedBackbone):
     def traits(self) -> BackboneTraits:
         """The architecture's offer to poolers; whether all comes from files; whether a stage can train it."""
         papers = (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
+        intervenes = InterventionTraits() if self.intervention is None else self.intervention.traits
         return BackboneTraits(
-            cites=(*papers, "hu2022lora") if self.lora is not None else papers,
+            cites=(*papers, *intervenes.cites, *(("hu2022lora",) if self.lora is not None else ())),
             offers=self.offered,
             heeds=frozenset({"decoder", "layers", "mask-token"}),
             from_files=self.init == "pretrained" and self.lora is None,
@@ -109,6 +119,8 @@ class Transformer(PlannedBackbone):
             runs_code=self.trust_remote_code,
             model=self.model,
             predicts=self._predicts(),
+            placeholder=intervenes.placeholder,
+            auxiliary=intervenes.auxiliary,
         )
 
     @property
@@ -123,6 +135,11 @@ class Transformer(PlannedBackbone):
         return self.init == "pretrained" or not self.head_in_files
 
     def _untrainable(self) -> str | None:
+        if self.intervention is not None and self.intervention.traits.auxiliary is not None:
+            return (
+                f"the intervention `{self.intervention.name}` runs an auxiliary prompt, which only encoding "
+                "does; train without the intervention, and encode with it"
+            )
         adapted = self.lora is not None or self.adapter is not None
         if adapted or self.dtype == "fp32" or self.quantization is not None:
             return None
@@ -159,7 +176,7 @@ class CausalTransformer(Transformer):
     a text can see it.
     """
 
-    offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers"})
+    offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers", "block-input", "attention-heads"})
     blocks: ClassVar[Mapping[str, int]]
     """Number of blocks of a random model, by `size`."""
 
@@ -171,8 +188,9 @@ class CausalTransformer(Transformer):
 
     @property
     def shares_prefix(self) -> bool:
-        """Whether `reuse_prefix` is on."""
-        return self.reuse_prefix
+        """Whether `reuse_prefix` is on, and no intervention changes states of the prefix."""
+        intervention = self.intervention
+        return self.reuse_prefix and (intervention is None or intervention.traits.shares_prefix)
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without loading."""
@@ -185,6 +203,15 @@ class CausalTransformer(Transformer):
                 f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count}; "
                 "choose among them, or count from the last one, -1"
             )
+        elif self.intervention is not None:
+            last = max((block for _, block in self.intervention.places), default=0)
+            run = max(number % (count + 1) for number in self.layer_numbers)
+            if last >= run:
+                yield (
+                    f"the intervention `{self.intervention.name}` acts at block {last}, and the last "
+                    f"block that is run is {run - 1}, from 0; choose earlier blocks, or read a later "
+                    "layer in `layers`"
+                )
 
     def _block_count(self) -> int | None:
         """Return the number of blocks that a size or a local configuration gives, else None."""

@@ -56,8 +56,12 @@ class Distributed:
 
     @property
     def traits(self) -> RuntimeTraits:
-        """The number of processes of a run."""
-        return RuntimeTraits(processes=self.devices * self.nodes)
+        """The number of processes of a run, and whether they run auxiliary prompts.
+
+        Such a pass ends early, which neither a compiler nor weights that are sent layer by layer allow.
+        """
+        plain = self.parallel == "ddp" and not getattr(self, "compile", False)
+        return RuntimeTraits(processes=self.devices * self.nodes, auxiliary=plain)
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.

@@ -29,6 +29,7 @@ Rule: TypeAlias = Callable[[Subject], Findings]
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "backbone": ("rules_backbone",),
+        "intervention": ("rules_intervention",),
         "pooler": ("rules_pooler", "rules_on_engines"),
         "loss": ("rules_loss", "rules_on_engines"),
         "data": ("rules_data",),

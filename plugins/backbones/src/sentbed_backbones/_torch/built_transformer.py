@@ -22,6 +22,7 @@ from sentbed.protocols import (
     Module,
 )
 
+from sentbed_backbones._torch.interventions import Acting, acting
 from sentbed_backbones._torch.language_head import LanguageHead, Vocabulary
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
@@ -42,6 +43,8 @@ class Family:
     def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
         self.parameters = parameters
         self.needs = needs
+        self.acting: Acting | None = None
+        """The intervention of the built backbone."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a tokenizer on the recipe's texts, for a model with random weights."""
@@ -108,7 +111,8 @@ class BuiltTransformer(BuiltBackbone):
         self.model = model
         self.base = base
         """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
-        self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer)
+        self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer, parameters.traits.placeholder)
+        family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
         self.origin = origin
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))

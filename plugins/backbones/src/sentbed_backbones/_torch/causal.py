@@ -70,7 +70,7 @@ class CausalFamily(Family):
             for block in blocks_of(model)[depth:]:
                 # Nothing computes a gradient for them: an optimiser must not let them decay.
                 block.requires_grad_(False)
-        return CausalStates(model, layers, depth)
+        return CausalStates(model, layers, depth, self.acting)
 
     def depth(self, model: Any) -> int | None:
         """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
@@ -83,7 +83,9 @@ class CausalFamily(Family):
 
     def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
         """Return the packed form of an OPT or a LLaMA, else None."""
-        return FastCausal(model, dtype, layers, self.depth(model)) if FastCausal.fits(model) else None
+        if not FastCausal.fits(model):
+            return None
+        return FastCausal(model, dtype, layers, self.depth(model), self.acting)
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

@@ -8,14 +8,27 @@ checks that it equals transformers' own forward pass.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
+import attrs
 import torch
 import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
+from sentbed_backbones._torch.interventions import (
+    HEADS,
+    INPUT,
+    Acting,
+    Function,
+    Place,
+    ReachedError,
+    Recorder,
+    last_tokens,
+)
+from sentbed_backbones._torch.interventions import Pair as Batch
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, is_plain, linear, linear_of
 
 Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -59,11 +72,29 @@ class Past(NamedTuple):
     """The states to return for the prefix, each `(1, shared, width)`."""
 
 
+@attrs.frozen(eq=False)
+class Change:
+    """What changes the first `rows` of a batch at `places`; further rows are there for the shape alone."""
+
+    rows: int
+    places: Collection[Place]
+    act: Function
+
+    def __call__(self, place: Place, states: torch.Tensor, length: int) -> torch.Tensor:
+        """Return the states at a place, `(batch * length, width)`."""
+        if place not in self.places:
+            return states
+        first = self.rows * length
+        changed = self.act(place, states[:first].view(self.rows, length, -1)).reshape(first, -1)
+        return changed if len(states) == first else torch.cat([changed, states[first:]])
+
+
 class FastCausal(torch.nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
     With `layers`, `TokenStates.layers` is set: the embeddings, then every layer, the last after all norms.
-    With `depth`, only that many blocks are run (and held), and no state is after the final norm.
+    With `depth`, only that many blocks are run (and held), and no state is after the final norm. `acting` is
+    as in `CausalStates`, and then the module takes `auxiliary` too.
     """
 
     @staticmethod
@@ -75,7 +106,12 @@ class FastCausal(torch.nn.Module):
         return is_plain(model) and getattr(model.config, name) in known
 
     def __init__(
-        self, model: Any, dtype: torch.dtype, layers: bool = False, depth: int | None = None
+        self,
+        model: Any,
+        dtype: torch.dtype,
+        layers: bool = False,
+        depth: int | None = None,
+        acting: Acting | None = None,
     ) -> None:
         super().__init__()
 
@@ -84,6 +120,7 @@ class FastCausal(torch.nn.Module):
 
         self.keeps_layers = layers
         self.depth = depth
+        self.acting = acting
         self.past: Past | None = None
         self.norm_before = True
         self.positions: torch.Tensor | None = None
@@ -143,11 +180,36 @@ class FastCausal(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         prefix: torch.Tensor | None = None,
+        auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the last layer's states; each row begins with those of `prefix`, `(shared,)`.
 
         Rows are padded on the right or on the left, never within a text.
         """
+        act: Function | None = None
+        if self.acting is not None and (auxiliary is not None or not self.acting.has_auxiliary):
+            known = {} if auxiliary is None else self.at_places(*auxiliary)
+            act = self.acting.on(input_ids, attention_mask, known)
+        return self.states(input_ids, attention_mask, prefix, act)
+
+    def at_places(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> dict[Place, torch.Tensor]:
+        """Return the last token's state at each of the intervention's places; no later block is run."""
+        assert self.acting is not None
+        recorder = Recorder(self.acting.places, last_tokens(input_ids, attention_mask))
+        with suppress(ReachedError):
+            self.states(input_ids, attention_mask, None, recorder)
+        return recorder.found
+
+    def states(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        prefix: torch.Tensor | None,
+        act: Function | None,
+    ) -> TokenStates:
+        """Return the states of prefix and rows; `act` changes those of the rows on the way."""
         rows, length = input_ids.shape
         shared = 0 if prefix is None else len(prefix)
         turns = self.turns(shared + length)
@@ -162,7 +224,11 @@ class FastCausal(torch.nn.Module):
             mask = None if past is None and group == 1 else self.grouped(group, length, shared)
         if rows % group:
             input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
-        states = [state[:rows] for state in self.run(input_ids, places, turns, mask, group, past)]
+        change = None
+        if act is not None and self.acting is not None:
+            change = Change(rows, self.acting.places, act)
+        found = self.run(input_ids, places, turns, mask, group, past, change=change)
+        states = [state[:rows] for state in found]
         if past is not None:
             both = zip(past.states, states, strict=True)
             states = [torch.cat([before.expand(rows, -1, -1), state], 1) for before, state in both]
@@ -195,11 +261,12 @@ class FastCausal(torch.nn.Module):
         group: int,
         past: Past | None,
         attended: list[Pair] | None = None,
+        change: Change | None = None,
     ) -> list[torch.Tensor]:
         """Return the requested states, the last layer's last.
 
         `group` rows attend jointly to `past` and to themselves, under `mask` or, without one, causally.
-        The keys and values of each layer are appended to `attended`.
+        The keys and values of each layer are appended to `attended`; `change` is an intervention.
         """
         batch, length = input_ids.shape
         hidden = functional.embedding(input_ids, self.words)
@@ -212,6 +279,8 @@ class FastCausal(torch.nn.Module):
         states = [hidden]
         hidden = hidden.reshape(batch * length, -1)
         for number, layer in enumerate(self.layers):
+            if change is not None:
+                hidden = change((INPUT, number), hidden, length)
             mixed = layer.attend(layer.attention_norm(hidden) if self.norm_before else hidden)
             heads = mixed.view(batch, length, -1, self.head_width)
             query, key, value = heads.split([self.heads, self.key_heads, self.key_heads], 2)
@@ -234,7 +303,10 @@ class FastCausal(torch.nn.Module):
                 is_causal=mask is None,
                 enable_gqa=self.heads != self.key_heads,
             )
-            hidden = layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden)
+            heads_out = context.transpose(1, 2).reshape(batch * length, -1)
+            if change is not None:
+                heads_out = change((HEADS, number), heads_out, length)
+            hidden = layer.join(heads_out, hidden)
             if self.norm_before:
                 hidden = layer.narrow(layer.widen(layer.inner_norm(hidden)), hidden)
             else:

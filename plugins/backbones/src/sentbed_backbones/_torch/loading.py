@@ -90,8 +90,36 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         for key in ("dtype", "quantization")
         if (value := getattr(parameters, key)) not in (None, "fp32")
     }
+    _add_placeholder(parameters.traits.placeholder, tokenizer, model)
+    _require_blocks(parameters, int(model.config.num_hidden_layers))
     model = _adapt(model, parameters, saved, origin)
     return BuiltTransformer(parameters, family, model, tokenizer, origin, base)
+
+
+def _add_placeholder(token: str | None, tokenizer: Any, model: Any) -> None:
+    """Add an intervention's placeholder to tokenizer and embeddings, unless a saved encoder has it."""
+    if token is None or token in tokenizer.get_vocab():
+        return
+    tokenizer.add_tokens([token])
+    number = tokenizer.convert_tokens_to_ids(token)
+    if number >= model.config.vocab_size:
+        model.resize_token_embeddings(number + 1, mean_resizing=False)
+    row = model.get_input_embeddings().weight[number]
+    # Always the same numbers: they are not saved with an adapter alone, and cells of a study share passes.
+    drawn = torch.randn(len(row), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        row.copy_(drawn)
+
+
+def _require_blocks(parameters: Transformer, count: int) -> None:
+    """Raise `ModelError` if an intervention acts at a block that the model does not have."""
+    intervention = parameters.intervention
+    last = -1 if intervention is None else max((block for _, block in intervention.places), default=-1)
+    if intervention is not None and last >= count:
+        raise ModelError(
+            f"the intervention `{intervention.name}` acts at block {last}, and the model has blocks 0 to "
+            f"{count - 1}; choose among them"
+        )
 
 
 def _adapt(model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]) -> Any:

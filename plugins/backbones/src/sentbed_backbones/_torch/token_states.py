@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ from sentbed import ModelError
 from sentbed.protocols import TokenStates
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
+
+from sentbed_backbones._torch.interventions import Acting, Pair, ReachedError, Recorder, hooked, last_tokens
 
 
 class EncoderStates(torch.nn.Module):
@@ -77,14 +80,18 @@ class CausalStates(torch.nn.Module):
     """A causal model; positions are counted from the mask, so that padding may be on either side.
 
     With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
-    outputs of the blocks before it, none of them after the final norm.
+    outputs of the blocks before it, none of them after the final norm. With `acting`, an intervention changes
+    states on the way; `TokenStates.layers` are the blocks' outputs before it does.
     """
 
-    def __init__(self, model: Any, layers: bool, depth: int | None = None) -> None:
+    def __init__(
+        self, model: Any, layers: bool, depth: int | None = None, acting: Acting | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self.layers = layers
         self.depth = depth
+        self.acting = acting
 
     def forward(
         self,
@@ -92,8 +99,37 @@ class CausalStates(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         past: Any = None,
         shared: int = 0,
+        auxiliary: Pair | None = None,
     ) -> TokenStates:
-        """Return the rows' states; `past` is a cache of the `shared` tokens before every row."""
+        """Return the rows' states; `past` is a cache of the `shared` tokens before every row.
+
+        `auxiliary` is the auxiliary prompt of each row; without it, an intervention with one does nothing.
+        """
+        if self.acting is None or (self.acting.has_auxiliary and auxiliary is None):
+            return self.unchanged(input_ids, attention_mask, past, shared)
+        known = {} if auxiliary is None else self.at_places(*auxiliary)
+        act = self.acting.on(input_ids, attention_mask, known)
+        with hooked(blocks_of(self.model), self.acting.places, act):
+            return self.unchanged(input_ids, attention_mask, past, shared)
+
+    def at_places(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> dict[tuple[str, int], torch.Tensor]:
+        """Return the last token's state at each of the intervention's places; no later block is run."""
+        assert self.acting is not None
+        recorder = Recorder(self.acting.places, last_tokens(input_ids, attention_mask))
+        with suppress(ReachedError), hooked(blocks_of(self.model), self.acting.places, recorder):
+            self.unchanged(input_ids, attention_mask)
+        return recorder.found
+
+    def unchanged(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        past: Any = None,
+        shared: int = 0,
+    ) -> TokenStates:
+        """Return the rows' states without the intervention."""
         seen = attention_mask
         if attention_mask is None:
             # OPT itself would count positions with a sum that is not deterministic on a GPU.
@@ -115,10 +151,6 @@ class CausalStates(torch.nn.Module):
         return TokenStates(
             output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
         )
-
-
-class _ReachedError(Exception):
-    """The input of the first block that is not run has been recorded."""
 
 
 def blocks_of(model: Any) -> Any:
@@ -144,14 +176,15 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[torch.
     def record(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         states.append(arguments[0] if arguments else named["hidden_states"])
         if len(states) > depth:
-            raise _ReachedError
+            raise ReachedError
 
     # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
     blocks = blocks_of(model)[: depth + 1]
-    hooks = [block.register_forward_pre_hook(record, with_kwargs=True) for block in blocks]
+    # Before those of an intervention, which changes what a block reads and not what the one before it gave.
+    hooks = [block.register_forward_pre_hook(record, with_kwargs=True, prepend=True) for block in blocks]
     try:
         model(**inputs)
-    except _ReachedError:
+    except ReachedError:
         return tuple(states)
     finally:
         for hook in hooks:
@@ -179,14 +212,15 @@ class SharedPrefixStates(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         prefix: torch.Tensor | None = None,
+        auxiliary: Pair | None = None,
     ) -> TokenStates:
         """Return the states of prefix and rows."""
         if prefix is None:
-            states: TokenStates = self.states(input_ids, attention_mask)
+            states: TokenStates = self.states(input_ids, attention_mask, auxiliary=auxiliary)
             return states
         past, first = self._computed(prefix)
         rows, shared = len(input_ids), len(prefix)
-        behind = self.states(input_ids, attention_mask, past, shared)
+        behind = self.states(input_ids, attention_mask, past, shared, auxiliary)
         return TokenStates(
             _joined(first.last_hidden_state, behind.last_hidden_state),
             None
@@ -200,7 +234,7 @@ class SharedPrefixStates(torch.nn.Module):
     def _computed(self, prefix: torch.Tensor) -> tuple[Any, TokenStates]:
         if self._prefix is None or not torch.equal(self._prefix[0], prefix):
             past = DynamicCache()
-            states = self.states(prefix[None], None, past)
+            states = self.states.unchanged(prefix[None], None, past)
             for layer in past.layers:
                 layer.__class__ = SharedLayer
             self._prefix = (prefix.clone(), past, states)
@@ -234,10 +268,14 @@ class Read(torch.nn.Module):
         self.mask_id = mask_id
 
     def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, *prefix: torch.Tensor
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        *prefix: torch.Tensor,
+        **auxiliary: Pair,
     ) -> TokenStates:
         """Return the token states for the pooler."""
-        states: TokenStates = self.states(input_ids, attention_mask, *prefix)
+        states: TokenStates = self.states(input_ids, attention_mask, *prefix, **auxiliary)
         hidden = states.last_hidden_state
         if self.numbers != (-1,):
             assert states.layers is not None

@@ -20,7 +20,7 @@ from sentbed.protocols import (
 class BulkTokenizer(Tokenizer):
     """A fast tokenizer, called directly: all texts in one call, in threads, without padding."""
 
-    def __init__(self, original: Any) -> None:
+    def __init__(self, original: Any, placeholder: str | None = None) -> None:
         if not original.is_fast:
             raise ModelError(
                 f"the tokenizer `{type(original).__name__}` has no fast form (`tokenizer.json`); "
@@ -29,6 +29,9 @@ class BulkTokenizer(Tokenizer):
         self.original = original
         self._pad_id = int(original.pad_token_id or 0)
         self._mask_token: str | None = original.mask_token
+        self._placeholder_id: int | None = None
+        if placeholder is not None:
+            self._placeholder_id = int(original.convert_tokens_to_ids(placeholder))
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._fast = original.backend_tokenizer
@@ -44,6 +47,11 @@ class BulkTokenizer(Tokenizer):
     def mask_token(self) -> str | None:
         """The text of the mask token."""
         return self._mask_token
+
+    @property
+    def placeholder_id(self) -> int | None:
+        """The id of the intervention's placeholder."""
+        return self._placeholder_id
 
     @property
     def fingerprint(self) -> str:

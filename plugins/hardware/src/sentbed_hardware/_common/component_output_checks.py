@@ -24,6 +24,8 @@ from sentbed.protocols import (
     Training,
 )
 
+from sentbed_hardware._common.batch_rows import rows_of
+
 if TYPE_CHECKING:
     from sentbed_hardware._common.encoder_module import EncoderModule
 
@@ -86,11 +88,13 @@ def learning_rate(training: Training, step: int) -> float:
     return number(training.optimizer.lr, training.optimizer, "lr") * factor
 
 
-def origin_of_nan(encoder: EncoderModule, backbone: Module, batch: Iterable[torch.Tensor | None]) -> str:
+def origin_of_nan(
+    encoder: EncoderModule, backbone: Module, batch: Iterable[torch.Tensor | None], **auxiliary: Any
+) -> str:
     """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does."""
     cls, pooler = encoder.owners
     with torch.no_grad():
-        states = encoder.in_fp32(backbone(*batch))
+        states = encoder.in_fp32(backbone(*batch, **auxiliary))
         parts: list[tuple[str, Module, torch.Tensor]] = [
             (f"the token states of the backbone of {release_of(cls.__module__)}", backbone, _real(states))
         ]
@@ -117,8 +121,7 @@ def require_finite(
     if good.all():
         return vectors
     bad = np.flatnonzero(~good)[:1]
-    mask = None if batch.attention_mask is None else batch.attention_mask[bad]
-    origin = origin_of(TokenBatch(batch.input_ids[bad], mask, batch.prefix))
+    origin = origin_of(rows_of(batch, bad))
     remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
     if origin.endswith("values"):
         remedy = "load other weights, or train with a lower learning rate"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from sentbed import ModelError
@@ -21,6 +21,10 @@ MODULES_FILE = "modules.safetensors"
 BACKBONE_DIRECTORY = "backbone"
 SHAPES = 256
 """Largest number of batch shapes to compile; further shapes run uncompiled."""
+
+
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+"""Token ids and mask, each `(batch, length)`."""
 
 
 class EncoderModule(torch.nn.Module):
@@ -105,11 +109,11 @@ class InferenceModule(torch.nn.Module):
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None = None,
+        *prefix: torch.Tensor,
+        **auxiliary: Pair,
     ) -> torch.Tensor:
-        """Encode one batch; `prefix` precedes every row."""
-        shared = () if prefix is None else (prefix,)
-        states = self.backbone(input_ids, attention_mask, *shared)
+        """Encode one batch; `prefix` precedes every row, `auxiliary` is as in `TokenBatch`."""
+        states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
         return self.encoder.finish(states, len(input_ids), cut=True)
 
     def several(
@@ -117,11 +121,11 @@ class InferenceModule(torch.nn.Module):
         encoders: Sequence[EncoderModule],
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None = None,
+        *prefix: torch.Tensor,
+        **auxiliary: Pair,
     ) -> torch.Tensor:
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
-        shared = () if prefix is None else (prefix,)
-        states = self.backbone(input_ids, attention_mask, *shared)
+        states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
         return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
 
 

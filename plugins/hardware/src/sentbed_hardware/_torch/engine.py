@@ -23,11 +23,13 @@ from sentbed.protocols import (
     Training,
 )
 
+from sentbed_hardware._common.batch_rows import rows_of
 from sentbed_hardware._common.component_output_checks import origin_of_nan, require_finite
 from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
+    Pair,
     load_modules,
 )
 from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
@@ -143,6 +145,10 @@ class TorchEngine(Engine):
             self._prefix = batch.prefix, self.put(batch.prefix)
         return (self._prefix[1],)
 
+    def auxiliary(self, batch: TokenBatch) -> dict[str, Pair]:
+        """Put the auxiliary prompts of a batch on the device; return nothing if there are none."""
+        return {} if batch.auxiliary is None else {"auxiliary": self.tensors(batch.auxiliary)}
+
     @property
     def memory(self) -> str:
         """Return a description of the device's memory."""
@@ -195,7 +201,7 @@ class TorchEncoder(PlacedEncoder):
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
         tensors = *self.engine.tensors(batch), *self.engine.prefix(batch)
-        return origin_of_nan(self.module, self.replica().backbone, tensors)
+        return origin_of_nan(self.module, self.replica().backbone, tensors, **self.engine.auxiliary(batch))
 
     def vectors(self, batch: TokenBatch) -> torch.Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
@@ -238,7 +244,9 @@ class TorchEncoder(PlacedEncoder):
         if self.engine.compile:
             batch = _bucketed(batch, self.backbone.tokenizer.pad_id, self.backbone.max_length)
         with torch.inference_mode():
-            vectors: torch.Tensor = replica(*self.engine.tensors(batch), *self.engine.prefix(batch))
+            vectors: torch.Tensor = replica(
+                *self.engine.tensors(batch), *self.engine.prefix(batch), **self.engine.auxiliary(batch)
+            )
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
@@ -310,7 +318,10 @@ class SeveralEncoders(TorchEncoder):
         modules = [encoder.module for encoder in self.encoders]
         with torch.inference_mode():
             vectors: torch.Tensor = replica.several(
-                modules, *self.engine.tensors(batch), *self.engine.prefix(batch)
+                modules,
+                *self.engine.tensors(batch),
+                *self.engine.prefix(batch),
+                **self.engine.auxiliary(batch),
             )
             return vectors.to(torch.float32)
 
@@ -321,12 +332,8 @@ class SeveralEncoders(TorchEncoder):
 
 
 def _halves(batch: TokenBatch) -> list[TokenBatch]:
-    ids, mask = batch.input_ids, batch.attention_mask
-    middle = (len(ids) + 1) // 2
-    return [
-        TokenBatch(ids[rows], None if mask is None else mask[rows], batch.prefix)
-        for rows in (slice(middle), slice(middle, None))
-    ]
+    middle = (len(batch.input_ids) + 1) // 2
+    return [rows_of(batch, rows) for rows in (slice(middle), slice(middle, None))]
 
 
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:

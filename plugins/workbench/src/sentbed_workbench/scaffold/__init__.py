@@ -57,6 +57,15 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             ENGINE,
             ('encoder.backbone={ use = "{name}" }',),
         ),
+        "intervention": Template(
+            "intervention",
+            (TORCH,),
+            ENGINE,
+            (
+                'encoder.backbone={ use = "opt", init = "random", intervention = { use = "{name}" } }',
+                "encoder.pooler.use=last",
+            ),
+        ),
         "pooler": Template("pooler", (TORCH,), ENGINE, ("encoder.pooler.use={name}",)),
         "loss": Template(
             "loss",

@@ -1,0 +1,25 @@
+"""The replacement of contrastive prompting."""
+
+from __future__ import annotations
+
+import torch
+from sentbed.protocols import BlockStates
+
+
+def contrast(seen: BlockStates, scale: float | None) -> torch.Tensor:
+    """Return the states with the last token's replaced by its difference to the auxiliary prompt's.
+
+    The difference is multiplied by `scale`; if None, it gets the norm of the state that it replaces.
+    """
+    assert seen.auxiliary is not None
+    states = seen.states
+    rows, places = (torch.arange(size, device=states.device) for size in states.shape[:2])
+    own = states[rows, seen.last].float()
+    steered = own - seen.auxiliary.float()
+    if scale is None:
+        # The small number is that of the released code.
+        factor = own.norm(dim=-1, keepdim=True) / (steered.norm(dim=-1, keepdim=True) + 1e-7)
+    else:
+        factor = torch.tensor(scale, device=states.device)
+    here = places == seen.last[:, None]
+    return torch.where(here[..., None], (steered * factor).to(states.dtype)[:, None], states)

@@ -1,0 +1,144 @@
+"""An intervention in a forward pass: what it sees of the rows, and where transformers' models call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import attrs
+import torch
+from sentbed import ModelError
+from sentbed.helpers import fault, returned
+from sentbed.protocols import BlockStates, Intervention
+
+Place: TypeAlias = tuple[str, int]
+"""Point and block; see `sentbed.protocols.Intervention.places`."""
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+"""Token ids and mask, each `(batch, length)`."""
+Function: TypeAlias = Callable[[Place, torch.Tensor], torch.Tensor]
+"""States `(batch, length, width)` at a place -> those that the pass goes on with."""
+
+INPUT, HEADS = "block-input", "attention-heads"
+
+PROJECTIONS = ("o_proj", "out_proj", "c_proj", "dense", "wo")
+"""Names that architectures give to the projection of the joined heads."""
+
+
+class ReachedError(Exception):
+    """All that a pass was run for has been recorded."""
+
+
+@attrs.frozen(eq=False)
+class Acting:
+    """An intervention of a built backbone."""
+
+    component: Intervention
+    function: Callable[[BlockStates], torch.Tensor]
+    places: Collection[Place]
+    placeholder_id: int | None
+    has_auxiliary: bool
+
+    def on(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        auxiliary: Mapping[Place, torch.Tensor],
+    ) -> Function:
+        """Return what changes the states of these rows, given the auxiliary prompts' states."""
+        last = last_tokens(input_ids, attention_mask)
+        found = None
+        if self.placeholder_id is not None:
+            # The template's is the first one, a text may hold the same token.
+            found = (input_ids == self.placeholder_id).int().argmax(1)
+
+        def act(place: Place, states: torch.Tensor) -> torch.Tensor:
+            seen = BlockStates(*place, states, input_ids, attention_mask, last, found, auxiliary.get(place))
+            changed = self.function(seen)
+            if changed.shape != states.shape:
+                said = (
+                    f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
+                )
+                raise fault(type(self.component), "build", said)
+            return changed.to(states.dtype)
+
+        return act
+
+
+def acting(intervention: Intervention | None, placeholder_id: int | None) -> Acting | None:
+    """Return what an intervention does in a backbone whose tokenizer has its placeholder."""
+    if intervention is None:
+        return None
+    traits = intervention.traits
+    function = returned(intervention.build(), Callable, intervention, "build")
+    places = tuple(intervention.places)
+    return Acting(intervention, function, places, placeholder_id, traits.auxiliary is not None)
+
+
+def last_tokens(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """Return the index of the last token of each row, `(batch,)`, whichever side is padded."""
+    rows, length = input_ids.shape
+    if attention_mask is None:
+        return torch.full((rows,), length - 1, device=input_ids.device)
+    return (attention_mask * torch.arange(length, device=input_ids.device)).argmax(1)
+
+
+class Recorder:
+    """Records the state of the last token at each place; raises `ReachedError` when it has them all."""
+
+    def __init__(self, places: Collection[Place], last: torch.Tensor) -> None:
+        self.places = frozenset(places)
+        self.rows, self.last = torch.arange(len(last), device=last.device), last
+        self.found: dict[Place, torch.Tensor] = {}
+
+    def __call__(self, place: Place, states: torch.Tensor) -> torch.Tensor:
+        """Record one place."""
+        self.found[place] = states[self.rows, self.last]
+        if self.found.keys() == self.places:
+            raise ReachedError
+        return states
+
+
+@contextmanager
+def hooked(blocks: Any, places: Collection[Place], function: Function) -> Iterator[None]:
+    """Let `function` change states at these places of a model's blocks, while the block of code runs."""
+
+    def hook(place: Place) -> Callable[..., Any]:
+        def change(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            if arguments:
+                return (function(place, arguments[0]), *arguments[1:]), named
+            return arguments, {**named, "hidden_states": function(place, named["hidden_states"])}
+
+        return change
+
+    modules = {place: module_at(blocks[place[1]], place[0]) for place in places}
+    handles = [
+        module.register_forward_pre_hook(hook(place), with_kwargs=True) for place, module in modules.items()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def module_at(block: Any, point: str) -> Any:
+    """Return the module whose input is a point of a block.
+
+    Raises:
+        ModelError: if the projection of the heads is not found.
+    """
+    if point == INPUT:
+        return block
+    found = [
+        module
+        for name, module in block.named_modules()
+        if ("attn" in name or "attention" in name) and name.rpartition(".")[2] in PROJECTIONS
+    ]
+    if len(found) != 1:
+        raise ModelError(
+            f"`{type(block).__name__}` has {len(found)} projections of attention heads "
+            f"(`{'`, `'.join(PROJECTIONS)}`), expected one, to intervene at `{HEADS}`; choose another model, "
+            f"or an intervention at `{INPUT}`"
+        )
+    return found[0]

@@ -1,0 +1,15 @@
+"""The replacement of token prepending."""
+
+from __future__ import annotations
+
+import torch
+from sentbed.protocols import BlockStates
+
+
+def prepend(seen: BlockStates) -> torch.Tensor:
+    """Return the states with the last token's state also in the placeholder's place."""
+    assert seen.placeholder is not None
+    states = seen.states
+    rows, places = (torch.arange(size, device=states.device) for size in states.shape[:2])
+    here = places == seen.placeholder[:, None]
+    return torch.where(here[..., None], states[rows, seen.last][:, None], states)

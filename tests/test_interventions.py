@@ -1,0 +1,377 @@
+"""Token prepending and contrastive prompting, in whole encoders, against loops over a model's blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from sentbed import Encoder, RecipeError
+from sentbed._document.structuring import structure
+from sentbed._document.toml import Document
+from sentbed._recipe.checks import check
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.prompts import TEMPLATES
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import load_plugins
+from sentbed_common import fingerprint_of
+from sentbed_common import source_code_hashes as sources
+from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_testing import SENTENCES
+from torch.nn import functional
+
+TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", "two small birds in a tree")
+RULED = (
+    "A man is playing a guitar.",
+    "Who said 'no'.",
+    "Rain falls.",
+    "stop!.",
+    "two small birds in a tree.",
+)
+"""The same under the text rules of these papers' code."""
+PREPENDED: Mapping[str, str] = {
+    "prompt-eol": 'This sentence : <PST> "{text}" means in one word:"',
+    "pretended-cot": 'After thinking step by step , this sentence : <PST> "{text}" means in one word:"',
+}
+"""As the released code of token prepending has them."""
+AUXILIARY = 'The irrelevant information of this sentence : "{text}" means in one word:"'
+
+TP = {"use": "token-prepending", "first": 1, "exit": 3}
+NS = {"use": "contrastive-prompting", "block": 1, "scale": 3.0}
+NR = {"use": "contrastive-prompting", "block": 1, "rule": "norm"}
+
+Change = Callable[[str, int, torch.Tensor], torch.Tensor]
+
+
+def built(kind: str, intervention: Any, prompt: Any = None, precision: str = "fp32", **more: Any) -> Encoder:
+    """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
+    backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500, **more}
+    if intervention is not None:
+        backbone["intervention"] = intervention
+    table = {"backbone": backbone, "pooler": {"use": "prompt-eol"}, "max_length": 24}
+    table |= {} if prompt is None else {"prompt": prompt}
+    plugins = load_plugins()
+    recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+    assert not problems, problems
+    engine = plugins.find("runtime", "cpu").cls(threads=1, precision=precision).build()
+    engine.seed(3)
+    return Encoder.build(recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
+
+
+def keep(point: str, block: int, states: torch.Tensor) -> torch.Tensor:
+    """Change nothing."""
+    return states
+
+
+@torch.no_grad()
+def by_a_loop(model: Any, ids: Sequence[int], change: Change, layer: int = -1) -> torch.Tensor:
+    """The states `(tokens, width)` of a layer of one text, computed block by block."""
+    opt = model.config.model_type == "opt"
+    tokens = torch.tensor([ids])
+    places = torch.arange(len(ids))[None]
+    if opt:
+        model = model.decoder
+        hidden = model.embed_tokens(tokens) + model.embed_positions.weight[places + 2]
+    else:
+        hidden = model.embed_tokens(tokens)
+        turns = model.rotary_emb(hidden, places)
+    heads, width = model.config.num_attention_heads, hidden.shape[-1]
+    found = [hidden]
+    for number, block in enumerate(model.layers):
+        hidden = change("block-input", number, hidden)
+        norms = (block.self_attn_layer_norm, block.final_layer_norm) if opt else ()
+        norms = norms or (block.input_layernorm, block.post_attention_layernorm)
+        normed, attention = norms[0](hidden), block.self_attn
+        query, key, value = (
+            part(normed).view(1, len(ids), heads, -1).transpose(1, 2)
+            for part in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        if not opt:
+            query, key = transformers.models.llama.modeling_llama.apply_rotary_pos_emb(query, key, *turns)
+        scores = query @ key.transpose(2, 3) / math.sqrt(width // heads)
+        future = torch.ones(len(ids), len(ids)).triu(1).bool()
+        joined = (scores.masked_fill(future, -torch.inf).softmax(-1) @ value).transpose(1, 2)
+        joined = change("attention-heads", number, joined.reshape(1, len(ids), width))
+        hidden = hidden + (attention.out_proj if opt else attention.o_proj)(joined)
+        normed = norms[1](hidden)
+        inner = block.fc2(functional.relu(block.fc1(normed))) if opt else block.mlp(normed)
+        hidden = hidden + inner
+        found.append(hidden)
+    found[-1] = (model.final_layer_norm if opt else model.norm)(found[-1])
+    return found[layer][0]
+
+
+def expected(encoder: Encoder, kind: str, template: str, directory: Path, layer: int = -1) -> Any:
+    """The vectors of all texts under a method, one by one."""
+    encoder.backbone.save(directory)
+    model = transformers.AutoModel.from_pretrained(directory).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    rows = []
+    for text in RULED:
+        ids = tokenizer(template.replace("{text}", text))["input_ids"]
+        wrong = tokenizer(AUXILIARY.replace("{text}", text))["input_ids"]
+        seen: dict[str, torch.Tensor] = {}
+
+        def prepend(
+            point: str,
+            block: int,
+            states: torch.Tensor,
+            at: int = ids.index(tokenizer.convert_tokens_to_ids("<PST>")) if kind == "TP" else -1,
+        ) -> torch.Tensor:
+            if point == "block-input" and 1 <= block < 3:
+                states[:, at] = states[:, -1]
+            return states
+
+        def remember(
+            point: str, block: int, states: torch.Tensor, seen: dict[str, torch.Tensor] = seen
+        ) -> torch.Tensor:
+            if (point, block) == ("attention-heads", 1):
+                seen["v"] = states[:, -1]
+            return states
+
+        def steer(
+            point: str, block: int, states: torch.Tensor, seen: dict[str, torch.Tensor] = seen
+        ) -> torch.Tensor:
+            if (point, block) == ("attention-heads", 1):
+                own = states[:, -1].clone()
+                steered = own - seen["v"]
+                factor = 3.0 if kind == "NS" else own.norm() / (steered.norm() + 1e-7)
+                states[:, -1] = factor * steered
+            return states
+
+        by_a_loop(model, wrong, remember)
+        change = {"none": keep, "TP": prepend, "NS": steer, "NR": steer}[kind]
+        rows.append(by_a_loop(model, ids, change, layer)[-1].numpy())
+    return np.stack(rows)
+
+
+CASES = {
+    "none": (None, TEMPLATES["prompt-eol"]),
+    "TP": (TP, PREPENDED["prompt-eol"]),
+    "NS": (NS, TEMPLATES["prompt-eol"]),
+    "NR": (NR, TEMPLATES["prompt-eol"]),
+}
+
+
+@pytest.mark.parametrize("reuse_prefix", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", CASES)
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_vectors_are_those_of_a_loop_over_blocks(
+    kind: str, method: str, reuse_prefix: bool, tmp_path: Path
+) -> None:
+    intervention, template = CASES[method]
+    encoder = built(kind, intervention, reuse_prefix=reuse_prefix)
+    found = encoder.encode(TEXTS)
+    np.testing.assert_allclose(found, expected(encoder, method, template, tmp_path), rtol=0, atol=1e-5)
+    if method != "none":
+        assert abs(found - built(kind, None).encode(TEXTS)).max() > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["TP", "NS"])
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind: str, method: str) -> None:
+    encoder = built(kind, CASES[method][0])
+    found = encoder.encode(TEXTS)
+    tokenizer, module = encoder.tokenizer(), encoder.placed.module
+    module.eval()
+    for row, text in zip(found, TEXTS, strict=True):
+        ids = torch.from_numpy(tokenizer.encode([text], 24).ids).long()[None]
+        wrong = tokenizer.auxiliary([text], 24)
+        more = {} if wrong is None else {"auxiliary": (torch.from_numpy(wrong.ids).long()[None], None)}
+        with torch.no_grad():
+            one = module.finish(module.backbone(ids, None, **more), cut=True)[0]
+        np.testing.assert_allclose(row, one.numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [[3], [-2]], ids=str)
+@pytest.mark.parametrize("method", ["TP", "NS"])
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_it_goes_with_a_pass_that_ends_early(
+    kind: str, method: str, layers: list[int], tmp_path: Path
+) -> None:
+    intervention, template = CASES[method]
+    encoder = built(kind, intervention, layers=layers)
+    right = expected(encoder, method, template, tmp_path, layers[0])
+    np.testing.assert_allclose(encoder.encode(TEXTS), right, rtol=0, atol=1e-5)
+
+
+def test_a_placeholder_is_put_before_the_quotation_mark_byte_for_byte() -> None:
+    for name, text in PREPENDED.items():
+        encoder = built("opt", TP, {"template": name})
+        prompt = encoder.recipe.resolved_prompt
+        assert prompt is not None
+        assert str(prompt.template) == text
+        assert prompt.apply("a") == text.replace("{text}", "a.")
+    kept = built("opt", TP, {"template": '<PST> This sentence : "{text}" means in one word:"'})
+    assert str(kept.recipe.resolved_prompt.template).startswith("<PST> This")  # type: ignore[union-attr]
+
+
+def test_a_placeholder_goes_to_the_sentence_and_not_to_a_demonstration() -> None:
+    shown = {"text": "A jockey riding a horse.", "word": "Equestrian"}
+    encoder = built("opt", TP, {"demonstration": shown})
+    prompt = encoder.recipe.resolved_prompt
+    assert prompt is not None
+    assert prompt.apply("x") == (
+        'This sentence : "A jockey riding a horse." means in one word:"Equestrian".'
+        'This sentence : <PST> "x." means in one word:"'
+    )
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Each batch that is encoded."""
+    seen: list[Any] = []
+    encode = TorchEncoder.encode
+
+    def count(encoder: TorchEncoder, batch: Any) -> Any:
+        seen.append(batch)
+        return encode(encoder, batch)
+
+    monkeypatch.setattr(TorchEncoder, "encode", count)
+    return seen
+
+
+def test_a_shared_prefix_ends_before_the_placeholder(passes: list[Any]) -> None:
+    encoder = built("opt", TP)
+    encoder.encode(TEXTS)
+    token = encoder.backbone.tokenizer.placeholder_id
+    before = built("opt", None).tokenizer().original.encode(["This sentence :"], 99).ids  # type: ignore[attr-defined]
+    assert all(batch.prefix.tolist()[: len(before)] == before.tolist() for batch in passes)
+    assert not any(token in batch.prefix for batch in passes)
+    assert all((batch.input_ids == token).sum(1).min() == 1 for batch in passes)
+
+
+def test_every_row_has_its_own_auxiliary_prompt(passes: list[Any]) -> None:
+    built("opt", NS).encode(TEXTS)
+    assert sum(len(batch.input_ids) for batch in passes) == len(TEXTS)
+    assert all(len(batch.auxiliary.input_ids) == len(batch.input_ids) for batch in passes)
+    assert all(batch.prefix is not None for batch in passes)
+
+
+def test_several_prompts_and_an_intervention_are_the_mean_of_each(tmp_path: Path) -> None:
+    names = ("knowledge", "pretended-cot")
+    both = built("causal", NS, [{"template": name} for name in names]).encode(TEXTS)
+    each = [built("causal", NS, {"template": name}).encode(TEXTS) for name in names]
+    np.testing.assert_allclose(both, sum(each) / 2, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["TP", "NS"])
+def test_bf16_stays_near(method: str) -> None:
+    exact, near = (built("causal", CASES[method][0], precision=p).encode(TEXTS) for p in ("fp32", "bf16"))
+    cosines = (exact * near).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(near, axis=1)
+    assert cosines.min() > 0.999
+
+
+@pytest.mark.parametrize("intervention", [TP, NS], ids=["TP", "NS"])
+def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
+    encoder = built("opt", intervention)
+    encoder.save(tmp_path / "e")
+    loaded = Encoder.load(tmp_path / "e")
+    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6)
+    assert loaded.protocol() == encoder.protocol()
+
+
+def test_the_store_tells_settings_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "STARTED", math.inf)
+    settings = (None, TP, {**TP, "exit": 2}, NS, NR)
+    spaces = [fingerprint_of(built("opt", one)) for one in settings]
+    assert None not in spaces
+    assert len({space.name for space in spaces if space}) == len(settings)
+
+
+@pytest.mark.slow
+def test_an_encoder_with_token_prepending_learns(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", TOML_TP) + STAGE)
+    import sentbed
+
+    recipe = load_recipe(tmp_path / "r.toml")
+    check(recipe, load_plugins())
+    sentbed.run(recipe, tmp_path / "run")
+    assert Encoder.load(tmp_path / "run" / "encoder").encode(["a"]).shape == (1, 128)
+
+
+RECIPE = """
+schema = 1
+[run]
+name = "interventions"
+[runtime]
+use = "cpu"
+[encoder]
+backbone = { use = "opt", init = "random", intervention = INTERVENTION }
+pooler = { use = "prompt-eol" }
+"""
+STAGE = """
+[[stage]]
+name = "one"
+steps = 2
+batch_size = 4
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+"""
+EVALUATE = """
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+TOML_TP = '{ use = "token-prepending", first = 0, exit = 1 }'
+TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
+
+
+@pytest.mark.parametrize(
+    ("intervention", "sets", "rest", "message"),
+    [
+        (
+            TOML_TP,
+            ["encoder.backbone.use=bert", "encoder.pooler.use=mean"],
+            "",
+            "acts at `block-input`, which",
+        ),
+        (TOML_TP.replace("1", "9"), [], "", "acts at block 8, and the last block that is run is 1"),
+        (
+            TOML_CP,
+            ["encoder.backbone.layers=[1]"],
+            "",
+            "acts at block 1, and the last block that is run is 0",
+        ),
+        (TOML_TP.replace("0", "1"), [], "", "between which there is no block"),
+        (TOML_TP, ["encoder.pooler.use=last"], "", "intervenes in a prompt, and there is none"),
+        (TOML_CP, [], STAGE, "runs an auxiliary prompt, which only encoding does"),
+        (
+            TOML_CP,
+            ["runtime={ use = 'tpu', platform = 'cpu' }"],
+            "",
+            "`tpu`, as it is set, runs no auxiliary",
+        ),
+        (TOML_CP, ["runtime.compile=true"], "", "`cpu`, as it is set, runs no auxiliary prompt"),
+        (
+            TOML_TP,
+            ["encoder.prompt={ template = '{text} <PST> x' }"],
+            "",
+            "must have `<PST>` once, and before",
+        ),
+    ],
+)
+def test_what_cannot_work_is_a_problem_of_the_recipe(
+    intervention: str, sets: list[str], rest: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE))
+    with pytest.raises(RecipeError, match=message):
+        check(load_recipe(tmp_path / "r.toml", sets), load_plugins())
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_token_prepending_under_jax_gives_the_same_vectors(kind: str) -> None:
+    here = built(kind, TP)
+    engine = load_plugins().find("runtime", "tpu").cls(platform="cpu", precision="fp32").build()
+    engine.seed(3)
+    there = Encoder.build(here.recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
+    np.testing.assert_allclose(there.encode(TEXTS), here.encode(TEXTS), rtol=0, atol=1e-5)
