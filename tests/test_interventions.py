@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from sentbed import Encoder, RecipeError
+from sentbed import Encoder, ModelError, RecipeError
 from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
 from sentbed._recipe.checks import check
@@ -22,6 +22,7 @@ from sentbed._registry.registry import load_plugins
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_interop.export_and_import import export_encoder
 from sentbed_testing import SENTENCES
 from torch.nn import functional
 
@@ -275,6 +276,13 @@ def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
     loaded = Encoder.load(tmp_path / "e")
     np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6)
     assert loaded.protocol() == encoder.protocol()
+
+
+@pytest.mark.parametrize("to", ["sentence-transformers", "onnx"])
+def test_other_formats_refuse_it(to: str, tmp_path: Path) -> None:
+    built("opt", TP).save(tmp_path / "e")
+    with pytest.raises(ModelError, match="has the intervention `token-prepending`, which changes states"):
+        export_encoder(tmp_path / "e", tmp_path / "out", to)
 
 
 def test_the_store_tells_settings_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,23 @@
-"""A pooler with a learned query and a reader of JSON Lines, for sentbed."""
+"""A pooler with a learned query, an intervention and a reader of JSON Lines, for sentbed."""
 
 from __future__ import annotations
 
 from sentbed import hookimpl
-from sentbed.protocols import DataSource, Pooler
+from sentbed.protocols import DataSource, Intervention, Pooler
 
 from sentbed_attention.attention import Attention
 from sentbed_attention.jsonl_pairs import JsonlPairs
+from sentbed_attention.mean_prepending import MeanPrepending
 
-__all__ = ["Attention", "JsonlPairs", "data_sources", "poolers", "sentbed_api"]
+__all__ = [
+    "Attention",
+    "JsonlPairs",
+    "MeanPrepending",
+    "data_sources",
+    "interventions",
+    "poolers",
+    "sentbed_api",
+]
 
 sentbed_api = "2.0"
 """The version of sentbed's interface that this plugin is written for."""
@@ -18,6 +27,12 @@ sentbed_api = "2.0"
 def poolers() -> list[type[Pooler]]:
     """Return the poolers of this distribution."""
     return [Attention]
+
+
+@hookimpl
+def interventions() -> list[type[Intervention]]:
+    """Return the interventions of this distribution."""
+    return [MeanPrepending]
 
 
 @hookimpl

@@ -6,7 +6,7 @@ import math
 
 import torch
 from sentbed import ModelError
-from sentbed.protocols import TokenStates
+from sentbed.protocols import BlockStates, TokenStates
 
 
 class AttentionPooling(torch.nn.Module):
@@ -32,3 +32,13 @@ class AttentionPooling(torch.nn.Module):
         weights = scores.softmax(dim=1)
         pooled: torch.Tensor = (parts * weights.unsqueeze(-1)).sum(dim=1).flatten(1)
         return pooled
+
+
+def prepend_mean(seen: BlockStates) -> torch.Tensor:
+    """Return the states `(batch, length, width)`, with the mean of those behind the placeholder in its place."""
+    states: torch.Tensor = seen.states
+    places = torch.arange(states.shape[1], device=states.device)
+    placeholder = seen.placeholder.unsqueeze(1)
+    behind = ((places > placeholder) & (places <= seen.last.unsqueeze(1))).to(states.dtype).unsqueeze(-1)
+    mean = (states * behind).sum(dim=1, keepdim=True) / behind.sum(dim=1, keepdim=True)
+    return torch.where((places == placeholder).unsqueeze(-1), mean, states)

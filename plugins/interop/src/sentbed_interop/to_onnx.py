@@ -12,6 +12,8 @@ from attrs.validators import and_, ge, le
 from sentbed import ModelError
 from sentbed.protocols import Exporter
 
+from sentbed_interop.interventions import require_none
+
 if TYPE_CHECKING:
     from sentbed import Encoder
 
@@ -54,6 +56,7 @@ class ToONNX(Exporter):
         """
         for problem in self.check():
             raise ModelError(problem)
+        require_none(encoder)
         from sentbed_interop._torch.onnx_folder import export
 
         export(encoder, directory, self.opset)

@@ -10,6 +10,8 @@ import attrs
 from sentbed import ModelError
 from sentbed.protocols import Exporter
 
+from sentbed_interop.interventions import require_none
+
 if TYPE_CHECKING:
     from sentbed import Encoder
 
@@ -42,6 +44,7 @@ class ToSentenceTransformers(Exporter):
             ModelError: if stock modules cannot give the encoder's vectors.
             OtherVectorsError: if they should but do not.
         """
+        require_none(encoder)
         from sentbed_interop._torch.sentence_transformers_folder import write_folder
 
         return write_folder(encoder, directory, self.verify)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 import torch
 import transformers
@@ -223,9 +224,12 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces on encoding, and the layers that it reads if not just the last one."""
+        """The precision that it forces on encoding, its intervention, and layers other than just the last."""
         found: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
         layers = self.parameters.layer_numbers
+        intervention: Any = self.parameters.intervention
+        if intervention is not None:
+            found["intervention"] = {"use": intervention.name, **attrs.asdict(intervention)}
         return found if layers == (-1,) else {**found, "layers": list(layers)}
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
