@@ -114,3 +114,27 @@ def test_first_stages_evaluate_only_what_is_evaluated_before_them(make: Make) ->
     recipe = first_stages(study.cells[0].recipe, 1)
     assert [stage.name for stage in recipe.stage] == ["pairs"]
     assert [entry.at for entry in recipe.evaluate] == [("start",)]
+
+
+def cut(encoder: str, at: str) -> str:
+    return "[study.axes.kept]\n" + "".join(
+        f'"{kept}" = {{ "encoders.{encoder}.head.dimensions" = {kept}, '
+        f'evaluate = [{{ use = "lottery", encoder = "zh", at = [{at}] }}] }}\n'
+        for kept in (2, 1)
+    )
+
+
+def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(make: Make) -> None:
+    _, work = make(cut("zh", '"end"'))
+    assert [prefix.cells for prefix in work.prefixes] == [
+        ("2, seed 1", "1, seed 1"),
+        ("2, seed 2", "1, seed 2"),
+    ]
+
+
+@pytest.mark.parametrize(("encoder", "at"), [("en", '"end"'), ("zh", '"start", "end"')])
+def test_cells_that_keep_other_dimensions_share_nothing_where_these_are_seen(
+    make: Make, encoder: str, at: str
+) -> None:
+    _, work = make(cut(encoder, at))
+    assert work.prefixes == ()

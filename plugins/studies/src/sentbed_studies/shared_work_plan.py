@@ -138,7 +138,7 @@ def _prefixes(cells: Sequence[Cell], identities: CellKeys) -> dict[int, Prefix]:
         # A search takes place before the first stage.
         stages = 0 if cell.recipe.table(Search) is not None else len(cell.recipe.stage)
         for count in range(1, stages + 1):
-            key = identities.of(first_stages(cell.recipe, count), *_texts(cell.recipe))
+            key = identities.of(_as_trained(first_stages(cell.recipe, count)), *_texts(cell.recipe))
             keys.append(key)
             firsts.setdefault(key, (cell.recipe, count))
             members.setdefault(key, []).append(number)
@@ -159,6 +159,24 @@ def _prefixes(cells: Sequence[Cell], identities: CellKeys) -> dict[int, Prefix]:
         if above is not None:
             found[number] = above
     return found
+
+
+def _as_trained(recipe: Recipe) -> Recipe:
+    """Return a recipe of stages without the heads' `dimensions`, which only encoding reads.
+
+    Frozen encoders keep theirs: they are encoded. So do all if one is evaluated before, during or between the
+    stages.
+    """
+    if recipe.evaluate or any(stage.validate is not None or stage.watch for stage in recipe.stage):
+        return recipe
+    frozen = {name for stage in recipe.stage for name in stage.freeze}
+    encoders = {
+        name: encoder
+        if name in frozen
+        else attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))
+        for name, encoder in recipe.encoders.items()
+    }
+    return attrs.evolve(recipe, encoders=encoders)
 
 
 def chain(prefix: Prefix | None) -> Iterator[Prefix]:
