@@ -23,6 +23,7 @@ from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
+from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
 from torch.nn import functional
 
@@ -361,9 +362,9 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
         (TOML_CP, ["runtime.compile=true"], "", "`cpu`, as it is set, runs no auxiliary prompt"),
         (
             TOML_TP,
-            ["encoder.prompt={ template = '{text} <PST> x' }"],
+            ["encoder.prompt={ template = '<PST> {text} <PST>' }"],
             "",
-            "must have `<PST>` once, and before",
+            "has `<PST>` 2 times; write it once",
         ),
     ],
 )
@@ -373,6 +374,34 @@ def test_what_cannot_work_is_a_problem_of_the_recipe(
     (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE))
     with pytest.raises(RecipeError, match=message):
         check(load_recipe(tmp_path / "r.toml", sets), load_plugins())
+
+
+PAPERS = Path(__file__).parent.parent / "recipes" / "papers" / "prompts"
+
+
+def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods() -> None:
+    cells = read_study(PAPERS / "interventions.toml", look=False).cells
+    found = {}
+    for cell in cells:
+        backbone: Any = cell.recipe.encoders["encoder"].backbone
+        if (one := backbone.intervention) is not None:
+            scale = one.scale if getattr(one, "rule", "") == "scaled" else None
+            found[cell.name] = (backbone.layer_numbers, sorted({block for _, block in one.places}), scale)
+    early, late, last, half = [1, 2, 3, 4, 5, 6], [6], (27,), [4]
+    assert found == {
+        "PromptEOL + TP": (last, early, None),
+        "Pretended CoT + TP": (last, early, None),
+        "Knowledge + TP": ((-2,), early, None),
+        "MetaEOL + TP": (last, early, None),
+        "PromptEOL + NS": (last, half, 2.0),
+        "PromptEOL + NR": (last, half, None),
+        "Pretended CoT + NS": (last, late, 3.0),
+        "Pretended CoT + NR": (last, late, None),
+        "Knowledge + NS": ((-2,), late, 3.0),
+        "Knowledge + NR": ((-2,), late, None),
+        "CK + NS": (last, late, 3.0),
+        "CK + NR": (last, late, None),
+    }
 
 
 @pytest.mark.jax

@@ -41,7 +41,13 @@ RUNS: dict[str, Run] = {
     "prompteol/table-7.toml": Run("OPT 1.3B, PromptEOL+CSE"),
     "prompteol/table-8.toml": Run("OPT 13B, PromptEOL, NLI"),
     "prompteol/table-9.toml": Run("OPT 125M, prompt"),
+    "prompts/interventions.toml": Run(
+        "MetaEOL + TP", ("encoder.backbone.layers=[2]", "encoder.backbone.intervention.exit=2")
+    ),
     "prompts/table-1.toml": Run("MetaEOL"),
+    "prompts/token-prepending.toml": Run(
+        "LLaMA3-8B + TP", ("encoder.backbone.intervention.exit=1", "encoder.backbone.intervention.first=0")
+    ),
     "sentbench/figure-2.toml": Run("bert, dropout, ctr"),
     "sentbench/table-2.toml": Run("roberta, nsp, ctr"),
     "sentbench/table-3.toml": Run("bert, nsp, cls"),

@@ -14,8 +14,9 @@ from sentbed_studies.study import read_study
 Settings: TypeAlias = Mapping[str, Any]
 
 
-OTHERS = frozenset({"angle-bert-base", "pcc-tuning-llama2-7b", "prompts/table-1"})
-"""Recipes of papers beside the four and SimCSE; tests of their own have their settings."""
+OTHERS = ("angle-bert-base", "pcc-tuning-llama2-7b", "prompts/")
+"""How the names of recipes begin whose papers are beside the four and SimCSE; tests of their own have their
+settings."""
 
 
 @cache
@@ -25,7 +26,7 @@ def recipes() -> dict[str, Recipe]:
     found = {}
     for path in sorted(PAPERS.rglob("*.toml")):
         name = path.relative_to(PAPERS).with_suffix("").as_posix()
-        if name in OTHERS or "schema" not in tomllib.loads(path.read_text("utf-8")):
+        if name.startswith(OTHERS) or "schema" not in tomllib.loads(path.read_text("utf-8")):
             continue
         recipe = load_recipe(path, look=False, plugins=plugins)
         if "study" not in recipe.tables:

@@ -175,17 +175,14 @@ class Template:
         return Template("".join(shown) + self.prefix, self.suffix)
 
     def with_placeholder(self, token: str) -> Template:
-        """Return the template with a token before the sentence, outside its quotation mark; see `traits`.
+        """Return the template with a token before the sentence, outside its quotation mark, unless it has it.
 
         Raises:
-            SentbedError: if the template has the token more than once, or behind the sentence.
+            SentbedError: if the template has the token more than once.
         """
-        if token in self.suffix or self.prefix.count(token) > 1:
-            raise SentbedError(
-                f"the template {str(self)!r} must have `{token}` once, and before the sentence; move it, or "
-                "leave it out, and it is put there"
-            )
-        if token in self.prefix:
+        if (found := str(self).count(token)) > 1:
+            raise SentbedError(f"the template {str(self)!r} has `{token}` {found} times; write it once")
+        if found:
             return self
         before = self.prefix.removesuffix(OPEN_QUOTE)
         return Template(f"{before}{token} {self.prefix[len(before) :]}", self.suffix)
