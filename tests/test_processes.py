@@ -14,6 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 import sentbed
+import torch
+from sentbed._recipe.load import component_of
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import Backbone, BuildContext
+from sentbed_testing import SENTENCES
 
 pytestmark = [
     pytest.mark.slow,
@@ -191,6 +196,47 @@ def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None
         sorted(path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*")) for name in names
     ]
     assert files[0] == files[1] == files[2]
+
+
+INTERVENTIONS = """
+schema = 1
+[run]
+name = "interventions"
+cache = false
+[runtime]
+use = "cpu"
+threads = 1
+[encoders.prepending]
+backbone = { use = "opt", model = "./opt", intervention = { use = "token-prepending", exit = 2 } }
+pooler = { use = "prompt-eol" }
+[encoders.contrastive]
+backbone = { use = "opt", model = "./opt", intervention = { use = "contrastive-prompting", block = 1 } }
+pooler = { use = "prompt-eol" }
+[[evaluate]]
+use = "sts"
+encoder = "prepending"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+[[evaluate]]
+use = "sts"
+encoder = "contrastive"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+
+
+def test_interventions_and_auxiliary_prompts_are_those_of_one_process(start: Start, tmp_path: Path) -> None:
+    tiny = {"use": "opt", "init": "random", "vocab_size": 400}
+    plugins = load_plugins()
+    backbone = component_of(Backbone, tiny, plugins, "backbone")
+    torch.manual_seed(0)
+    backbone.build(BuildContext(lambda: SENTENCES)).save(tmp_path / "opt")
+    (tmp_path / "two.toml").write_text(INTERVENTIONS)
+    found = []
+    for name, arguments in {"one": (), "ddp": ("--devices", 2)}.items():
+        finish(start("two.toml", "--out", name, *arguments))
+        report = json.loads((tmp_path / name / "report.json").read_text())
+        found.append([score["value"] for score in report["scores"]])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
+    assert len(set(found[0])) > 1
 
 
 def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_process(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import TokenBatch, Training
 
+from sentbed_hardware._common.batch_rows import rows_of
 from sentbed_hardware._torch.sharding import gather_weights
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | No
     rows = len(batch.input_ids)
     # Every process has a pass, even if it repeats a row: the weights may be sharded.
     own = np.arange(processes.rank, rows, processes.world) if processes.rank < rows else np.zeros(1, np.int64)
-    mask = batch.attention_mask
-    part = attrs.evolve(
-        batch, input_ids=batch.input_ids[own], attention_mask=None if mask is None else mask[own]
-    )
+    part = rows_of(batch, own)
     found = processes.collect(_sharded(encoder, part) if processes.sharded else encoder.encode(part))
     if found is None:
         return None
