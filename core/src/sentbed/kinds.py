@@ -61,6 +61,7 @@ class Kind:
 _ALL = (
     Kind("backbone", "backbones", "Backbone", "[encoder]\nbackbone = {}"),
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
+    Kind("transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"),
     Kind("loss", "losses", "Loss", "[[stage]]\nloss = {}"),
     Kind("data", "data_sources", "DataSource", "[[stage]]\ndata = {}"),
     Kind("evaluator", "evaluators", "Evaluator", "[[evaluate]]\n{}"),

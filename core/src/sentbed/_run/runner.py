@@ -217,6 +217,9 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
             write_state(context, index + 1, 0)
         _place(context, last, encoders)
         context.stepped = True
+        if context.stages is None:
+            for encoder in encoders.values():
+                encoder.fit_transform()
     finally:
         # Also after an interruption: trained weights are the run's most costly result. A resumed run that
         # has not taken a step has no better weights than the saved ones.

@@ -15,7 +15,6 @@ from sentbed.tools import (
     Progress,
     Recipe,
     head_seed,
-    heeded_by,
     self_contained,
 )
 from sentbed_common import EncoderFingerprint, fingerprint_of
@@ -51,12 +50,18 @@ def can_share(a: Recipe, b: Recipe) -> bool:
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
 
 
+def _heeded(encoder: EncoderRecipe) -> frozenset[str]:
+    """Return the pooler's needs that change what the backbone builds or computes."""
+    needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
+    return needs if heeds is None else needs & heeds
+
+
 def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
     """Whether both backbones give the same states for the same texts."""
     return (
         a.backbone == b.backbone
         and a.max_length == b.max_length
-        and heeded_by(a) == heeded_by(b)
+        and _heeded(a) == _heeded(b)
         and a.resolved_prompts == b.resolved_prompts
         # The pass is over the tokens of one prompt.
         and len(a.prompts) == 1

@@ -75,6 +75,20 @@ class LanguageHead:
                 parts.append(output.logits[:, 0].float().numpy())
         return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
 
+    def output_embedding(self) -> NDArray[np.float32]:
+        """Return the weights `(tokens, width)` of the last linear layer, one row per logit.
+
+        Its width is that of the states, unless the model has further layers between the two.
+        """
+        layer = self.model.get_output_embeddings()
+        if layer is None:
+            raise ModelError(
+                f"`{type(self.model).__name__}` does not say which weights are its output embedding "
+                "(`get_output_embeddings`); choose another model"
+            )
+        found: NDArray[np.float32] = layer.weight.detach().float().numpy()
+        return found
+
 
 class Vocabulary(Sequence[str]):
     """The text of each token, decoded when asked for; that of an id without a token is empty."""
