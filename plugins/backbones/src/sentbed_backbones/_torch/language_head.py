@@ -49,7 +49,7 @@ class LanguageHead:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             whole = loader.from_config(model.config, dtype=torch.float32, trust_remote_code=trust_remote_code)
         self.given = GivenStates()
-        words = whole.get_input_embeddings().weight
+        words, self.last = whole.get_input_embeddings().weight, whole.get_output_embeddings()
         setattr(whole, whole.base_model_prefix, self.given)
         weights = dict(_weights(whole, words, model.get_input_embeddings().weight, files))
         for name, value in weights.items():
@@ -80,13 +80,12 @@ class LanguageHead:
 
         Its width is that of the states, unless the model has further layers between the two.
         """
-        layer = self.model.get_output_embeddings()
-        if layer is None:
+        if self.last is None:
             raise ModelError(
                 f"`{type(self.model).__name__}` does not say which weights are its output embedding "
                 "(`get_output_embeddings`); choose another model"
             )
-        found: NDArray[np.float32] = layer.weight.detach().float().numpy()
+        found: NDArray[np.float32] = self.last.weight.detach().float().numpy()
         return found
 
 
