@@ -85,7 +85,16 @@ def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
     assert {case.loss.name for case in every} == set(PLUGINS.names("loss"))
     rules = {name.partition("/")[0] for name in NAMED}
     assert rules == {
-        *("describe", "encode", "gradients", "grad-cache", "dropout", "derivative", "uneven-batch"),
+        *(
+            "describe",
+            "encode",
+            "transform",
+            "gradients",
+            "grad-cache",
+            "dropout",
+            "derivative",
+            "uneven-batch",
+        ),
         *(
             "frozen-columns",
             "towers",

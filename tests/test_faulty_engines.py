@@ -198,6 +198,16 @@ def undecayed(training: Training) -> Training:
     return attrs.evolve(training, optimizer=attrs.evolve(optimizer, weight_decay=0.0))
 
 
+def off_centre(placed: Any) -> Any:
+    transformed = placed.transformed
+
+    def without_mean(fit: Any = None, on: Any = None) -> Any:
+        return off_centre(transformed(fit and (0 * fit[0], fit[1]), on))
+
+    placed.transformed = without_mean
+    return placed
+
+
 def loads_anything(trainer: Any) -> Any:
     load = trainer.load
     fits = next(iter(trainer.towers.values())).encoder.width == 128
@@ -208,6 +218,7 @@ def loads_anything(trainer: Any) -> Any:
 INFO_NCE, QUEUE, MOMENTUM, DROPPED = "info-nce", "queue", "momentum", "dropped"
 CHECKS = {
     "encode": testing.check_encode,
+    "transform": testing.check_transform,
     "gradients": testing.check_loss_and_gradients,
     "grad-cache": testing.check_grad_cache,
     "uneven-batch": testing.check_uneven_batch,
@@ -228,6 +239,13 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         {"placed": blind_to_padding},
         INFO_NCE,
         "a batch with padding differs",
+    ),
+    (
+        "subtracts no mean",
+        "transform",
+        {"placed": off_centre},
+        INFO_NCE,
+        "a fitted transform differs from",
     ),
     ("takes a step", "gradients", {"trained": TakesAStep}, INFO_NCE, "those of a second call"),
     ("accumulates", "grad-cache", {"trained": AccumulatesOverMicroBatches}, INFO_NCE, "`micro_batch = 2`"),

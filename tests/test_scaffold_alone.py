@@ -65,6 +65,7 @@ SHORT = (
 PLACES = {
     "backbone": ("encoder", "backbone"),
     "pooler": ("encoder", "pooler"),
+    "transform": ("encoder", "head", "transform"),
     "loss": ("stage", 0, "loss"),
     "data": ("stage", 0, "data"),
     "evaluator": ("evaluate", 0),
@@ -178,6 +179,8 @@ def require_used(kind: str, name: str, directory: Path) -> None:
             assert manifest["weights"]["encoder"] == {"init": "random"}
         case "pooler":
             assert {score["protocol"]["encoder"]["pooler"]["test"] for score in scores} == {name}
+        case "transform":
+            assert {score["protocol"]["encoder"]["transform"]["use"] for score in scores} == {name}
         case "loss":
             assert all("violations" in step["metrics"] for step in steps)
         case "data":

@@ -252,6 +252,12 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "evaluate.0",
             "a bias moves the vectors; take `bias` out",
         ),
+        # a transform and the encoder that it is fitted to
+        (
+            ['encoders.zh.head.transform={ use = "centre", dimensions = 5, data = { use = "words" } }'],
+            "encoders.zh.head",
+            "5 of 4 dimensions cannot be left; lower `dimensions`",
+        ),
         # the loss
         (
             ['stage.tune.loss={ use = "sort" }'],

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,12 +14,12 @@ import pytest
 import tomli
 from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
-from sentbed import Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
+from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
 from sentbed_workbench.vector_cache import VectorCache
-from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy
+from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy, Words
 
 TOY = {"use": "toy"}
 TEXTS = ["one", "two and three", "", "one"]
@@ -576,3 +578,75 @@ def test_a_saved_encoder_does_not_need_the_file_of_its_template(
     for each in (encoder, loaded):
         assert each.protocol()["prompt"]["template"] == "< {text}>"
     np.testing.assert_array_equal(loaded.encode(["cat"]), encoder.encode(["cat"]))
+
+
+# --- transforms that are fitted ----------------------------------------------------------------------------
+
+CENTRE = 'normalize = true, transform = { use = "centre", data = { use = "words", rows = 5 } }'
+
+
+def fitted(recipe_of: Callable[..., Recipe], head: str = CENTRE) -> tuple[Encoder, Any]:
+    """Return an encoder before its transform is fitted, and what it is to give for `TEXTS` afterwards."""
+    encoder = encoder_with(recipe_of, head)
+    bare = encoder_with(
+        recipe_of, head.split("transform")[0].replace("normalize = true", "normalize = false")
+    )
+    mean = bare.encode(list(Words(5).open().texts())).mean(axis=0)
+    expected = (bare.encode(TEXTS) - mean)[:, :3]
+    if "normalize = true" in head:
+        expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    return encoder, expected
+
+
+@pytest.mark.parametrize("head", [CENTRE, CENTRE.replace("true", "false"), f"projection = 5, {CENTRE}"])
+def test_a_transform_is_fitted_to_what_stands_before_the_norm(head: str, recipe_of: Callable[..., Recipe]):
+    encoder, expected = fitted(recipe_of, head)
+    assert (encoder.width, "transform" in encoder.protocol()) == (5 if "projection" in head else 4, False)
+    assert encoder.fit_transform() is encoder
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=1e-5, atol=1e-6)
+    assert encoder.width == 3
+
+
+def test_a_transform_that_is_fitted_again_follows_the_weights(recipe_of: Callable[..., Recipe]):
+    encoder, expected = fitted(recipe_of)
+    encoder.fit_transform().backbone.embedding[:] += 1
+    assert not np.allclose(encoder.encode(TEXTS), expected, atol=0.01)
+    # What is added to all vectors is in the mean, too.
+    np.testing.assert_allclose(encoder.fit_transform().encode(TEXTS), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_fitted_transform_is_saved_and_its_data_is_not_needed_again(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
+    (tmp_path / "lines.txt").write_text("one\ntwo\nthree\n")
+    head = CENTRE.replace('use = "words", rows = 5', 'use = "lines", path = "lines.txt"')
+    encoder = encoder_with(recipe_of, head).fit_transform()
+    encoder.save(tmp_path / "e")
+    (tmp_path / "lines.txt").unlink()
+    loaded = Encoder.load(tmp_path / "e", TOY, plugins)
+    np.testing.assert_array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    assert (loaded.protocol(), loaded.width) == (encoder.protocol(), 3)
+
+
+def test_the_protocol_names_transform_and_texts(recipe_of: Callable[..., Recipe]):
+    encoder, _ = fitted(recipe_of)
+    encoder.fit_transform()
+    texts = list(Words(5).open().texts())
+    assert encoder.protocol()["transform"] == {
+        "use": "centre",
+        "dimensions": 3,
+        "texts": 10,
+        "data": hashlib.sha256(json.dumps(texts).encode()).hexdigest(),
+    }
+
+
+def test_an_encoder_of_a_table_has_its_transform_fitted(plugins: Plugins, recipe_of: Callable[..., Recipe]):
+    head = {"normalize": True, "transform": {"use": "centre", "data": {"use": "words", "rows": 5}}}
+    table = {"backbone": {"use": "characters", "width": 4}, "pooler": {"use": "average"}, "max_length": 16}
+    encoder = Encoder.of({**table, "head": head}, TOY, plugins)
+    np.testing.assert_allclose(encoder.encode(TEXTS), fitted(recipe_of)[1], rtol=1e-5, atol=1e-6)
+
+
+def test_texts_that_allow_no_fit_are_told_when_the_encoder_is_built(recipe_of: Callable[..., Recipe]):
+    with pytest.raises(DataError, match="the centre of one text"):
+        encoder_with(recipe_of, CENTRE.replace("rows = 5", "rows = 0"))

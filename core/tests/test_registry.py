@@ -57,6 +57,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
     assert set(plugins.components) == {
         ("backbone", "characters"),
         ("pooler", "average"),
+        ("transform", "centre"),
         ("loss", "pull"),
         ("loss", "sort"),
         ("loss", "grade"),

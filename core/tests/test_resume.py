@@ -21,7 +21,7 @@ from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
 from sentbed._run.resume import differences
 from sentbed._run.runner import LOCK, execute, new_directory
-from toy_plugin import RECIPE, TOWERS, Characters, Recorder, SgdTrainer, quicken
+from toy_plugin import RECIPE, TOWERS, Centre, Characters, Recorder, SgdTrainer, quicken
 
 Load = Callable[..., Recipe]
 
@@ -178,6 +178,28 @@ def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
         out = stop_at(plugins, recipe, tmp_path / str(step), step)
         resume(out, plugins=plugins)
         assert outcome(out) == whole, f"stopped at step {step}"
+
+
+def test_a_run_stopped_before_or_in_the_fit_of_a_transform_ends_as_one_that_was_not(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    transform = 'encoders.zh.head.transform={ use = "centre", data = { use = "words", rows = 5 } }'
+    recipe = recipe_of(RUN, transform, "evaluate.0.second=zh")
+    run(recipe, tmp_path / "whole", plugins)
+    whole = outcome(tmp_path / "whole")
+    assert whole["report"]["scores"][1]["protocol"]["encoder"]["transform"]["texts"] == 10
+    stopped = stop_at(plugins, recipe, tmp_path / "stopped", 8)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Centre, "fit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(recipe, tmp_path / "fitting", plugins)
+    for out in (stopped, tmp_path / "fitting"):
+        resume(out, plugins=plugins)
+        assert outcome(out) == whole
 
 
 class AskAtStep(StopAtStep):

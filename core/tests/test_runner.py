@@ -327,6 +327,54 @@ def test_a_recipe_without_stage_is_evaluated_under_the_plain_name(
     assert names(tmp_path / "out") == FILES
 
 
+TRANSFORM = 'encoder.head.transform={ use = "centre", data = { use = "words", rows = 5 } }'
+
+
+def test_a_transform_is_fitted_after_the_last_stage_and_nothing_before_sees_it(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    plain = run(recipe_of(VALIDATED), tmp_path / "plain", plugins)
+    result = run(recipe_of(VALIDATED, TRANSFORM), tmp_path / "out", plugins)
+    start, end = result.scores
+    assert start == plain.scores[0]
+    assert "transform" not in start.protocol["encoder"]
+    assert end.protocol["encoder"]["transform"]["use"] == "centre"
+    report, before = (read(tmp_path / name, "report.json")["stages"] for name in ("out", "plain"))
+    assert report == before
+    trained = Encoder.load(tmp_path / "plain" / "encoder", {"use": "toy"}, plugins).encode(["abc", "bcd"])
+    found = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
+    centre = Encoder.load(tmp_path / "plain" / "encoder", {"use": "toy"}, plugins).encode(
+        list(Words(5).open().texts())
+    )
+    expected = (trained - centre.mean(axis=0))[:, :3]
+    np.testing.assert_allclose(found.encode(["abc", "bcd"]), expected, rtol=1e-4, atol=1e-5)
+    assert end.value == Gap().prepare().evaluate(found).scores[0].value
+
+
+def test_a_transform_is_fitted_where_there_is_no_stage(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+    text = RECIPE[: RECIPE.index("[[stage]]")] + '[[evaluate]]\nuse = "gap"\n'
+    (score,) = run(recipe_of(text, TRANSFORM), tmp_path / "out", plugins).scores
+    assert score.protocol["encoder"]["transform"]["texts"] == 10
+
+
+def test_texts_of_a_transform_are_looked_at_before_training(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    with pytest.raises(DataError, match="the centre of one text"):
+        run(recipe_of(RECIPE, TRANSFORM.replace("rows = 5", "rows = 0")), tmp_path / "out", plugins)
+    assert read(tmp_path / "out", "report.json")["scores"] == []
+
+
+def test_an_interrupted_run_saves_its_encoder_without_the_transform(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    recipe = recipe_of(RECIPE, TRANSFORM, "stage.pull.loss.interrupt_at=4")
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "out", plugins)
+    encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
+    assert (encoder.width, "transform" in encoder.protocol()) == (4, False)
+
+
 def test_several_encoders_are_saved_each_under_its_name_and_only_one_is_trained(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Schedule,
         StepResult,
         Tracker,
+        Transform,
         VectorStore,
     )
 
@@ -66,6 +67,11 @@ def interventions() -> Sequence[type[Intervention]] | Mapping[str, Lazy]:
 @hookspec
 def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
     """Return pooler classes: token states -> one vector per sentence."""
+
+
+@hookspec
+def transforms() -> Sequence[type[Transform]] | Mapping[str, Lazy]:
+    """Return transform classes: sentence vectors -> others, by a map that is computed after training."""
 
 
 @hookspec

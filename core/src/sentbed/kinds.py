@@ -62,6 +62,7 @@ _ALL = (
     Kind("backbone", "backbones", "Backbone", "[encoder]\nbackbone = {}"),
     Kind("intervention", "interventions", "Intervention", "[encoder.backbone]\nintervention = {}"),
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
+    Kind("transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"),
     Kind("loss", "losses", "Loss", "[[stage]]\nloss = {}"),
     Kind("data", "data_sources", "DataSource", "[[stage]]\ndata = {}"),
     Kind("evaluator", "evaluators", "Evaluator", "[[evaluate]]\n{}"),

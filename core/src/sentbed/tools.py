@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
     from sentbed._lock_files import is_locked, locked
     from sentbed._recipe.checks import check, problem_of_test_data
-    from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, heeded_by, misfits
+    from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.prompts import (
         MASK,

@@ -25,6 +25,7 @@ from sentbed.protocols import (
     Score,
     Texts,
     Tracker,
+    Transform,
 )
 
 TEXTS = tuple(f"text {k}" for k in range(9))
@@ -181,6 +182,45 @@ class Ramp(Schedule):
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier."""
         return self.top * (step + 1) / total_steps
+
+
+@attrs.frozen
+class Shift(Transform):
+    """Subtracts the mean."""
+
+    name: ClassVar[str] = "shift"
+
+    fault: str = ""
+    """What is wrong with it."""
+
+    def output_width(self, width: int) -> int:
+        """Return the width."""
+        return 0 if self.fault == "no width" else width
+
+    def texts(self, width: int) -> list[str]:
+        """Return nine texts."""
+        if self.fault == "drawn texts":
+            return [str(random.random())]
+        return [1, 2] if self.fault == "numbers" else list(TEXTS)  # type: ignore[list-item]
+
+    def fit(self, vectors: Any, backbone: Any) -> Any:
+        """Return the mean and the identity."""
+        import numpy as np
+
+        width = vectors.shape[1]
+        matrix = np.eye(width)
+        if self.fault == "nothing":
+            return None
+        if self.fault == "narrow":
+            matrix = matrix[:, 1:]
+        if self.fault == "drawn":
+            matrix = matrix * random.random()
+        if self.fault == "writes":
+            vectors -= vectors.mean(axis=0)
+        if self.fault == "scales":
+            with np.errstate(all="ignore"):
+                matrix = matrix / vectors.std(axis=0)
+        return vectors.mean(axis=0), matrix
 
 
 @attrs.frozen

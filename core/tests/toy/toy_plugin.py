@@ -60,6 +60,7 @@ from sentbed.protocols import (
     Tracker,
     Trainer,
     Training,
+    Transform,
     Vectors,
 )
 from toy_dataset import ToyDataset
@@ -252,6 +253,34 @@ class Average(Pooler):
             return mask / mask.sum(1, keepdims=True)
 
         return weights
+
+
+@attrs.frozen
+class Centre(Transform):
+    """Subtracts the mean vector of some texts and leaves out the last dimensions."""
+
+    name: ClassVar[str] = "centre"
+
+    data: DataSource
+    """The texts."""
+    dimensions: int = attrs.field(default=3, validator=ge(1))
+    """How many are left."""
+
+    def misfits(self, encoder: Any) -> Iterator[str]:
+        if (width := encoder.backbone.width) < self.dimensions:
+            yield f"{self.dimensions} of {width} dimensions cannot be left; lower `dimensions`"
+
+    def output_width(self, width: int) -> int:
+        return self.dimensions
+
+    def texts(self, width: int) -> list[str]:
+        texts = list(self.data.open().texts())
+        if len(texts) < 2:
+            raise DataError("the centre of one text is the text; give more")
+        return texts
+
+    def fit(self, vectors: Any, backbone: BuiltBackbone) -> tuple[Any, Any]:
+        return vectors.mean(axis=0), np.eye(vectors.shape[1])[:, : self.dimensions]
 
 
 # --- data, loss, optimiser, schedule -----------------------------------------------------------------------
@@ -620,9 +649,16 @@ class Placed(PlacedEncoder):
     normalize: bool
     batches: list[TokenBatch] = attrs.field(factory=list)
     """Every batch that was encoded."""
+    fit: tuple[Any, Any] | None = None
+    fitted_on: Mapping[str, Any] | None = None
+    bare: bool = False
 
     @property
     def width(self) -> int:
+        return self.trained_width if self.fit is None else len(self.fit[1].T)
+
+    @property
+    def trained_width(self) -> int:  # type: ignore[override]  # read alone
         return self.backbone.width if self.projection is None else self.projection.shape[1]
 
     def counts(self, batch: TokenBatch) -> NDArray[np.float64]:
@@ -640,18 +676,28 @@ class Placed(PlacedEncoder):
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         self.batches.append(batch)
         vectors = self.forward(self.counts(batch))
-        if self.normalize:
+        if self.fit is not None:
+            vectors = (vectors - self.fit[0]) @ self.fit[1]
+        if self.normalize and not self.bare:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors.astype(np.float32)
 
     def fingerprint(self) -> str:
-        arrays = (self.backbone.embedding, self.projection)
+        arrays = (self.backbone.embedding, self.projection, *(self.fit or ()))
         return hashlib.sha256(b"|".join(b"" if a is None else a.tobytes() for a in arrays)).hexdigest()
 
     def save(self, directory: Path) -> None:
         self.backbone.save(directory / "backbone")
         if self.projection is not None:
             np.save(directory / "projection.npy", self.projection)
+        if self.fit is not None:
+            mean, matrix = self.fit
+            np.savez(
+                directory / "fit.npz", mean=mean, matrix=matrix, on=json.dumps(dict(self.fitted_on or {}))
+            )
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> Placed:
+        return attrs.evolve(self, fit=fit, fitted_on=on, bare=fit is None)
 
 
 @attrs.define(eq=False)
@@ -791,7 +837,11 @@ class Engine(protocols.Engine):
             projection = self.rng.standard_normal((backbone.width, head.projection)).astype(np.float32)
             if saved is not None:
                 projection = np.load(saved / "projection.npy")
-        return Placed(backbone, pooler.build(backbone.width), projection, head.normalize)
+        placed = Placed(backbone, pooler.build(backbone.width), projection, head.normalize)
+        if saved is not None and (saved / "fit.npz").exists():
+            found = np.load(saved / "fit.npz")
+            placed = placed.transformed((found["mean"], found["matrix"]), json.loads(str(found["on"])))
+        return placed
 
     def trainer(self, encoders: Mapping[str, Placed], training: Training) -> SgdTrainer:
         parameters = []
@@ -984,6 +1034,11 @@ def interventions() -> list[type[Any]]:
 @hookimpl
 def poolers() -> list[type[Any]]:
     return [Average]
+
+
+@hookimpl
+def transforms() -> list[type[Any]]:
+    return [Centre]
 
 
 @hookimpl

@@ -75,6 +75,20 @@ def test_logits_are_those_of_transformers(
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [*CAUSAL, *MASKED])
+def test_the_output_embedding_is_that_of_transformers(
+    save_whole: Callable[..., Any], no_texts: BuildContext, kind: str
+) -> None:
+    directory, whole = save_whole(kind)
+    built = backbone_of(kind, model=str(directory)).build(no_texts)
+    found = built.output_embedding()
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, whole.get_output_embeddings().weight.detach().numpy())
+    if kind in CAUSAL:
+        states = np.random.default_rng(0).normal(size=(3, built.width)).astype(np.float32)
+        np.testing.assert_allclose(states @ found.T, built.logits(states), atol=1e-5)
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_head_is_tied_to_the_embedding_where_its_configuration_says_so(
     save_whole: Callable[..., Any], no_texts: BuildContext, tied: bool

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
+import attrs
+import numpy as np
 import pytest
 import torch
-from sentbed import ModelError
-from sentbed.protocols import BuildContext, Head, TokenBatch
+from sentbed import ModelError, PluginError
+from sentbed.protocols import BuildContext, Head, TokenBatch, Transform
 from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._torch.engine import TorchEngine
 
@@ -98,6 +100,90 @@ def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
     batch = engine.tensors(toys.batch(*TEXTS))
     whole = module.train()(*batch)
     torch.testing.assert_close(module.eval()(*batch), whole[:, :2], rtol=0, atol=0)
+
+
+@attrs.frozen
+class Fixed(Transform):
+    """A transform with a width of its own."""
+
+    name: ClassVar[str] = "fixed"
+
+    width: int = 3
+
+    def output_width(self, width: int) -> int:
+        return self.width
+
+    def fit(self, vectors: Any, backbone: Any) -> Any:
+        raise NotImplementedError
+
+
+def a_fit(width: int = 6, to: int = 3) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal(width), rng.standard_normal((width, to))
+
+
+@pytest.mark.parametrize("dimensions", [None, 2])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_fitted_transform_stands_between_projection_and_cut(
+    toys: Any, engine: TorchEngine, normalize: bool, dimensions: int | None
+) -> None:
+    head = Head(projection=6, bias=True, normalize=normalize, dimensions=dimensions, transform=Fixed())
+    module, _ = module_of(toys, head)
+    batch = engine.tensors(toys.batch(*TEXTS))
+    bare = module.transformed().eval()
+    inputs = bare(*batch).detach().numpy()
+    projected, _ = module_of(toys, Head(projection=6, bias=True))
+    projected.load_state_dict(module.state_dict())
+    np.testing.assert_array_equal(inputs, projected.eval()(*batch).detach().numpy())
+    mean, matrix = a_fit()
+    expected = ((inputs - mean) @ matrix)[:, :dimensions]
+    if normalize:
+        expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    fitted = module.transformed((mean, matrix)).eval()
+    np.testing.assert_allclose(fitted(*batch).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert (bare.width, fitted.width, module.width) == (6, dimensions or 3, dimensions or 6)
+    assert (fitted.fitted_on, module.fitted_on) == ({}, None)
+
+
+def test_training_sees_no_transform_and_it_has_no_gradient(toys: Any, engine: TorchEngine) -> None:
+    module, _ = module_of(toys, Head(projection=6, normalize=True, transform=Fixed()))
+    batch = engine.tensors(toys.batch(*TEXTS))
+    fitted = module.transformed(a_fit())
+    torch.testing.assert_close(fitted.train()(*batch), module.train()(*batch), rtol=0, atol=0)
+    own = {name: value.requires_grad for name, value in fitted.named_parameters() if "transform" in name}
+    assert own == {"transform.weight": False, "transform.bias": False}
+
+
+def test_a_fit_draws_no_number(toys: Any) -> None:
+    module, _ = module_of(toys, Head(projection=6, transform=Fixed()))
+    before = torch.random.get_rng_state()
+    module.transformed(a_fit())
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("fit", "said"),
+    [
+        (
+            a_fit(to=4),
+            r"a mean of the shape \(6,\) and a matrix of the shape \(6, 4\), expected \(6,\) and \(6, 3\)",
+        ),
+        ((a_fit()[0] * np.nan, a_fit()[1]), "returned NaN or infinite values"),
+        (("a", "b"), "returned no mean and matrix"),
+        (3, "returned no mean and matrix"),
+    ],
+)
+def test_a_fit_that_is_none_is_the_fault_of_its_component(toys: Any, fit: Any, said: str) -> None:
+    module, _ = module_of(toys, Head(projection=6, transform=Fixed()))
+    with pytest.raises(PluginError, match=f"`fit` of the transform `fixed` of .* {said}"):
+        module.transformed(fit)
+
+
+def test_dimensions_are_at_most_those_of_the_transform(toys: Any) -> None:
+    with pytest.raises(ModelError, match="keeps 4 dimensions of vectors that are 3 wide"):
+        module_of(toys, Head(projection=6, dimensions=4, transform=Fixed()))
+    with pytest.raises(PluginError, match=r"`output_width` of the transform `fixed` of .* returned 'six'"):
+        module_of(toys, Head(projection=6, transform=Fixed("six")))  # type: ignore[arg-type]
 
 
 def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:

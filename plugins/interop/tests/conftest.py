@@ -42,7 +42,7 @@ def build(table: Mapping[str, Any]) -> Encoder:
     assert not problems, problems
     engine = plugins.find("runtime", "cpu").cls().build()
     engine.seed(8)
-    return Encoder.build(recipe, engine, lambda: SENTENCES)
+    return Encoder.build(recipe, engine, lambda: SENTENCES).fit_transform()
 
 
 @pytest.fixture(scope="session")

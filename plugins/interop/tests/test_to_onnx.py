@@ -30,6 +30,11 @@ MORE: dict[str, dict[str, Any]] = {
     "bert-layers": {"backbone": BERT, "pooler": {"use": "mean-first-last"}},
     "bert-cls-lora": {"backbone": {**BERT, "lora": {"r": 4}}, "pooler": {"use": "cls-mlp"}},
     "t5-decoder": {"backbone": {"use": "t5", **TINY}, "pooler": {"use": "decoder"}},
+    "opt-filter": {
+        "backbone": {"use": "opt", **TINY},
+        "pooler": {"use": "prompt-eol"},
+        "head": {"normalize": True, "transform": {"use": "embed-filter"}},
+    },
     "llama-last": {
         "backbone": {"use": "causal", **TINY},
         "pooler": {"use": "last"},

@@ -114,6 +114,9 @@ def test_transformers_finds_every_weight_and_reports_none_as_missing(tiny_bert: 
     assert all(torch.equal(exported[name], value) for name, value in own.items())
 
 
+WHITENING = {"use": "whitening", "dimensions": 3, "data": {"use": "sample", "kind": "sentences"}}
+
+
 @pytest.mark.parametrize(
     ("pooler", "head"),
     [
@@ -126,6 +129,8 @@ def test_transformers_finds_every_weight_and_reports_none_as_missing(tiny_bert: 
         ({"use": "first"}, {"projection": 20, "bias": True, "dimensions": 7, "normalize": True}),
         ({"use": "first"}, {"dimensions": 7, "normalize": True}),
         ({"use": "cls-mlp"}, {"dimensions": 7}),
+        ({"use": "mean"}, {"normalize": True, "transform": WHITENING}),
+        ({"use": "mean"}, {"projection": 20, "dimensions": 2, "transform": WHITENING}),
     ],
 )
 def test_poolers_and_heads_become_stock_modules(
@@ -139,6 +144,16 @@ def test_poolers_and_heads_become_stock_modules(
         again = FromSentenceTransformers().read(folder)
         assert again.recipe.head.hidden == tuple(head.get("hidden", ()))
         assert apart(again.encode(TEXTS), encoder.encode(TEXTS)) < CLOSE
+
+
+def test_a_filter_of_the_output_embedding_becomes_a_dense_layer(
+    build_encoder: Build, tables: Tables, tmp_path: Path
+) -> None:
+    head = {"normalize": True, "transform": {"use": "embed-filter", "tau": 4}}
+    encoder = build_encoder({**tables["opt"], "max_length": 40, "head": head})
+    assert encoder.width == encoder.backbone.width // 4
+    texts = within(encoder, TEXTS)
+    assert apart(vectors_of(export(encoder, tmp_path / "folder"), texts), encoder.encode(texts)) < CLOSE
 
 
 DEMONSTRATION = {"text": "A jockey riding a horse.", "word": "Equestrian"}

@@ -1,4 +1,4 @@
-"""Every pooler of this distribution keeps the contract of its kind."""
+"""Every pooler and transform of this distribution keeps the contract of its kind."""
 
 from __future__ import annotations
 
@@ -27,3 +27,28 @@ def test_a_pooler_keeps_the_contract(pooler: type, fields: dict[str, Any]) -> No
     report = check_component(pooler, kind="pooler", example=fields)
     # Gradient caching needs a backbone and a runtime, which this distribution does without.
     assert report.not_run.keys() <= {"grad-cache", "jax"}
+
+
+TRANSFORMS: dict[str, list[dict[str, Any]]] = {
+    "embed-filter": [{}, {"tau": 4}, {"first": 0}, {"reduce": False}],
+    "whitening": [
+        {"data": {"use": "sample"}},
+        {"data": {"use": "sample"}, "dimensions": 3, "max_texts": 60},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("transform", "fields"),
+    [
+        (transform, fields)
+        for transform in offered(sentbed_poolers.transforms())
+        for fields in TRANSFORMS[transform.name]
+    ],
+)
+def test_a_transform_keeps_the_contract(transform: type, fields: dict[str, Any]) -> None:
+    if "data" in fields:
+        pytest.importorskip("sentbed_data")
+    report = check_component(transform, kind="transform", example=fields)
+    # The filter is fitted on no texts.
+    assert report.not_run.keys() <= {"equal-vectors"}

@@ -30,6 +30,10 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
     ]
 
 
+def test_the_hook_offers_the_transforms_by_name() -> None:
+    assert list(sentbed_poolers.transforms()) == ["embed-filter", "whitening"]
+
+
 def test_each_pooler_says_what_it_needs() -> None:
     assert {pooler.name: set(pooler().traits.needs) for pooler in offered(sentbed_poolers.poolers())} == {
         "first": {"bidirectional"},
@@ -48,7 +52,7 @@ def test_each_pooler_says_what_it_needs() -> None:
 def test_the_readme_lists_the_poolers_in_their_order() -> None:
     text = (Path(__file__).parent.parent / "README.md").read_text()
     table = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Install")[0], re.MULTILINE)
-    assert table == list(sentbed_poolers.poolers())
+    assert table == [*sentbed_poolers.poolers(), *sentbed_poolers.transforms()]
 
 
 def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
@@ -57,6 +61,7 @@ def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
         "from sentbed_testing import offered\n"
         "built = [pooler() for pooler in offered(sentbed_poolers.poolers())]\n"
         "assert len(built) == 10\n"
+        "assert len(offered(sentbed_poolers.transforms())) == 2\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "built[0].build(4)\n"

@@ -10,7 +10,7 @@ from sentbed._recipe.recipe import Recipe
 from sentbed.protocols import BackboneTraits, Head, PoolerTraits
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.shared_work_plan import groups
-from toy_plugin import RECIPE, Average, Characters, Gap, Toy
+from toy_plugin import RECIPE, Average, Centre, Characters, Gap, Toy, Words
 
 START = RECIPE.index("[[stage]]")
 PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace('at = ["start", "end"]\n', "")
@@ -90,6 +90,7 @@ BEFORE: dict[str, Callable[[Recipe], Recipe]] = {
     "prompt": lambda r: with_encoder(r, prompt=QUOTED),
     "a pooler that brings a prompt": lambda r: with_encoder(r, pooler=Asking()),
     "what the backbone heeds": lambda r: with_encoder(r, pooler=Layers()),
+    "texts that a transform is fitted on": lambda r: with_encoder(r, head=Head(transform=Centre(Words(5)))),
     "runtime": lambda r: attrs.evolve(r, runtime=Toy(token_budget=65)),
     "name of the encoder": lambda r: attrs.evolve(r, encoders={"en": r.encoders["encoder"]}),
     "cache": lambda r: attrs.evolve(r, run=attrs.evolve(r.run, cache=False)),
@@ -101,7 +102,7 @@ def test_what_decides_a_token_state_may_not(change: str, loaded: Recipe):
     other = BEFORE[change](loaded)
     assert not can_share(loaded, other)
     assert not can_share(other, loaded)
-    assert can_share(other, other) == (change != "cache")
+    assert can_share(other, other) == (change not in {"cache", "texts that a transform is fitted on"})
 
 
 def test_a_demonstration_that_differs_is_another_prompt(loaded: Recipe):

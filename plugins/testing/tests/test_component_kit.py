@@ -266,6 +266,29 @@ def test_a_schedule_stays_between_0_and_1() -> None:
     assert "all 1000 steps have the multiplier 0" in broken(parts.Ramp, "schedule", None, top=0.0)["factor"]
 
 
+def test_a_transform_that_keeps_its_contract_passes_every_rule() -> None:
+    assert {"texts", "fit", "equal-vectors", "tried"} < set(check_component(parts.Shift).passed)
+
+
+@pytest.mark.parametrize(
+    ("fault", "rules", "said"),
+    [
+        ("numbers", {"texts"}, r"returned \[1, 2\]; return a list of strings"),
+        ("drawn texts", {"texts"}, "a second call of `texts` gives others"),
+        ("no width", {"fit", "equal-vectors"}, r"`output_width\(8\)` is 0"),
+        ("nothing", {"fit", "equal-vectors"}, "returned no mean and matrix"),
+        ("narrow", {"fit"}, r"a matrix of the shape \(8, 7\); return \(8,\) and, .* \(8, 8\)"),
+        ("drawn", {"fit"}, "a second call of `fit` gives another transform"),
+        ("writes", {"fit"}, "`fit` writes into its vectors"),
+        ("scales", {"equal-vectors"}, "all equal, `fit` returned NaN or infinite values"),
+    ],
+)
+def test_a_fault_of_a_transform_is_found(fault: str, rules: set[str], said: str) -> None:
+    found = broken(parts.Shift, "transform", None, fault=fault)
+    assert found.keys() == rules - ({"equal-vectors"} if fault == "no width" else set())
+    assert re.search(said, "\n".join(found.values())), found
+
+
 def test_an_importer_does_not_take_what_it_cannot_read() -> None:
     found = broken(parts.Anything, "importer", None, recognised=True)
     assert found.keys() == {"recognises"}
@@ -353,6 +376,7 @@ def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
         (parts.Size, "evaluator"),
         (parts.Descent, "optimizer"),
         (parts.Ramp, "schedule"),
+        (parts.Shift, "transform"),
         (parts.Listener, "tracker"),
         (parts.Anything, "importer"),
         (parts.Nowhere, "runtime"),

@@ -54,6 +54,7 @@ def pair() -> EnginePair:
     "check",
     [
         testing.check_encode,
+        testing.check_transform,
         testing.check_loss_and_gradients,
         testing.check_uneven_batch,
         testing.check_frozen_columns,

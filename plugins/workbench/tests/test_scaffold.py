@@ -28,7 +28,7 @@ SLOW_RULES = "not keeps_every_rule and not computes_what"
 
 ROOT = Path(__file__).parents[3]
 
-WITHOUT_TENSORS = {"data", "evaluator", "executor", "schedule", "tracker"}
+WITHOUT_TENSORS = {"data", "evaluator", "executor", "schedule", "tracker", "transform"}
 
 IN_RECIPES = [kind for kind, template in TEMPLATES.items() if template.settings]
 

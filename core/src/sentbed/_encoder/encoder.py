@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -58,6 +60,8 @@ class Encoder:
     placed: PlacedEncoder
     source: Path | None = None
     """Directory that the encoder was loaded from."""
+    fit_texts: Sequence[str] = ()
+    """Texts to fit the head's transform on."""
 
     @classmethod
     def build(
@@ -82,7 +86,19 @@ class Encoder:
             engine.seed(head_seed)
         encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
         encoder.require_positions(recipe.max_length)
+        if saved is None and (transform := recipe.head.transform) is not None:
+            encoder.fit_texts = transform.texts(encoder.placed.trained_width or encoder.width)
         return encoder
+
+    def fit_transform(self) -> Encoder:
+        """Fit the head's transform, if it has one, to the weights as they are now; return this encoder."""
+        if (transform := self.recipe.head.transform) is not None:
+            bare = self.placed.transformed()
+            vectors = attrs.evolve(self, placed=bare).encode(self.fit_texts)
+            text = json.dumps(self.fit_texts).encode()
+            on = {"texts": len(vectors), "data": hashlib.sha256(text).hexdigest()} if len(vectors) else {}
+            self.placed = bare.transformed(transform.fit(vectors, self.backbone), on)
+        return self
 
     @classmethod
     def load(
@@ -124,7 +140,7 @@ class Encoder:
             problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
         if problems:
             raise RecipeError(problems)
-        return cls.build(recipe, _engine(runtime, plugins))
+        return cls.build(recipe, _engine(runtime, plugins)).fit_transform()
 
     @property
     def width(self) -> int:
@@ -167,6 +183,9 @@ class Encoder:
             "max_length": self.recipe.max_length,
         }
         facts |= self.backbone.protocol
+        if (on := self.placed.fitted_on) is not None:
+            fields = unstructure(self.recipe.head.transform).items()
+            facts["transform"] = {k: v for k, v in fields if not isinstance(v, Mapping)} | dict(on)
         return facts | ({"prompt": prompts[0] if len(prompts) == 1 else prompts} if prompts else {})
 
     def encode(

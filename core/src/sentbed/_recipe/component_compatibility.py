@@ -63,6 +63,8 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         # Problems with the prompt do not matter if the pooler or backbone must change.
         return
     yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
+    if (transform := encoder.head.transform) is not None:
+        yield from (("head", said) for said in sentences(transform.misfits(encoder), transform, "misfits"))
     if not encoder.prompts:
         yield "prompt", "`prompt` is an empty array; give at least one prompt, or take it out"
     for prompt in encoder.prompts:
@@ -112,12 +114,6 @@ def _prompt_misfits(
             f"`{backbone.name}` has no mask token; take it out"
             + (f", or use the backbone {_either(others)}" if others else ""),
         )
-
-
-def heeded_by(encoder: EncoderRecipe) -> frozenset[str]:
-    """Return the pooler's needs that change what the backbone builds or computes."""
-    needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
-    return needs if heeds is None else needs & heeds
 
 
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:

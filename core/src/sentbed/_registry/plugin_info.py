@@ -14,7 +14,7 @@ from sentbed._registry.plugin_offer_rules import fault_of
 from sentbed._registry.plugin_source_code import file_of, place_of
 from sentbed._registry.slow_imports import slow, watched
 from sentbed.errors import PluginError, reason_of
-from sentbed.protocols.lazy import Lazy
+from sentbed.protocols.recipe_tables import Lazy
 
 Status: TypeAlias = Literal["loaded", "disabled", "refused", "broken"]
 """`disabled` by the user's configuration, `refused` because made for another API, or `broken`."""

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from sentbed.kinds import KINDS, Kind
-from sentbed.protocols.lazy import Lazy
+from sentbed.protocols.recipe_tables import Lazy
 
 COMMAND, TABLE = "command", "recipe table"
 

@@ -193,6 +193,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     recipe = context.recipe
     encoders = build_encoders(recipe, engine, context.evaluations)
     require_fit(context.begun, encoders)
+    for encoder in encoders.values() if not recipe.stage else ():
+        encoder.fit_transform()
     if context.share is not None and (store := context.evaluations.store) is not None:
         context.evaluations.store = context.share(store, encoders, context.warn)
     # Reseed: building encoders for other runs may have drawn random numbers.
@@ -217,6 +219,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
             write_state(context, index + 1, 0)
         _place(context, last, encoders)
         context.stepped = True
+        for encoder in encoders.values() if recipe.stage and context.stages is None else ():
+            encoder.fit_transform()
     finally:
         # Also after an interruption: trained weights are the run's most costly result. A resumed run that
         # has not taken a step has no better weights than the saved ones.

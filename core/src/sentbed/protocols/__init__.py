@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StepResult,
         Trainer,
         Training,
+        Transform,
     )
     from sentbed.protocols.evaluation import (
         Direction,
@@ -57,19 +58,19 @@ if TYPE_CHECKING:
         TextEncoder,
         Texts,
         Vectors,
+        VectorStore,
     )
-    from sentbed.protocols.lazy import Lazy
-    from sentbed.protocols.recipe_tables import RecipeTable, TableTraits, Variant, Variants
+    from sentbed.protocols.recipe_tables import Lazy, RecipeTable, TableTraits, Variant, Variants
     from sentbed.protocols.report_data import (
         START,
         ExpectedRow,
         ReportData,
         ReportSection,
+        Run,
         RunStatus,
         StageCurve,
         Watched,
     )
-    from sentbed.protocols.run import Run
     from sentbed.protocols.tokens import (
         BlockStates,
         Module,
@@ -89,7 +90,6 @@ if TYPE_CHECKING:
         PoolerTraits,
         RuntimeTraits,
     )
-    from sentbed.protocols.vector_store import VectorStore
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

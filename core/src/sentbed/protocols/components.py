@@ -85,6 +85,10 @@ class BuiltBackbone:
         """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
         raise NotImplementedError
 
+    def output_embedding(self) -> Any:
+        """Return the last matrix of the head of `logits`, float32 `(tokens, width)`, in NumPy."""
+        raise NotImplementedError
+
     @property
     def protocol(self) -> Mapping[str, Any]:
         """Entries for every score's protocol, such as the layers used."""

@@ -1,4 +1,4 @@
-"""Runtimes and the engines they build."""
+"""Runtimes, the engines they build, and the head of an encoder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class Transform(Component):
+    """Affine map of sentence vectors that is computed after training, not trained."""
+
+    __slots__ = ()
+
+    def misfits(self, encoder: Any) -> Iterator[str]:
+        """Yield why it cannot be fitted to an encoder, given its recipe, a `sentbed.tools.EncoderRecipe`."""
+        return iter(())
+
+    @abstractmethod
+    def output_width(self, width: int) -> int:
+        """Return the dimension of its vectors, given its input's. Raises `ModelError` if it is too small."""
+
+    def texts(self, width: int) -> Sequence[str]:
+        """Return the texts to fit it on, read before training. Raises `DataError` if there are too few."""
+        return ()
+
+    @abstractmethod
+    def fit(self, vectors: Any, backbone: BuiltBackbone) -> tuple[Any, Any]:
+        """Return NumPy's `mean` `(width,)` and `matrix` `(width, output_width)`: x becomes (x - mean) matrix.
+
+        `vectors` `(texts, width)`, float32, are those of `texts`, before transform, cut and norm of the head.
+        Raises `ModelError` with a remedy if they allow no fit.
+        """
+
+
 @attrs.frozen
 class Head:
-    """Operations after pooling: linear layers, the choice of dimensions, and the norm, in this order.
+    """Operations after pooling: linear layers, transform, choice of dimensions, and norm, in this order.
 
     `projection`: width of a linear projection, or None for none; `bias`: whether it has one (Sentence-T5 has
     none); `normalize`: L2-normalise the vector; `hidden`: widths of linear layers before the projection, with
     its `bias`, each followed by `activation`; `dimensions`: how many of the first dimensions are kept when
-    encoding, as the loss `matryoshka` trains for, while training sees all.
+    encoding, as the loss `matryoshka` trains for, while training sees all; `transform`: a map that is fitted
+    after the last stage, which training does not see either.
     """
 
     projection: int | None = attrs.field(default=None, validator=optional(ge(1)))
@@ -35,6 +62,7 @@ class Head:
     hidden: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
     activation: Literal["gelu", "none", "relu", "tanh"] = "none"
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    transform: Transform | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.hidden and self.projection is None:
@@ -52,6 +80,8 @@ class PlacedEncoder:
     """Dimension of a sentence vector."""
     trained_width: int | None = None
     """Dimension in training, if `Head.dimensions` cuts vectors after it."""
+    fitted_on: Mapping[str, Any] | None = None
+    """What the head's transform was fitted on; None if it is not fitted."""
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False
@@ -59,8 +89,8 @@ class PlacedEncoder:
     in a thread."""
     module: Module = None
     """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
-    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler` and `projection` (the identity if
-    the head has none) and `normalize: bool`; call `weights_changed()` after changing its weights."""
+    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler`, `projection`, `transform` (each
+    the identity if there is none) and `normalize: bool`; call `weights_changed()` after changing weights."""
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`, in eval mode, without gradient."""
@@ -98,6 +128,13 @@ class PlacedEncoder:
     def fingerprints(self) -> Sequence[str | None] | None:
         """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
         return None
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> PlacedEncoder:
+        """Return this encoder with the result of `Transform.fit`; without, one of the transform's input.
+
+        The weights are shared; `on` becomes its `fitted_on`, which `save` keeps.
+        """
+        raise NotImplementedError
 
     def save(self, directory: Path) -> None:
         """Write backbone, pooler and head so that `Engine.assemble(..., saved=directory)` restores them."""

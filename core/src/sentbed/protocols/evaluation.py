@@ -1,4 +1,4 @@
-"""Evaluators, their two halves (texts to encode, scores of the vectors) and results."""
+"""Evaluators, their two halves (texts to encode, scores of the vectors), results, and stores of vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 
 from sentbed.errors import RunError, printable
-from sentbed.protocols.components import Backbone, BuiltBackbone, Component, Pooler
+from sentbed.protocols.components import AnyEncoder, Backbone, BuiltBackbone, Component, Pooler
 from sentbed.protocols.engine import Head
 from sentbed.protocols.traits import EvaluatorTraits
 
@@ -314,3 +314,31 @@ class Evaluator(Component):
     def files(self) -> Iterable[Path]:
         """Return files and directories that it reads but no field names; a study hashes them."""
         return ()
+
+
+class VectorStore(ABC):
+    """Keeps vectors for later evaluations, and changes no bit of any."""
+
+    taken: int
+    """Number of distinct texts whose vectors were found."""
+    encoded: int
+    """Number of distinct texts that had to be encoded."""
+
+    @abstractmethod
+    def space(self, encoder: AnyEncoder) -> Any:
+        """Return what determines the vectors of an encoder apart from the texts; asked once an evaluation."""
+
+    @abstractmethod
+    def encode(
+        self,
+        space: Any,
+        texts: Sequence[str],
+        encode: Callable[[Sequence[str]], NDArray[np.float32]],
+        width: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> NDArray[np.float32]:
+        """Return the vectors of `texts`, bit-identical to `encode(texts)`, float32 `(len(texts), width)`.
+
+        `space` is what the method `space` returned for the encoder. A store that does not call `encode` calls
+        `progress` with the number of texts finished since its last call.
+        """

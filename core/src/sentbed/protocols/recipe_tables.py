@@ -1,4 +1,4 @@
-"""Top-level tables of recipes that plugins add."""
+"""What plugins offer by name: top-level tables of recipes, and places in modules (`Lazy`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
+
+
+@attrs.frozen
+class Lazy:
+    """A component, command or recipe table that is imported when it is first used."""
+
+    target: str
+    """`package.module:name`."""
+    summary: str
+    """One line for `sentbed plugins` and `--help`; of a component, the first line of its docstring."""
 
 
 @attrs.frozen

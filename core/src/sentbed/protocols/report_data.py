@@ -1,8 +1,9 @@
-"""Data of a run's report."""
+"""A run as hooks see it, and the data of its report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -17,6 +18,18 @@ START = "@start"
 
 _ROUNDING = 1e-9
 """Slack for the subtraction of two decimals: 82.03 and 82.13 are 0.1 apart, in binary a little more."""
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """Read-only information about the run for lifecycle hooks."""
+
+    name: str
+    directory: Path
+    recipe: Any
+    """The recipe, a `sentbed.tools.Recipe`."""
+    facts: Mapping[str, Any]
+    """Content of the manifest so far: versions, machine, data, engine, counters."""
 
 
 @attrs.frozen

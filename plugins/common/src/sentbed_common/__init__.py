@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from sentbed_common.source_code_hashes import code_of, package_code
     from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
+    from sentbed_common.whitening import whitening_of
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

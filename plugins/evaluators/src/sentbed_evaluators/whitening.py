@@ -10,6 +10,7 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import FilePath, RunError, locate
 from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
+from sentbed_common import whitening_of
 
 from sentbed_evaluators.cosine_correlation import require_finite
 from sentbed_evaluators.text_lines import Hashes, read_lines, text_file_problems, texts_digest
@@ -139,31 +140,13 @@ def fit_whitening(
     """
     import numpy as np
 
-    rows = vectors.astype(np.float64)
-    mean = rows.mean(axis=0)
-    # The singular values of the centred rows: their squares over n are the covariance's eigenvalues, and
-    # small ones are more exact than of the covariance itself.
-    values, components = _singular(rows - mean)
-    # What is smaller is the rounding of vectors in fp32.
-    noise = np.abs(rows).max(initial=0.0) * max(rows.shape) ** 0.5 * np.finfo(np.float32).eps
-    rank = int((values > noise).sum())
+    mean, kernel = whitening_of(vectors)
+    rank = kernel.shape[1]
     if rank == 0:
-        return mean, np.zeros((rows.shape[1], 1))
+        return mean, np.zeros((len(mean), 1))
     if width is not None and width > rank:
         raise RunError(
-            f"`width` is {width}, and the vectors of the {len(rows)} texts that the whitening is fitted on "
-            f"vary in {rank} dimensions; lower `width`, or fit it on more texts (`path`)"
+            f"`width` is {width}, and the vectors of the {len(vectors)} texts that the whitening is fitted "
+            f"on vary in {rank} dimensions; lower `width`, or fit it on more texts (`path`)"
         )
-    kept = rank if width is None else width
-    kernel = components[:kept].T * (len(rows) ** 0.5 / values[:kept])
-    return mean, kernel
-
-
-def _singular(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return singular values, descending, and right singular vectors as rows."""
-    import numpy as np
-
-    # Of a tall matrix those of its triangular factor, which is small.
-    factor = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
-    _, values, components = np.linalg.svd(factor, full_matrices=False)
-    return values, components
+    return mean, kernel[:, :width]

@@ -149,6 +149,8 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
     yield "pooler", recipe.pooler.name
     widths = " and ".join(str(width) for width in (*head.hidden, head.projection) if width is not None)
     yield "projection", f"to {widths}" if widths else "none"
+    if head.transform is not None and encoder.placed.fitted_on is not None:
+        yield "transform", head.transform.name
     yield "normalised", "to length 1" if head.normalize else "no"
     yield "width", encoder.width
     yield "length", f"at most {recipe.max_length} tokens of a sentence"

@@ -1,4 +1,4 @@
-"""Poolers for sentbed: token states -> one vector per sentence."""
+"""Poolers for sentbed, token states -> one vector per sentence, and transforms of these vectors."""
 
 from __future__ import annotations
 
@@ -53,5 +53,20 @@ def poolers() -> Mapping[str, Lazy]:
         "prompt-eol": Lazy(
             "sentbed_poolers.prompt_eol:PromptEOL",
             "The state of the last token of a prompt that asks a causal model for the sentence in one word.",
+        ),
+    }
+
+
+@hookimpl
+def transforms() -> Mapping[str, Lazy]:
+    """Return the transforms of this distribution."""
+    return {
+        "embed-filter": Lazy(
+            "sentbed_poolers.embed_filter:EmbedFilter",
+            "Vectors of a language model without the directions in which it writes frequent tokens.",
+        ),
+        "whitening": Lazy(
+            "sentbed_poolers.whitening:Whitening",
+            "Vectors with mean 0 and covariance 1 on the texts that it is fitted on.",
         ),
     }

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import attrs
 from sentbed import Encoder, RunError
 from sentbed.helpers import reason_of
-from sentbed.protocols import PlacedEncoder, VectorStore
+from sentbed.protocols import PlacedEncoder, Transform, VectorStore
 from sentbed.tools import (
     EncoderRecipe,
     Progress,
     Recipe,
     head_seed,
-    heeded_by,
     self_contained,
 )
 from sentbed_common import EncoderFingerprint, fingerprint_of
@@ -51,13 +50,26 @@ def can_share(a: Recipe, b: Recipe) -> bool:
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
 
 
+def _is_fitted_on_texts(encoder: EncoderRecipe) -> bool:
+    transform = encoder.head.transform
+    return transform is not None and type(transform).texts is not Transform.texts
+
+
+def _heeded(encoder: EncoderRecipe) -> frozenset[str]:
+    """Return the pooler's needs that change what the backbone builds or computes."""
+    needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
+    return needs if heeds is None else needs & heeds
+
+
 def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
     """Whether both backbones give the same states for the same texts."""
     return (
         a.backbone == b.backbone
         and a.max_length == b.max_length
-        and heeded_by(a) == heeded_by(b)
+        and _heeded(a) == _heeded(b)
         and a.resolved_prompts == b.resolved_prompts
+        # Texts of a transform would be encoded once for each recipe, and again in its own run.
+        and not any(map(_is_fitted_on_texts, (a, b)))
         # The pass is over the tokens of one prompt.
         and len(a.prompts) == 1
     )
@@ -152,7 +164,7 @@ class SharedBackbone:
             recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
             engine.seed(seed)
             placed = engine.assemble(backbone, recipe.pooler, recipe.head)
-            self.others.append(Encoder(recipe, engine, backbone, placed))
+            self.others.append(Encoder(recipe, engine, backbone, placed).fit_transform())
 
     def _together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
         return self.encoder.placed.beside([one.placed for one in others]) if others else None

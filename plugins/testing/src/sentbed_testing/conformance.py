@@ -31,6 +31,7 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "backbone": ("rules_backbone",),
         "intervention": ("rules_intervention",),
         "pooler": ("rules_pooler", "rules_on_engines"),
+        "transform": ("rules_transform",),
         "loss": ("rules_loss", "rules_on_engines"),
         "data": ("rules_data",),
         "evaluator": ("rules_evaluator",),
@@ -120,7 +121,7 @@ def check_component(
         example: fields, as in a recipe, if the class cannot be created or tested without them.
         skip: rule -> reason for which it does not apply to this component.
         jax: also test a pooler or a loss under JAX, on all devices that JAX finds.
-        width: dimension of the states and vectors that a pooler or a loss is tested with.
+        width: dimension of the states and vectors that a pooler, a transform or a loss is tested with.
 
     Raises:
         ConformanceError: if rules are broken, or none of the kind's own could be run; lists all of them.

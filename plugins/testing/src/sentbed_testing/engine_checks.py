@@ -13,7 +13,7 @@ from sentbed.protocols import Head, Runtime
 from sentbed.tools import Plugins, load_plugins
 
 from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
-from sentbed_testing.engine_encoding import check_encode
+from sentbed_testing.engine_encoding import check_encode, check_transform
 from sentbed_testing.engine_gradients import (
     check_derivative,
     check_frozen_columns,
@@ -103,6 +103,7 @@ def engine_suite(
         yield one(check_encode, "encode", case)
     for case in [*cover(plain, *groups), headed]:
         yield one(check_loss_and_gradients, "gradients", case)
+    yield one(check_transform, "transform", first)
     for case in cover(plain, ("backbone",)):
         yield one(check_grad_cache, "grad-cache", case)
     for number, case in enumerate(cover(dropped, ("backbone",))):

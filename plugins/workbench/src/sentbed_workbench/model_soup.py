@@ -165,6 +165,11 @@ def _load(place: Path, request: Request | None) -> Encoder:
     encoder = Encoder.load(place, None if request is None else request.runtime)
     if encoder.placed.module is None:
         raise ModelError("the runtime is not one of PyTorch, and has no weights to average; take `cpu`")
+    if encoder.placed.fitted_on is not None:
+        raise ModelError(
+            f"the encoder in `{place}` has a transform that was fitted to its vectors, and the mean of "
+            "several fits none; average encoders of the recipe without `head.transform`"
+        )
     merged = encoder.backbone.merged()
     if merged is not None and merged[0] != encoder.recipe.backbone:
         raise ModelError(

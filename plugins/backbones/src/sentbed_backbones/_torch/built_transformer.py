@@ -174,10 +174,18 @@ class BuiltTransformer(BuiltBackbone):
         return self._read(states if traceable else self.family.encoding(states)).eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`.
+        """Return the logits `(n, tokens)` of the last layer's states `(n, width)`; raises `ModelError`."""
+        return self._language_head().logits(states)
+
+    def output_embedding(self) -> NDArray[np.float32]:
+        """Return the last matrix of the head, `(tokens, width)`; raises `ModelError`."""
+        return self._language_head().output_embedding()
+
+    def _language_head(self) -> LanguageHead:
+        """Return the language-modelling head.
 
         Raises:
-            ModelError: if the family has no head, or the files of the recipe's `model` lack its weights.
+            ModelError: if the family has none, or the files of the recipe's `model` lack its weights.
         """
         loader, parameters = self.family.head_loader(), self.parameters
         if loader is None:
@@ -185,8 +193,7 @@ class BuiltTransformer(BuiltBackbone):
                 f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
                 "`opt`"
             )
-        head = LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code)
-        return head.logits(states)
+        return LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code)
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""

@@ -49,7 +49,7 @@ class LanguageHead:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             whole = loader.from_config(model.config, dtype=torch.float32, trust_remote_code=trust_remote_code)
         self.given = GivenStates()
-        words = whole.get_input_embeddings().weight
+        words, self.last = whole.get_input_embeddings().weight, whole.get_output_embeddings()
         setattr(whole, whole.base_model_prefix, self.given)
         weights = dict(_weights(whole, words, model.get_input_embeddings().weight, files))
         for name, value in weights.items():
@@ -74,6 +74,19 @@ class LanguageHead:
                 output = self.model(input_ids=torch.zeros(len(rows), 1, dtype=torch.long))
                 parts.append(output.logits[:, 0].float().numpy())
         return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
+
+    def output_embedding(self) -> NDArray[np.float32]:
+        """Return the weights `(tokens, width)` of the last linear layer, one row per logit.
+
+        Its width is that of the states, unless the model has further layers between the two.
+        """
+        if self.last is None:
+            raise ModelError(
+                f"`{type(self.model).__name__}` does not say which weights are its output embedding "
+                "(`get_output_embeddings`); choose another model"
+            )
+        found: NDArray[np.float32] = self.last.weight.detach().float().numpy()
+        return found
 
 
 class Vocabulary(Sequence[str]):

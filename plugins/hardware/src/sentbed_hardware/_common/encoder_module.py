@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from sentbed import ModelError
-from sentbed.helpers import returned
+from sentbed.helpers import fault, returned
 from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
 from torch.nn import functional
 
 from sentbed_hardware._common.component_output_checks import require_built, require_states, require_vectors
-from sentbed_hardware._common.tensor_files import read_tensors
+from sentbed_hardware._common.tensor_files import read_tensors_and_notes, write_tensors
 
 MODULES_FILE = "modules.safetensors"
 """File of the weights of pooler and head, beside the backbone's directory."""
 BACKBONE_DIRECTORY = "backbone"
+FITTED_ON = "fitted_on"
+"""Key of the file's notes with what a transform was fitted on, as JSON; absent if it was not."""
 SHAPES = 256
 """Largest number of batch shapes to compile; further shapes run uncompiled."""
 
@@ -43,12 +48,47 @@ class EncoderModule(torch.nn.Module):
         self.dimensions = head.dimensions
         self.normalize = head.normalize
         self.trained_width = head.projection or pooled
-        self.width = head.dimensions or self.trained_width
-        if self.width > self.trained_width:
-            raise ModelError(
-                f"the head keeps {self.width} dimensions of vectors that are {self.trained_width} wide; give "
-                f"it `dimensions` of at most {self.trained_width}"
+        self.transform: torch.nn.Module = torch.nn.Identity()
+        self.fits = head.transform
+        """The component that a transform is fitted by."""
+        self.fitted_on: Mapping[str, Any] | None = None
+        self.gives_input = False
+        """Whether vectors are the transform's input."""
+        widths = [self.trained_width]
+        if head.transform is not None:
+            method = "output_width"
+            widths.append(
+                returned(head.transform.output_width(self.trained_width), Integral, head.transform, method)
             )
+        self.transformed_width = widths[-1]
+        if (head.dimensions or 0) > min(widths):
+            raise ModelError(
+                f"the head keeps {head.dimensions} dimensions of vectors that are {min(widths)} wide; give "
+                f"it `dimensions` of at most {min(widths)}"
+            )
+
+    @property
+    def width(self) -> int:
+        """Dimension of a vector."""
+        if self.gives_input:
+            return self.trained_width
+        whole = self.trained_width if self.fitted_on is None else self.transformed_width
+        return self.dimensions or whole
+
+    def transformed(
+        self, fit: tuple[Any, Any] | None = None, on: Mapping[str, Any] | None = None
+    ) -> EncoderModule:
+        """Return this module, sharing its parts, with a fitted transform, or one that gives its input.
+
+        Raises `PluginError` if the fit has other shapes, or is not finite.
+        """
+        other = copy.copy(self)
+        other._modules = dict(self._modules)
+        other.gives_input, other.fitted_on = fit is None, None if fit is None else dict(on or {})
+        other.transform = torch.nn.Identity()
+        if fit is not None:
+            other.transform = linear_transform(fit, self)
+        return other
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """Encode one batch."""
@@ -57,7 +97,8 @@ class EncoderModule(torch.nn.Module):
     def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> torch.Tensor:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
 
-        `rows` is their expected number. `cut` keeps the head's `dimensions` alone, before the norm.
+        `rows` is their expected number. With `cut`, vectors are transformed, and only the head's `dimensions`
+        are kept, before the norm.
 
         Raises `PluginError` if backbone or pooler gives another shape.
         """
@@ -66,8 +107,10 @@ class EncoderModule(torch.nn.Module):
         pooled = self.pooler(self.in_fp32(states))
         require_vectors(pooled, len(states.last_hidden_state), self.pooled_width, pooler)
         vectors: torch.Tensor = self.projection(pooled)
-        if cut and self.dimensions is not None:
-            vectors = vectors[:, : self.dimensions]
+        if self.gives_input:
+            return vectors
+        if cut:
+            vectors = self.transform(vectors)[:, : self.dimensions]
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     @staticmethod
@@ -145,9 +188,45 @@ def _projection(width: int, head: Head) -> torch.nn.Module:
     return torch.nn.Sequential(*layers) if head.hidden else layers[0]
 
 
+def linear_transform(fit: Any, module: EncoderModule) -> torch.nn.Linear:
+    """Return a fitted transform as a linear layer on the module's device: `x W - mean W`.
+
+    Raises `PluginError` if the fit has other shapes than the transform says, or is not finite.
+    """
+    shape = module.trained_width, module.transformed_width
+    try:
+        mean, matrix = (np.asarray(part, np.float64) for part in fit)
+    except (TypeError, ValueError) as error:
+        raise fault(module.fits, "fit", f"returned no mean and matrix ({error})") from error
+    if (mean.shape, matrix.shape) != (shape[:1], shape):
+        wrong = f"returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}"
+        raise fault(module.fits, "fit", f"{wrong}, expected {shape[:1]} and {shape}")
+    if not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
+        raise fault(module.fits, "fit", "returned NaN or infinite values")
+    layer = empty_transform(module)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(matrix.T))
+        layer.bias.copy_(torch.from_numpy(-mean @ matrix))
+    return layer
+
+
+def empty_transform(module: EncoderModule) -> torch.nn.Linear:
+    """Return the linear layer of the module's transform, to be filled; the generator stays as it is."""
+    with torch.random.fork_rng(devices=[]):
+        return torch.nn.Linear(module.trained_width, module.transformed_width).requires_grad_(False)
+
+
+def save_modules(module: EncoderModule, path: Path) -> None:
+    """Write the weights of pooler and head, and what a fitted transform was fitted on."""
+    notes = None if module.fitted_on is None else {FITTED_ON: json.dumps(module.fitted_on)}
+    write_tensors(module.own_weights(), path, notes)
+
+
 def load_modules(module: EncoderModule, path: Path) -> None:
     """Read the weights of pooler and head. Raises `ModelError` if they do not match the module."""
-    weights = read_tensors(path, "save this encoder again")
+    weights, notes = read_tensors_and_notes(path, "save this encoder again")
+    if module.fits is not None and FITTED_ON in notes:
+        module.transform, module.fitted_on = empty_transform(module), json.loads(notes[FITTED_ON])
     found, expected = _shapes(weights), _shapes(module.own_weights())
     if found != expected:
         raise ModelError(

@@ -24,6 +24,8 @@ NOT_THE_MODEL = (
     "owners",
     "states_width",
     "pooled_width",
+    "fitted_on",
+    "fits",
 )
 """Settings that only describe a model's origin, or follow from others."""
 

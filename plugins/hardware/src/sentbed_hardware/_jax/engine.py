@@ -31,10 +31,10 @@ from sentbed_hardware._common.encoder_module import (
     MODULES_FILE,
     EncoderModule,
     load_modules,
+    save_modules,
 )
 from sentbed_hardware._common.module_fingerprint import fingerprint
 from sentbed_hardware._common.process_group import Processes
-from sentbed_hardware._common.tensor_files import write_tensors
 from sentbed_hardware._common.training_checks import common_width
 from sentbed_hardware._jax import lead_engine
 from sentbed_hardware._jax.compiled_functions import Compiled
@@ -162,18 +162,28 @@ class JaxEngine(Engine):
 class JaxEncoder(PlacedEncoder):
     """Backbone, pooler and head as arrays on the devices.
 
-    `weights` are the arrays; the torch module on the host keeps the structure, and gets them for saving.
+    `weights` are the arrays, of which some may be given; the torch module on the host keeps the structure,
+    and gets them for saving.
     """
 
     asynchronous = True
 
-    def __init__(self, engine: JaxEngine, backbone: BuiltBackbone, module: EncoderModule) -> None:
+    def __init__(
+        self,
+        engine: JaxEngine,
+        backbone: BuiltBackbone,
+        module: EncoderModule,
+        weights: Arrays | None = None,
+    ) -> None:
         self.engine = engine
         self.backbone = backbone
         self.module: EncoderModule = module
         self.width, self.trained_width = module.width, module.trained_width
+        self.fitted_on = module.fitted_on
         self.function = FunctionalEncoder(module, engine.bf16)
-        self.weights = engine.layout.put(self.function.weights())
+        held = weights or {}
+        new = {name: value for name, value in self.function.weights().items() if name not in held}
+        self.weights = {**held, **engine.layout.put(new)}
 
         def encode(weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
             return self.function(weights, batch, jax.random.key_data(jax.random.key(0)), "eval")
@@ -249,6 +259,12 @@ class JaxEncoder(PlacedEncoder):
                 exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
                 held[name].copy_(torch.from_numpy(np.array(value, exact)))
 
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> JaxEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        module = self.module.transformed(fit, on)
+        held = {name: value for name, value in self.weights.items() if not name.startswith("transform.")}
+        return JaxEncoder(self.engine, self.backbone, module, held)
+
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector."""
         self.to_host()
@@ -267,4 +283,4 @@ class JaxEncoder(PlacedEncoder):
     def write(self, directory: Path) -> None:
         """Write the torch module."""
         self.backbone.save(directory / BACKBONE_DIRECTORY)
-        write_tensors(self.module.own_weights(), directory / MODULES_FILE)
+        save_modules(self.module, directory / MODULES_FILE)

@@ -113,6 +113,7 @@ class LeadEncoder(PlacedEncoder):
     def __init__(self, lead: Lead, own: JaxEncoder) -> None:
         self.lead, self.own = lead, own
         self.width, self.trained_width = own.width, own.trained_width
+        self.fitted_on = own.fitted_on
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the texts of each batch, given their lengths in tokens."""
@@ -122,6 +123,10 @@ class LeadEncoder(PlacedEncoder):
         """Return sentence vectors `(batch, width)`."""
         vectors: NDArray[np.float32] = self.lead.call(type(self.own).encode, self.own, batch)
         return vectors
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> LeadEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        return LeadEncoder(self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on))
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights and code between tokens and vector."""

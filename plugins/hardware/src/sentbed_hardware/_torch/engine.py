@@ -30,11 +30,12 @@ from sentbed_hardware._common.encoder_module import (
     MODULES_FILE,
     EncoderModule,
     Pair,
+    InferenceModule,
     load_modules,
+    save_modules,
 )
 from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.process_group import Processes
-from sentbed_hardware._common.tensor_files import write_tensors
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 
@@ -108,7 +109,8 @@ class TorchEngine(Engine):
             if self.processes.sharded:
                 shard(module.backbone, self.processes, self.dtype)
                 dispatched = True
-            for part in (module.pooler, module.projection) if dispatched else (module,):
+            own = module.pooler, module.projection, module.transform
+            for part in own if dispatched else (module,):
                 part.to(self.device)
         except torch.OutOfMemoryError as error:
             raise RunError(
@@ -187,6 +189,7 @@ class TorchEncoder(PlacedEncoder):
         self.backbone = backbone
         self.module: EncoderModule = module
         self.width, self.trained_width = module.width, module.trained_width
+        self.fitted_on = module.fitted_on
         # A compiler could not trace the cache of a prefix.
         self.shares_prefix = backbone.shares_prefix and not engine.compile
         self._replica: Module | None = None
@@ -279,6 +282,15 @@ class TorchEncoder(PlacedEncoder):
             return None
         return SeveralEncoders((self, *others))
 
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> TorchEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        module = self.module.transformed(fit, on)
+        module.transform.to(self.engine.device)
+        other = self.engine._encoder(self.backbone, module)
+        if isinstance(self._replica, InferenceModule):
+            other._replica = InferenceModule(module.eval(), self._replica.backbone)
+        return other
+
     def weights_changed(self) -> None:
         """Drop the copy of the weights that encoding uses."""
         self._replica = None
@@ -286,7 +298,7 @@ class TorchEncoder(PlacedEncoder):
     def save(self, directory: Path) -> None:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         self.backbone.save(directory / BACKBONE_DIRECTORY)
-        write_tensors(self.module.own_weights(), directory / MODULES_FILE)
+        save_modules(self.module, directory / MODULES_FILE)
 
 
 class SeveralEncoders(TorchEncoder):

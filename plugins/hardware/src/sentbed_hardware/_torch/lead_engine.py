@@ -108,6 +108,7 @@ class LeadEncoder(PlacedEncoder):
         self.lead = lead
         self.own = own
         self.width, self.trained_width = own.width, own.trained_width
+        self.fitted_on = own.fitted_on
         self.shares_prefix = own.shares_prefix and not lead.processes.sharded
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
@@ -116,6 +117,12 @@ class LeadEncoder(PlacedEncoder):
             return self.own.encode(batch)
         vectors: NDArray[np.float32] = self.lead.call(lead_engine_calls.encode, self.own, batch)
         return vectors
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> LeadEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        if self.lead.alone():
+            return LeadEncoder(self.lead, self.own.transformed(fit, on))
+        return LeadEncoder(self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on))
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights and code between tokens and vector; None if weights are spread."""

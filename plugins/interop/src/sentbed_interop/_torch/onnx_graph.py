@@ -33,7 +33,7 @@ class Whole(torch.nn.Module):
         # A copy, in which an adapter is merged.
         self.backbone = encoder.backbone.inference(module.backbone, torch.float32, traceable=True)
         self.pooler, self.projection, self.normalize = module.pooler, module.projection, module.normalize
-        self.dimensions = module.dimensions
+        self.transform, self.dimensions = module.transform, module.dimensions
         for part in self.backbone.modules():
             if hasattr(part, "set_attn_implementation"):
                 part.set_attn_implementation("eager")
@@ -41,7 +41,7 @@ class Whole(torch.nn.Module):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Encode one batch."""
         vectors: torch.Tensor = self.projection(self.pooler(self.backbone(input_ids, attention_mask)))
-        vectors = vectors if self.dimensions is None else vectors[:, : self.dimensions]
+        vectors = self.transform(vectors)[:, : self.dimensions]
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
 

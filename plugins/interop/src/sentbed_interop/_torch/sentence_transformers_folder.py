@@ -134,6 +134,8 @@ def layers_of(encoder: Encoder) -> list[Dense]:
                 layers.append(Dense(part, torch.nn.Identity()))
             else:
                 layers[-1] = Dense(layers[-1].linear, part)
+    if isinstance(module.transform, torch.nn.Linear):
+        layers.append(Dense(module.transform, torch.nn.Identity()))
     if encoder.recipe.head.dimensions is not None:
         layers = [*layers[:-1], *_cut(layers[-1:], encoder)]
     return layers

@@ -67,6 +67,12 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             ),
         ),
         "pooler": Template("pooler", (TORCH,), ENGINE, ("encoder.pooler.use={name}",)),
+        "transform": Template(
+            "transform",
+            ("numpy>=1.26",),
+            ("sentbed-data",),
+            ('encoder.head.transform={ use = "{name}", data = { use = "sample" } }',),
+        ),
         "loss": Template(
             "loss",
             (TORCH,),

@@ -1,0 +1,104 @@
+"""The transform `embed-filter`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import ge, gt, optional
+from sentbed import ModelError
+from sentbed.protocols import BuiltBackbone, ComponentTraits, Transform
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BLOCK = 8192
+"""Rows of the output embedding that are taken to float64 at a time."""
+
+
+@attrs.frozen
+class EmbedFilter(Transform):
+    """Vectors of a language model without the directions in which it writes frequent tokens.
+
+    The output embedding W (tokens, d) = U S V^T has in its largest and in its smallest singular directions
+    what raises the logits of frequent tokens. Of a vector x the middle directions are kept: x V[:, l:r] with
+    r - l = d / tau, or, with `reduce = false`, the projection x V[:, l:r] V[:, l:r]^T, which has the same
+    inner products. W is the matrix itself, tied to the input embedding or not, without the gain of the norm
+    before it. The sign of each direction is that which makes its largest component positive.
+
+    Source: Wu et al. (2026), arXiv 2606.07502.
+    """
+
+    name: ClassVar[str] = "embed-filter"
+    traits = ComponentTraits(cites=("wu2026embedfilter",))
+
+    tau: float = attrs.field(default=2.0, validator=gt(1))
+    """Factor by which the dimensions become fewer: d / tau are kept, rounded down."""
+    first: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Number l of the largest singular directions that are left out; default: half of those left out, so that
+    the middle of the spectrum is kept. The paper takes 128 for Mistral-7B."""
+    reduce: bool = True
+    """Whether vectors have d / tau values; otherwise they are projected and stay d wide."""
+
+    def misfits(self, encoder: Any) -> Iterator[str]:
+        """Yield that the backbone has no output embedding, or that vectors are no states of it."""
+        if not encoder.backbone.traits.predicts:
+            yield (
+                "the transform `embed-filter` needs the output embedding of a language model, and the "
+                f"backbone `{encoder.backbone.name}` as it is here has none: it has no head that "
+                "predicts tokens, one with random weights, or reads other layers than the last; use a "
+                "pretrained causal model"
+            )
+        if encoder.head.projection is not None:
+            yield (
+                "the transform `embed-filter` takes vectors in the space of the model's states, and the "
+                "head's `projection` makes others; take `projection` out"
+            )
+
+    def output_width(self, width: int) -> int:
+        """Return d / tau, or d; raises `ModelError` if there are not as many dimensions."""
+        first, last = self._kept(width)
+        return last - first if self.reduce else width
+
+    def fit(
+        self, vectors: NDArray[np.float32], backbone: BuiltBackbone
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return a mean of zeros, and directions or projection.
+
+        Raises `ModelError` if the output embedding has another width than the vectors, or is not finite.
+        """
+        import numpy as np
+
+        width, embedding = vectors.shape[1], backbone.output_embedding()
+        if embedding.shape[1] != width:
+            raise ModelError(
+                f"the transform `embed-filter` is given vectors that are {width} wide, and the rows of the "
+                f"model's output embedding have {embedding.shape[1]} values; use a pooler that returns "
+                "states of the last layer, such as `prompt-eol` or `mean`"
+            )
+        if not np.isfinite(embedding).all():
+            raise ModelError("the model's output embedding has NaN or infinite values; fetch the model again")
+        # W^T W has the right singular vectors, needs no memory for U, and float64 is exact enough for its
+        # squared singular values.
+        squares = np.zeros((width, width))
+        for start in range(0, len(embedding), BLOCK):
+            rows = embedding[start : start + BLOCK].astype(np.float64)
+            squares += rows.T @ rows
+        first, last = self._kept(width)
+        kept = np.linalg.eigh(squares)[1][:, ::-1][:, first:last]
+        kept = kept * np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(last - first)])
+        return np.zeros(width), kept if self.reduce else kept @ kept.T
+
+    def _kept(self, width: int) -> tuple[int, int]:
+        """Return l and r for vectors of this width."""
+        count = int(width / self.tau)
+        first = (width - count) // 2 if self.first is None else self.first
+        if count < 1 or first + count > width:
+            raise ModelError(
+                f"the transform `embed-filter` keeps {count} directions (`tau = {self.tau:g}`) after the "
+                f"first {first} of {width}; take a `tau` between 1 and {width}, and a `first` of at most "
+                f"{width - max(count, 1)}"
+            )
+        return first, first + count

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentbed import ModelError
+from sentbed.protocols import BackboneTraits, BuiltBackbone, Head
+from sentbed_poolers import embed_filter
+from sentbed_poolers.embed_filter import EmbedFilter
+
+WIDTH, TOKENS = 12, 50
+RNG = np.random.default_rng(0)
+VECTORS = RNG.standard_normal((7, WIDTH)).astype(np.float32)
+# Singular values that are well apart: the directions are then decided to the last digits.
+EMBEDDING = (RNG.standard_normal((TOKENS, WIDTH)) * 2.0 ** -np.arange(WIDTH)).astype(np.float32)
+
+
+class Embedding(BuiltBackbone):
+    def __init__(self, matrix: NDArray[np.float32] = EMBEDDING) -> None:
+        self.matrix = matrix
+
+    def output_embedding(self) -> NDArray[np.float32]:
+        return self.matrix
+
+
+def fitted(backbone: Any = None, **fields: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return EmbedFilter(**fields).fit(np.zeros((0, WIDTH), np.float32), backbone or Embedding())
+
+
+def naive(first: int, last: int) -> NDArray[np.float64]:
+    """The projection, one outer product a direction of the whole matrix's singular value decomposition."""
+    directions = np.linalg.svd(EMBEDDING.astype(np.float64))[2]
+    return sum((np.outer(directions[i], directions[i]) for i in range(first, last)), np.zeros((WIDTH, WIDTH)))
+
+
+def cosines(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T, np.float64)
+
+
+@pytest.mark.parametrize(
+    ("fields", "first", "last"),
+    [
+        ({}, 3, 9),
+        ({"tau": 4}, 4, 7),
+        ({"tau": 5}, 5, 7),  # 12 / 5 rounded down, and 5 of the 10 others before
+        ({"tau": 1.5}, 2, 10),
+        ({"first": 0}, 0, 6),
+        ({"first": 6}, 6, 12),
+    ],
+)
+def test_the_projection_keeps_these_directions_alone(fields: dict[str, Any], first: int, last: int) -> None:
+    mean, projection = fitted(reduce=False, **fields)
+    assert not mean.any()
+    np.testing.assert_allclose(projection, naive(first, last), atol=1e-6)
+    np.testing.assert_allclose(projection, projection.T, atol=1e-12)
+    np.testing.assert_allclose(projection @ projection, projection, atol=1e-12)
+    assert np.linalg.matrix_rank(projection) == last - first == EmbedFilter(**fields).output_width(WIDTH)
+
+
+def test_the_reduced_vectors_have_the_cosines_of_the_projected_ones() -> None:
+    _, projection = fitted(reduce=False)
+    _, reduced = fitted()
+    assert (projection.shape, reduced.shape) == ((WIDTH, WIDTH), (WIDTH, WIDTH // 2))
+    np.testing.assert_allclose(cosines(VECTORS @ reduced), cosines(VECTORS @ projection), atol=1e-6)
+    np.testing.assert_allclose(reduced.T @ reduced, np.eye(WIDTH // 2), atol=1e-12)
+
+
+def test_the_largest_component_of_each_direction_is_positive() -> None:
+    _, reduced = fitted()
+    assert (reduced[np.abs(reduced).argmax(axis=0), np.arange(WIDTH // 2)] > 0).all()
+    _, turned = fitted(Embedding(-EMBEDDING))
+    np.testing.assert_allclose(turned, reduced, atol=1e-9)
+
+
+def test_blocks_of_the_matrix_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, whole = fitted()
+    monkeypatch.setattr(embed_filter, "BLOCK", 7)
+    np.testing.assert_allclose(fitted()[1], whole, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"tau": 13}, r"keeps 0 directions .`tau = 13`. after the first 6 of 12"),
+        ({"first": 7}, r"keeps 6 directions .`tau = 2`. after the first 7 of 12; .* `first` of at most 6"),
+    ],
+)
+def test_directions_that_are_not_there_are_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        EmbedFilter(**fields).output_width(WIDTH)
+
+
+@pytest.mark.parametrize("fields", [{"tau": 1.0}, {"tau": 0.5}, {"first": -1}])
+def test_fields_out_of_range_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"'{next(iter(fields))}' must be"):
+        EmbedFilter(**fields)
+
+
+def test_an_output_embedding_of_another_width_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"vectors that are 12 wide, .* output embedding have 5 values; use"):
+        fitted(Embedding(EMBEDDING[:, :5]))
+
+
+def test_an_output_embedding_that_is_not_finite_is_refused() -> None:
+    broken = EMBEDDING.copy()
+    broken[3, 4] = np.nan
+    with pytest.raises(ModelError, match="NaN or infinite values"):
+        fitted(Embedding(broken))
+
+
+@attrs.frozen
+class Parts:
+    """What of a recipe's encoder the transform looks at."""
+
+    backbone: Any
+    head: Head
+
+
+@attrs.frozen
+class Model:
+    predicts: bool
+    name: str = "causal"
+
+    @property
+    def traits(self) -> BackboneTraits:
+        return BackboneTraits(predicts=self.predicts)
+
+
+def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused() -> None:
+    assert list(EmbedFilter().misfits(Parts(Model(True), Head(normalize=True)))) == []
+    (said,) = EmbedFilter().misfits(Parts(Model(False), Head()))
+    assert "the backbone `causal` as it is here has none" in said
+    (said,) = EmbedFilter().misfits(Parts(Model(True), Head(projection=5)))
+    assert said.endswith("take `projection` out")

@@ -1,0 +1,276 @@
+"""Transforms of the head in whole runs: against transformers' own models, on JAX, after training, refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+import transformers
+from numpy.typing import NDArray
+from sentbed import DataError, Encoder, ModelError, RecipeError, load_recipe, run
+from sentbed._recipe.prompts import TEMPLATES
+from sentbed.tools import load_plugins
+from sentbed_common import fingerprint_of
+from sentbed_testing import SENTENCES
+
+TEXTS = ("A jockey riding a horse.", "Rain falls", 'He said "no"?')
+PROMPTS = ("A jockey riding a horse.", "Rain falls.", "He said 'no'.")
+"""The sentences as PromptEOL's rules leave them."""
+
+RECIPE = """
+schema = 1
+run = { name = "transforms" }
+runtime = { use = "cpu" }
+
+[encoder]
+max_length = 32
+backbone = { use = "KIND", model = "MODEL" }
+pooler = { use = "prompt-eol" }
+head = { normalize = true, transform = { use = "embed-filter" } }
+
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-dev.tsv"
+"""
+
+WHITENING = (
+    '{ use = "whitening", dimensions = 7, data = { use = "sample", kind = "sentences", limit = 150 } }'
+)
+
+
+@attrs.frozen
+class Model:
+    """A model with random weights, as transformers has it."""
+
+    directory: Path
+    whole: Any
+    tokenizer: Any
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Model]:
+    """OPT, OPT with an embedding narrower than its states, and LLaMA, whose head is not tied."""
+    root = tmp_path_factory.mktemp("models")
+    put = root / "recipe.toml"
+    put.write_text(
+        RECIPE.replace("MODEL", "x").replace('use = "KIND", model = "x"', 'use = "opt", init = "random"')
+    )
+    recipe = load_recipe(put, ["encoder.backbone.vocab_size=500"]).encoders["encoder"]
+    engine = load_plugins().find("runtime", "cpu").cls().build()
+    tokenizer = Encoder.build(recipe, engine, lambda: SENTENCES).backbone.tokenizer.original
+    shape = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    torch.manual_seed(0)
+    opt, llama = transformers.OPTConfig, transformers.LlamaConfig
+    configs = {
+        "opt": opt(**shape, ffn_dim=64, word_embed_proj_dim=32),
+        "opt-350m": opt(**shape, ffn_dim=64, word_embed_proj_dim=16, do_layer_norm_before=False),
+        "causal": llama(**shape, intermediate_size=64, tie_word_embeddings=False),
+    }
+    found = {}
+    for kind, config in configs.items():
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
+        model.save_pretrained(root / kind)
+        tokenizer.save_pretrained(root / kind)
+        found[kind] = Model(root / kind, model.eval(), tokenizer)
+    return found
+
+
+@pytest.fixture
+def recipe_of(tmp_path: Path) -> Callable[..., Any]:
+    def load(kind: str, model: Path | str, *overrides: str) -> Any:
+        text = RECIPE.replace("KIND", kind.removesuffix("-350m")).replace("MODEL", str(model))
+        (tmp_path / "recipe.toml").write_text(text)
+        return load_recipe(tmp_path / "recipe.toml", overrides)
+
+    return load
+
+
+@torch.no_grad()
+def states_of(model: Model) -> NDArray[np.float64]:
+    """The state that each prompt's next token is predicted from, one text at a time."""
+    rows = []
+    for text in PROMPTS:
+        prompt = TEMPLATES["prompt-eol"].replace("{text}", text)
+        ids = torch.tensor([model.tokenizer(prompt)["input_ids"]])
+        rows.append(model.whole.model(input_ids=ids).last_hidden_state[0, -1].double().numpy())
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("kind", ["opt", "opt-350m", "causal"])
+@pytest.mark.parametrize("tau", [2, 4])
+def test_filtered_vectors_are_those_of_a_loop_over_transformers(
+    kind: str, tau: int, models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    model = models[kind]
+    projecting = ("encoder.head.transform.reduce=false", f"encoder.head.transform.tau={tau}")
+    run(recipe_of(kind, model.directory, *projecting), tmp_path / "out")
+    encoder = Encoder.load(tmp_path / "out" / "encoder")
+    states = states_of(model)
+    head = model.whole.lm_head.weight.detach().double().numpy()
+    directions = np.linalg.svd(head)[2]
+    width = states.shape[1]
+    kept = width // tau
+    first = (width - kept) // 2
+    expected = np.zeros_like(states)
+    for row, state in enumerate(states):
+        for direction in directions[first : first + kept]:
+            expected[row] += (state @ direction) * direction
+        expected[row] /= np.linalg.norm(expected[row])
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
+    # The narrower vectors have the same cosines.
+    run(recipe_of(kind, model.directory, projecting[1]), tmp_path / "narrow")
+    narrow = Encoder.load(tmp_path / "narrow" / "encoder").encode(TEXTS)
+    assert narrow.shape == (len(TEXTS), kept)
+    np.testing.assert_allclose(narrow @ narrow.T, expected @ expected.T, rtol=0, atol=1e-5)
+    wide, reduced = (
+        json.loads((tmp_path / name / "report.json").read_text())["scores"] for name in ("out", "narrow")
+    )
+    assert [s["value"] for s in wide] == pytest.approx([s["value"] for s in reduced], abs=0.05)
+
+
+def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
+    models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    transform = f"encoder.head.transform={WHITENING}"
+    model = models["causal"]
+    run(recipe_of("causal", model.directory, transform, "encoder.head.normalize=false"), tmp_path / "out")
+    encoder = Encoder.load(tmp_path / "out" / "encoder")
+    fitted_on = list(
+        load_recipe(tmp_path / "recipe.toml", [transform]).encoders["encoder"].head.transform.texts(32)
+    )
+    vectors = encoder.encode(fitted_on).astype(np.float64)
+    assert vectors.shape == (len(fitted_on), 7)
+    np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(7), atol=1e-4)
+    (score, *_) = json.loads((tmp_path / "out" / "report.json").read_text())["scores"]
+    said = score["protocol"]["encoder"]["transform"]
+    assert (said["use"], said["dimensions"], said["texts"]) == ("whitening", 7, len(fitted_on))
+    assert len(said["data"]) == 64
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("transform", ['{ use = "embed-filter" }', WHITENING], ids=["filter", "whitening"])
+def test_jax_fits_and_computes_what_the_processor_does(
+    transform: str, models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    tpu = 'runtime={ use = "tpu", platform = "cpu", precision = "fp32", lengths = [64] }'
+    found = {}
+    for name, runtime in (("cpu", ()), ("tpu", (tpu,))):
+        recipe = recipe_of("opt", models["opt"].directory, f"encoder.head.transform={transform}", *runtime)
+        run(recipe, tmp_path / name)
+        encoder = Encoder.load(tmp_path / name / "encoder")
+        found[name] = encoder.encode(TEXTS)
+        on_jax = Encoder.load(
+            tmp_path / name / "encoder", {"use": "tpu", "platform": "cpu", "precision": "fp32"}
+        )
+        np.testing.assert_allclose(on_jax.encode(TEXTS), found[name], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found["tpu"], found["cpu"], rtol=0, atol=1e-5)
+
+
+def test_the_store_of_vectors_tells_an_encoder_from_its_transform(
+    models: Mapping[str, Model], recipe_of: Callable[..., Any]
+) -> None:
+    recipe = recipe_of("opt", models["opt"].directory).encoders["encoder"]
+    engine = load_plugins().find("runtime", "cpu").cls().build()
+    encoder = Encoder.build(recipe, engine)
+    before = fingerprint_of(encoder)
+    after, again = fingerprint_of(encoder.fit_transform()), fingerprint_of(encoder.fit_transform())
+    assert before is not None
+    assert after is not None
+    assert again is not None
+    assert len({before.name, after.name}) == 2
+    assert after.name == again.name
+
+
+STAGE = """
+[[stage]]
+name = "dropout"
+data = { use = "sample", kind = "sentences", limit = 8 }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 4
+steps = 2
+"""
+
+
+def test_after_training_the_filter_is_that_of_the_trained_embedding(
+    models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    recipe_of("opt", models["opt"].directory)
+    file = tmp_path / "recipe.toml"
+    file.write_text(file.read_text() + STAGE)
+    run(load_recipe(file), tmp_path / "out")
+    encoder = Encoder.load(tmp_path / "out" / "encoder")
+    # OPT's output embedding is its input embedding, which the stage has trained.
+    trained = encoder.backbone.model.get_input_embeddings().weight.double()  # type: ignore[attr-defined]
+    directions = np.linalg.svd(trained.detach().numpy())[2][8:24]
+    matrix = encoder.placed.module.transform.weight.detach().double().numpy()
+    np.testing.assert_allclose(np.abs(np.diag(matrix @ directions.T)), 1, atol=1e-5)
+    untrained = np.linalg.svd(models["opt"].whole.lm_head.weight.detach().double().numpy())[2][8:24]
+    assert np.abs(np.abs(np.diag(matrix @ untrained.T)) - 1).max() > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "said"),
+    [
+        (['encoder.backbone={ use = "causal", init = "random" }'], "encoder.head", "use a pretrained causal"),
+        (["encoder.backbone.layers=[1]"], "encoder.head", "or reads other layers than the last"),
+        (["encoder.head.projection=8"], "encoder.head", "take `projection` out"),
+        (["encoder.head.transform.tau=1"], "encoder.head.transform.tau", "must be > 1"),
+        (
+            ["encoder.head.transform.use=embed-filtre"],
+            "encoder.head.transform.use",
+            "Did you mean `embed-filter`",
+        ),
+        (
+            [f"encoder.head.transform={WHITENING}", "encoder.head.projection=6"],
+            "encoder.head",
+            "keeps 7 dimensions of vectors that are 6 wide",
+        ),
+        (
+            ['encoder.head.transform={ use = "whitening", data = { use = "pairs", path = "none.tsv" } }'],
+            "encoder.head.transform.data",
+            "none.tsv",
+        ),
+        (['encoder.head.transform={ use = "whitening" }'], "encoder.head.transform", "key `data` is missing"),
+        (
+            [f"encoder.head.transform={WHITENING}", 'encoder.prompt=["prompt-eol", "prompt"]'],
+            "encoder.prompt",
+            "expected",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_by_check(
+    overrides: list[str], path: str, said: str, models: Mapping[str, Model], recipe_of: Callable[..., Any]
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipe_of("opt", models["opt"].directory, *overrides)
+    problems = caught.value.problems
+    assert any(problem.path.startswith(path) and said in problem.message for problem in problems), problems
+
+
+def test_what_only_the_model_or_the_data_can_tell_is_refused_before_training(
+    models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    few = WHITENING.replace("150", "9")
+    with pytest.raises(DataError, match="32 wide is fitted on 9 different texts"):
+        run(recipe_of("opt", models["opt"].directory, f"encoder.head.transform={few}"), tmp_path / "few")
+    wide = WHITENING.replace("7", "40")
+    with pytest.raises(ModelError, match="keeps 40 dimensions of vectors that are 32 wide"):
+        run(recipe_of("opt", models["opt"].directory, f"encoder.head.transform={wide}"), tmp_path / "wide")
+    assert not (tmp_path / "few" / "encoder").exists()
