@@ -29,8 +29,8 @@ from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
-    Pair,
     InferenceModule,
+    Pair,
     load_modules,
     save_modules,
 )
