@@ -55,6 +55,17 @@ class Family:
         """Return why a model of this configuration is not of the family, or None."""
         raise NotImplementedError
 
+    def prepare(self, config: Any) -> None:
+        """Set in a configuration what the recipe decides, before a model is made of it."""
+
+    def require(self, model: Any) -> None:
+        """Raise `ModelError` if a model that has been built does not compute what the recipe says."""
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """Entries for every score's protocol."""
+        return {}
+
     def states(self, model: Any, layers: bool) -> Module:
         """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
         raise NotImplementedError
@@ -219,8 +230,9 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces on encoding, and the layers that it reads if not just the last one."""
-        found: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
+        """The precision that it forces on encoding, the layers that it reads if not just the last one, and
+        what the family adds."""
+        found = self.family.protocol | ({} if self.precision is None else {"precision": self.precision})
         layers = self.parameters.layer_numbers
         return found if layers == (-1,) else {**found, "layers": list(layers)}
 
