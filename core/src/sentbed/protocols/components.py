@@ -84,6 +84,13 @@ class BuiltBackbone:
         """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
         raise NotImplementedError
 
+    def head(self) -> Module:
+        """Return `module(states) -> logits` in torch, to train with: tied weights are the backbone's own.
+
+        It has `mask_id`, `special_ids`, and `shift`: 1 if a state predicts the next token, 0 if its own.
+        """
+        raise NotImplementedError
+
     @property
     def protocol(self) -> Mapping[str, Any]:
         """Entries for every score's protocol, such as the layers used."""
@@ -180,6 +187,10 @@ class Loss(Component):
         If the traits have `stateful`, the module has `initial_state() -> dict[str, Tensor]` and is called as
         `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every
         checkpoint.
+
+        If they have `predicts`, it has `corrupt(ids, special, head)`: int64 ids and a mask of special tokens,
+        both `(total,)` -> ids that the encoder reads, and a mask of those to predict. `inputs` then has their
+        fp32 logits `(predicted, tokens)` by column, and the ids under `COLUMN.id`.
         """
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:

@@ -56,8 +56,9 @@ class Distributed:
 
     @property
     def traits(self) -> RuntimeTraits:
-        """The number of processes of a run."""
-        return RuntimeTraits(processes=self.devices * self.nodes)
+        """The number of processes of a run; one alone trains predictions of tokens."""
+        processes = self.devices * self.nodes
+        return RuntimeTraits(processes=processes, predicts=processes == 1)
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.

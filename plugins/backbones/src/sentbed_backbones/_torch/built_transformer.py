@@ -22,7 +22,7 @@ from sentbed.protocols import (
     Module,
 )
 
-from sentbed_backbones._torch.language_head import LanguageHead, Vocabulary
+from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
@@ -38,6 +38,9 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 class Family:
     """The differences between architectures; the defaults fit most of them."""
+
+    predicts_next = False
+    """Whether a state predicts the next token, and not its own."""
 
     def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
         self.parameters = parameters
@@ -185,14 +188,26 @@ class BuiltTransformer(BuiltBackbone):
         Raises:
             ModelError: if the family has no head, or the files of the recipe's `model` lack its weights.
         """
+        return self._language_head().logits(states)
+
+    def head(self) -> Module:
+        """Return the head to train with.
+
+        Raises:
+            ModelError: as `logits`, or if the tokenizer has no token for masked ones.
+        """
+        return TrainableHead(
+            self._language_head(live=True), self.tokenizer.original, self.family.predicts_next
+        )
+
+    def _language_head(self, live: bool = False) -> LanguageHead:
         loader, parameters = self.family.head_loader(), self.parameters
         if loader is None:
             raise ModelError(
                 f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
                 "`opt`"
             )
-        head = LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code)
-        return head.logits(states)
+        return LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code, live)
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""

@@ -34,6 +34,8 @@ SIZES: Mapping[str, tuple[int, int, int, int]] = {
 class CausalFamily(Family):
     """See `sentbed_backbones.Causal`."""
 
+    predicts_next = True
+
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with LLaMA's special tokens."""
         specials = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
