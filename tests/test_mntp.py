@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import sentbed
 import torch
 import transformers
+from paper_runs import local
 from sentbed import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed.protocols import Head, Training
@@ -277,6 +279,27 @@ def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
     encoder = Encoder.load(tmp_path / "run" / "encoder")
     start = placed("llama", directory)
     assert np.abs(encoder.encode(SENTENCES) - start.encode(SENTENCES)).max() > 1e-3
+
+
+def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole: Callable[[str], Path], tmp_path: Path) -> None:
+    file = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "llm2vec.toml"
+    written = tomllib.loads(file.read_text("utf-8"))
+    settings = [
+        *local(written, tmp_path),
+        f"encoder.backbone.model={save_whole('llama')}",
+        "encoder.max_length=32",
+        "stage.simcse.max_length=24",
+        "stage.simcse.micro_batch=3",
+        "runtime.precision=fp32",
+        "encoder.backbone.dtype=fp32",
+        *(f"stage.{i}.{key}={value}" for i in (0, 1) for key, value in (("steps", 2), ("batch_size", 8))),
+    ]
+    recipe = sentbed.load_recipe(file, settings)
+    result = sentbed.run(recipe, tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    steps = [(line["stage"], line["step"]) for line in lines if line["event"] == "step_finished"]
+    assert steps == [("mntp", 1), ("mntp", 2), ("simcse", 1), ("simcse", 2)]
+    assert {score.protocol["encoder"]["attention"] for score in result.scores} == {"bidirectional"}
 
 
 def test_a_run_that_was_stopped_masks_the_tokens_that_it_would_have_masked(tmp_path: Path) -> None:
