@@ -26,6 +26,7 @@ from sentbed_hardware._torch.token_prediction import Corrupted
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.learning_rate_schedules import Constant
+from sentbed_hardware.tpu import Tpu
 from sentbed_losses.mntp import MNTP
 from sentbed_poolers.mean import Mean
 from sentbed_testing import SENTENCES
@@ -258,6 +259,16 @@ def test_check_refuses_several_processes(tmp_path: Path) -> None:
     sentbed.load_recipe(file)
     with pytest.raises(sentbed.RecipeError, match="the runtime `cuda` so set does not train that"):
         sentbed.load_recipe(file, ["runtime.devices=2"])
+
+
+@pytest.mark.jax
+def test_the_engine_on_jax_refuses_it_too(save_whole: Callable[[str], Path]) -> None:
+    pytest.importorskip("torchax")
+    engine = Tpu(platform="cpu", precision="fp32").build()
+    part = EncoderRecipe(Opt(model=str(save_whole("opt"))), Mean(), Head(), 32)
+    encoder = Encoder.build(part, engine, lambda: SENTENCES)
+    with pytest.raises(sentbed.RunError, match="predicts tokens, and this engine, on JAX, has no training"):
+        trainer_of(encoder, LOSS)
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])

@@ -134,6 +134,7 @@ ABSENT = (
     "snli_1.0",
     "multinli_1.0",
     "nli_sentences.txt",
+    "wikitext-103-train.txt",
     "mr_labels.tsv",
 )
 """What a recipe may lack on a machine with the data of the tests."""

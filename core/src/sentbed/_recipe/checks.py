@@ -35,11 +35,8 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
         for key, message in misfits(encoder, plugins):
             add(message, "encoders", name, key, misfit=True)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-            add(
-                f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",
-                "encoders",
-                name,
-            )
+            said = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
+            add(said, "encoders", name)
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     for i, evaluate in enumerate(recipe.evaluate):
@@ -128,10 +125,8 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             "loss",
         )
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
-        add(
-            f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
-            "micro_batch",
-        )
+        said = f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out"
+        add(said, "micro_batch")
     if stage.cache_frozen and not stage.freeze:
         add("`cache_frozen` is on, but the stage freezes no encoder; take it out", "cache_frozen")
     if _check_towers(recipe, stage, add):
@@ -206,12 +201,10 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
                 "columns",
             )
         elif tower is not None and tower not in (*trained, *frozen):
-            problem(
-                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor freezes; "
-                "name it in `train` or `freeze`",
-                "columns",
-                column,
+            said = (
+                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor freezes"
             )
+            problem(f"{said}; name it in `train` or `freeze`", "columns", column)
     if fits:
         used = set(recipe.towers(stage).values())
         for key, names in (("train", trained), ("freeze", frozen)):

@@ -85,10 +85,8 @@ class BuiltBackbone:
         raise NotImplementedError
 
     def head(self) -> Module:
-        """Return `module(states) -> logits` in torch, to train with: tied weights are the backbone's own.
-
-        It has `mask_id`, `special_ids`, and `shift`: 1 if a state predicts the next token, 0 if its own.
-        """
+        """Return `module(states) -> logits` to train with, with `mask_id`, `special_ids`, `tokens` and `shift`:
+        1 if a state predicts the next token, 0 if its own. Weights tied to the embedding are trained."""
         raise NotImplementedError
 
     @property
@@ -190,7 +188,7 @@ class Loss(Component):
 
         If they have `predicts`, it has `corrupt(ids, special, head)`: int64 ids and a mask of special tokens,
         both `(total,)` -> ids that the encoder reads, and a mask of those to predict. `inputs` then has their
-        fp32 logits `(predicted, tokens)` by column, and the ids under `COLUMN.id`.
+        fp32 logits `(predicted, tokens)` by column, and their ids as `COLUMN.id`.
         """
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:

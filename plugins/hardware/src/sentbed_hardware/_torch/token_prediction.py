@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import RunError
 from sentbed.helpers import fault, returned
 from sentbed.protocols import TokenIds, Training
 
@@ -70,12 +69,3 @@ class PredictingStates(BatchVectors):
     def texts_of(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the texts that these vectors are of."""
         return self.corrupted.texts[vectors]
-
-
-def require_one_process(world: int) -> None:
-    """Raise `RunError` if several processes would train predictions of tokens."""
-    if world > 1:
-        raise RunError(
-            f"predictions of tokens are trained by one process, and there are {world}; start one, or use a "
-            "loss over sentence vectors"
-        )

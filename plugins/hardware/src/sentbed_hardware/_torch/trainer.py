@@ -27,13 +27,14 @@ from sentbed_hardware._common.training_checks import (
     common_width,
     keyed_towers,
     keys_of,
+    refuse_predictions,
     require_output,
 )
 from sentbed_hardware._torch import gradients, training_state
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
-from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates, require_one_process
+from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ class TorchTrainer(Trainer):
         self.towers = {name: Tower(name, encoders[name], len(names) == 1, pools) for name in names}
         self.heads: dict[str, torch.nn.Module] = {}
         """Language-modelling heads by tower, if the loss predicts tokens."""
+        if engine.processes.world > 1:
+            refuse_predictions(training, f"this engine has {engine.processes.world} processes")
         if not pools:
-            require_one_process(engine.processes.world)
             self.heads = {name: encoders[name].backbone.head().to(engine.device) for name in names}
         self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
