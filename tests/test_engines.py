@@ -82,7 +82,8 @@ def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
     every = cases(PLUGINS)
     assert {case.backbone_name for case in every} == {"bert", "t5", "t5-decoder", "opt", "llama"}
     assert {case.pooler.name for case in every} == set(PLUGINS.names("pooler"))
-    assert {case.loss.name for case in every} == set(PLUGINS.names("loss"))
+    # It trains predictions, which not every engine does: `tests/test_mntp.py` has it.
+    assert {case.loss.name for case in every} == set(PLUGINS.names("loss")) - {"mntp"}
     rules = {name.partition("/")[0] for name in NAMED}
     assert rules == {
         *(

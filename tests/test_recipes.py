@@ -63,6 +63,7 @@ CELLS = {
     "papers/prompteol/table-7.toml": 26,
     "papers/prompteol/table-8.toml": 42,
     "papers/prompteol/table-9.toml": 24,
+    "papers/prompts/llm2vec.toml": 1,
     "papers/prompts/table-1.toml": 5,
     "papers/sentbench-bert-base.toml": 1,
     "papers/sentbench/figure-2.toml": 8,
@@ -133,6 +134,7 @@ ABSENT = (
     "snli_1.0",
     "multinli_1.0",
     "nli_sentences.txt",
+    "wikitext-103-train.txt",
     "mr_labels.tsv",
 )
 """What a recipe may lack on a machine with the data of the tests."""

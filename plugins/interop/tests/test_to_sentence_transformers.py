@@ -345,6 +345,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "decoder": ("t5", {}, {"pooler": {"use": "decoder"}}, "it reads the decoder's output"),
     "layers": ("bert", {}, {"pooler": {"use": "mean-first-last"}}, "it reads several layers"),
     "mask": ("bert", {}, {"pooler": {"use": "mask"}}, "it reads the state of the mask token"),
+    "latents": ("bert", {}, {"pooler": {"use": "latent-attention"}}, "it has layers of its own"),
     "averaged": ("bert", {"layers": "last-two"}, {}, r"the backbone averages the layers \[-2, -1\]"),
 }
 """Which table, what else its backbone has and it has, and the reason that is given."""

@@ -12,6 +12,7 @@ from sentbed_poolers import poolers
 from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.first import First
 from sentbed_poolers.last import Last
+from sentbed_poolers.latent_attention import LatentAttention
 from sentbed_poolers.mean import Mean
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt import Prompt
@@ -29,6 +30,7 @@ OF_THE_TOKENS = [
     MeanFirstLast(),
     MeanFirstLast(first="layer-1"),
     WeightedMean(),
+    LatentAttention(latents=16, heads=2),
     Last(),
     Prompt(),
     PromptEOL(),

@@ -9,6 +9,7 @@ import sentbed_poolers
 from sentbed_testing import check_component, offered
 
 FIELDS: dict[str, list[dict[str, Any]]] = {
+    "latent-attention": [{"latents": 16, "heads": 2}, {"latents": 4, "heads": 3, "head_width": 5}],
     "cls-mlp": [{}, {"mlp_only_train": True}],
     "mean-first-last": [{}, {"first": "layer-1"}],
 }

@@ -22,6 +22,7 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
         "mean",
         "mean-first-last",
         "weighted-mean",
+        "latent-attention",
         "last",
         "decoder",
         "mask",
@@ -41,6 +42,7 @@ def test_each_pooler_says_what_it_needs() -> None:
         "mean": set(),
         "mean-first-last": {"layers"},
         "weighted-mean": set(),
+        "latent-attention": set(),
         "last": set(),
         "decoder": {"decoder"},
         "mask": {"mask-token", "template"},
@@ -60,7 +62,7 @@ def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
         "import sys, sentbed_poolers\n"
         "from sentbed_testing import offered\n"
         "built = [pooler() for pooler in offered(sentbed_poolers.poolers())]\n"
-        "assert len(built) == 10\n"
+        "assert len(built) == 11\n"
         "assert len(offered(sentbed_poolers.transforms())) == 2\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

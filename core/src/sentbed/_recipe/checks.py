@@ -42,11 +42,8 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
                 misfit=True,
             )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-            add(
-                f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`",
-                "encoders",
-                name,
-            )
+            said = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
+            add(said, "encoders", name)
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     for i, evaluate in enumerate(recipe.evaluate):
@@ -135,10 +132,8 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             "loss",
         )
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
-        add(
-            f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
-            "micro_batch",
-        )
+        said = f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out"
+        add(said, "micro_batch")
     if stage.cache_frozen and not stage.freeze:
         add("`cache_frozen` is on, but the stage freezes no encoder; take it out", "cache_frozen")
     if _check_towers(recipe, stage, add):
@@ -213,12 +208,10 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
                 "columns",
             )
         elif tower is not None and tower not in (*trained, *frozen):
-            problem(
-                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor freezes; "
-                "name it in `train` or `freeze`",
-                "columns",
-                column,
+            said = (
+                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor freezes"
             )
+            problem(f"{said}; name it in `train` or `freeze`", "columns", column)
     if fits:
         used = set(recipe.towers(stage).values())
         for key, names in (("train", trained), ("freeze", frozen)):
@@ -246,6 +239,11 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
     for message in sentences(stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"):
         add(message, "loss", misfit=True)
+    lacking = [f"the runtime `{recipe.runtime.name}` so set does not train that"]
+    lacking *= not recipe.runtime.traits.predicts
+    lacking += [f"`{e.backbone.name}` has no trained head" for e in used if not e.backbone.traits.predicts]
+    for why in lacking if stage.loss.traits.predicts else ():
+        add(f"the loss `{stage.loss.name}` predicts tokens, and {why}; use another", "loss", misfit=True)
     keys = stage.loss.traits.keys
     others = {tower for column, tower in towers.items() if column not in keys}
     for key in sorted(keys):

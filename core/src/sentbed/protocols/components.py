@@ -89,6 +89,11 @@ class BuiltBackbone:
         """Return the last matrix of the head of `logits`, float32 `(tokens, width)`, in NumPy."""
         raise NotImplementedError
 
+    def head(self) -> Module:
+        """Return `module(states) -> logits` to train with, with `mask_id`, `special_ids`, `tokens` and
+        `shift`: 1 if a state predicts the next token, 0 if its own. Tied weights are trained."""
+        raise NotImplementedError
+
     @property
     def protocol(self) -> Mapping[str, Any]:
         """Entries for every score's protocol, such as the layers used."""
@@ -209,6 +214,10 @@ class Loss(Component):
         If the traits have `stateful`, the module has `initial_state() -> dict[str, Tensor]` and is called as
         `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every
         checkpoint.
+
+        If they have `predicts`, it has `corrupt(ids, special, head)`: int64 ids and a mask of special tokens,
+        both `(total,)` -> ids that the encoder reads, and a mask of those to predict. `inputs` then has their
+        fp32 logits `(predicted, tokens)` by column, and their ids as `COLUMN.id`.
         """
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:

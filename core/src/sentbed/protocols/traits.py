@@ -113,6 +113,8 @@ class LossTraits(ComponentTraits):
     """Columns that the moving average encodes."""
     targets: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Columns that only frozen encoders encode, whose vectors may have another width: a teacher's."""
+    predicts: bool = False
+    """Whether it trains predictions of tokens, and no sentence vectors; see `Loss.build`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -144,3 +146,5 @@ class RuntimeTraits(ComponentTraits):
     """Number of processes of a run."""
     auxiliary: bool = False
     """Whether encoders accept `TokenBatch.auxiliary`."""
+    predicts: bool = False
+    """Whether its engine trains predictions of tokens (`LossTraits.predicts`)."""

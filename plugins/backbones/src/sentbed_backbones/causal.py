@@ -16,8 +16,8 @@ from sentbed_backbones.transformer_base import CausalTransformer
 class Causal(CausalTransformer):
     """Any causal language model of transformers without its head: LLaMA, Mistral, Qwen, GPT-2, ...
 
-    A token state is that of the last layer after the final norm. Padding goes to the right, where no token of
-    a text can see it.
+    A token state is that of the last layer after the final norm. Attention is causal unless `attention` says
+    otherwise.
     """
 
     name: ClassVar[str] = "causal"

@@ -170,27 +170,46 @@ class Transformer(PlannedBackbone):
 
 @attrs.frozen(kw_only=True)
 class CausalTransformer(Transformer):
-    """The base class of causal backbones.
+    """The base class of decoders.
 
-    A token state is that of the last layer after the final norm. Padding goes to the right, where no token of
-    a text can see it.
+    A token state is that of the last layer after the final norm.
     """
 
     offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers", "block-input", "attention-heads"})
     blocks: ClassVar[Mapping[str, int]]
     """Number of blocks of a random model, by `size`."""
 
+    attention: Literal["causal", "bidirectional"] = "causal"
+    """What a token attends to: itself and tokens before it, or the whole text (BehnamGhader et al., 2024).
+    The weights are the same; those that were trained with causal attention need training for the other.
+    A sliding window of all layers (Mistral) is then lifted, one of some layers (Gemma) stays."""
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of a tokenizer trained on the recipe's texts (byte-level BPE)."""
     reuse_prefix: bool = True
     """Compute the prefix of all texts (a template, a demonstration) once when encoding, and share its keys
-    and values: the same vectors, faster."""
+    and values: the same vectors, faster. Not with bidirectional attention, under which a prefix depends on
+    the text."""
+
+    @property
+    def traits(self) -> BackboneTraits:
+        """Those of any transformer; with bidirectional attention it offers that instead of `causal`."""
+        traits = super().traits
+        if not self.both_ways:
+            return traits
+        offers = self.offered - {"causal"} | {"bidirectional"}
+        return attrs.evolve(traits, offers=offers, cites=(*traits.cites, "behnamghader2024llm2vec"))
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether attention is bidirectional."""
+        return self.attention == "bidirectional"
 
     @property
     def shares_prefix(self) -> bool:
-        """Whether `reuse_prefix` is on, and no intervention changes states of the prefix."""
+        """Whether `reuse_prefix` is on, attention is causal, and no intervention changes the prefix."""
         intervention = self.intervention
-        return self.reuse_prefix and (intervention is None or intervention.traits.shares_prefix)
+        changes = intervention is not None and not intervention.traits.shares_prefix
+        return self.reuse_prefix and not self.both_ways and not changes
 
     def check(self) -> Iterator[str]:
         """Yield problems that show without loading."""

@@ -56,12 +56,13 @@ class Distributed:
 
     @property
     def traits(self) -> RuntimeTraits:
-        """The number of processes of a run, and whether they run auxiliary prompts.
+        """The number of processes of a run, and whether they run auxiliary prompts and train predictions.
 
-        Such a pass ends early, which neither a compiler nor weights that are sent layer by layer allow.
+        An auxiliary pass ends early, which neither a compiler nor weights that are sent layer by layer allow.
         """
+        processes = self.devices * self.nodes
         plain = self.parallel == "ddp" and not getattr(self, "compile", False)
-        return RuntimeTraits(processes=self.devices * self.nodes, auxiliary=plain)
+        return RuntimeTraits(processes=processes, auxiliary=plain, predicts=processes == 1)
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.

@@ -69,7 +69,7 @@ class Tpu(PlannedAccelerator):
     @property
     def traits(self) -> RuntimeTraits:
         """The number of processes of a run."""
-        return attrs.evolve(self.machines.traits, auxiliary=False)
+        return RuntimeTraits(processes=self.machines.traits.processes)
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the process of this machine among several; see `Distributed.launch`."""

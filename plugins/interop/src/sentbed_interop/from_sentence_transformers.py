@@ -72,7 +72,6 @@ class FromSentenceTransformers(Importer):
         settings, config = settings_of(model), read_json(model / "config.json")
         _require_right(model)
         backbone = backbone_for(config, model)
-        _require_causal(backbone, config, model)
         head: dict[str, Any] = {"normalize": modules.normalize}
         if modules.dense:
             *hidden, last = modules.dense
@@ -80,7 +79,11 @@ class FromSentenceTransformers(Importer):
             if hidden:
                 head |= {"hidden": [layer.width for layer in hidden], "activation": modules.activation}
         table: dict[str, Any] = {
-            "backbone": {"use": backbone, "model": str(model.resolve())},
+            "backbone": {
+                "use": backbone,
+                "model": str(model.resolve()),
+                **_attention(backbone, config, model),
+            },
             "pooler": {"use": modules.pooler},
             "head": head,
             # What is left for it beside the prompt is known when there is a tokenizer.
@@ -203,13 +206,16 @@ def _require_right(model: Path) -> None:
         )
 
 
-def _require_causal(backbone: str, config: Mapping[str, Any], model: Path) -> None:
-    both = config.get("is_causal") is False or config.get("use_bidirectional_attention")
-    if backbone in ("causal", "opt") and both:
+def _attention(backbone: str, config: Mapping[str, Any], model: Path) -> dict[str, str]:
+    """Return the field of a decoder that attends in both directions."""
+    if backbone not in ("causal", "opt"):
+        return {}
+    if config.get("use_bidirectional_attention"):
         raise ModelError(
-            f"the causal model in `{model}` is told to attend in both directions, which the backbone "
-            f"`{backbone}` does not; a backbone plugin could (`sentbed new plugin backbone NAME`)"
+            f"the causal model in `{model}` has `use_bidirectional_attention`, whose windows the backbone "
+            f"`{backbone}` does not have; a backbone plugin could (`sentbed new plugin backbone NAME`)"
         )
+    return {"attention": "bidirectional"} if config.get("is_causal") is False else {}
 
 
 def _require_lowercase(encoder: Encoder, model: Path) -> None:

@@ -30,8 +30,13 @@ def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
 
 
 def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
-    """Yield why several losses cannot share their inputs."""
+    """Yield why losses cannot be part of another, or several share their inputs."""
     for loss in losses:
+        if loss.traits.predicts:
+            yield (
+                f"the loss `{loss.name}` predicts tokens, and a loss that contains losses gives them "
+                f"sentence vectors; train with `{loss.name}` in a stage of its own"
+            )
         if loss.traits.momentum is not None and len(losses) > 1:
             yield (
                 f"the loss `{loss.name}` has a moving average encode {_listed(loss.traits.keys)}, without "

@@ -34,6 +34,10 @@ def poolers() -> Mapping[str, Lazy]:
             "sentbed_poolers.weighted_mean:WeightedMean",
             "The mean of the last layer's states, weighted by position: later tokens have seen more.",
         ),
+        "latent-attention": Lazy(
+            "sentbed_poolers.latent_attention:LatentAttention",
+            "The mean of token states that have attended to trained latent vectors.",
+        ),
         "last": Lazy(
             "sentbed_poolers.last:Last",
             "The state of the last real token: in a causal model the only one that has seen the whole text.",

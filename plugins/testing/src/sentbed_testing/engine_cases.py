@@ -158,7 +158,7 @@ def cases(
             continue
         called = f"{backbone_name}-decoder" if "decoder" in pooler.traits.needs else backbone_name
         for loss_name, (loss, more) in losses.items():
-            fixed = fixed_columns(loss)
+            fixed = None if loss.traits.predicts else fixed_columns(loss)
             if fixed is not None:
                 columns = (*sorted(loss.traits.needs), *more)
                 names = (called, pooler_name, loss_name)

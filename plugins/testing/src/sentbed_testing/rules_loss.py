@@ -24,7 +24,10 @@ Inputs = dict[str, Tensor]
 
 
 def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
-    """Return vectors, classes or numbers in [0, 1) for what a loss needs and, with `takes`, may use."""
+    """Return vectors, classes or numbers in [0, 1) for what a loss needs and, with `takes`, may use.
+
+    For a loss that predicts tokens, vectors are logits of a vocabulary of `width` tokens.
+    """
     torch = load_torch()
     traits = subject.part.traits
     needs = traits.needs
@@ -43,6 +46,8 @@ def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool 
             inputs[name] = torch.rand(rows, generator=generator)
             continue
         inputs[name] = torch.randn(rows, subject.width, generator=generator)
+        if traits.predicts:
+            inputs[f"{name}.id"] = torch.randint(subject.width, (rows,), generator=generator)
         if traits.compares_texts:
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
     return inputs

@@ -24,7 +24,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_backbones._torch.interventions import Acting, acting
-from sentbed_backbones._torch.language_head import LanguageHead, Vocabulary
+from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
@@ -40,6 +40,9 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 class Family:
     """The differences between architectures; the defaults fit most of them."""
+
+    predicts_next = False
+    """Whether a state predicts the next token, and not its own."""
 
     def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
         self.parameters = parameters
@@ -58,6 +61,17 @@ class Family:
     def problem(self, config: Any) -> str | None:
         """Return why a model of this configuration is not of the family, or None."""
         raise NotImplementedError
+
+    def prepare(self, config: Any) -> None:
+        """Set in a configuration what the recipe decides, before a model is made of it."""
+
+    def require(self, model: Any) -> None:
+        """Raise `ModelError` if a model that has been built does not compute what the recipe says."""
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """Entries for every score's protocol."""
+        return {}
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
@@ -181,7 +195,17 @@ class BuiltTransformer(BuiltBackbone):
         """Return the last matrix of the head, `(tokens, width)`; raises `ModelError`."""
         return self._language_head().output_embedding()
 
-    def _language_head(self) -> LanguageHead:
+    def head(self) -> Module:
+        """Return the head to train with.
+
+        Raises:
+            ModelError: as `logits`, or if the tokenizer has no token for masked ones.
+        """
+        return TrainableHead(
+            self._language_head(live=True), self.tokenizer.original, self.family.predicts_next
+        )
+
+    def _language_head(self, live: bool = False) -> LanguageHead:
         """Return the language-modelling head.
 
         Raises:
@@ -193,7 +217,7 @@ class BuiltTransformer(BuiltBackbone):
                 f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
                 "`opt`"
             )
-        return LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code)
+        return LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code, live)
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
@@ -231,8 +255,9 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces on encoding, its intervention, and layers other than just the last."""
-        found: dict[str, Any] = {} if self.precision is None else {"precision": self.precision}
+        """The precision that it forces on encoding, its intervention, layers other than just the last, and
+        what the family adds."""
+        found = self.family.protocol | ({} if self.precision is None else {"precision": self.precision})
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:

@@ -7,11 +7,17 @@ from typing import Any
 
 import torch
 import transformers
+from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.built_transformer import Family
+from sentbed_backbones._torch.built_transformer import Family, base_of
 from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates, blocks_of
+from sentbed_backbones._torch.token_states import (
+    CausalStates,
+    SharedPrefixStates,
+    blocks_of,
+    sees_later_tokens,
+)
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
 SIZES: Mapping[str, tuple[int, int, int, int]] = {
@@ -27,6 +33,8 @@ SIZES: Mapping[str, tuple[int, int, int, int]] = {
 
 class CausalFamily(Family):
     """See `sentbed_backbones.Causal`."""
+
+    predicts_next = True
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with LLaMA's special tokens."""
@@ -63,6 +71,41 @@ class CausalFamily(Family):
             )
         return None
 
+    def prepare(self, config: Any) -> None:
+        """Set the direction of attention, as transformers reads it from a configuration.
+
+        Raises:
+            ModelError: if it is that of a bidirectional model, and the recipe says causal.
+        """
+        if self.parameters.both_ways:
+            config.is_causal = False
+            every = "sliding_attention" not in (getattr(config, "layer_types", None) or ())
+            if every and hasattr(config, "sliding_window"):
+                # LLM2Vec's mask has no window either. Layers that differ in their masks need theirs.
+                config.sliding_window = None
+        elif not getattr(config, "is_causal", True):
+            raise ModelError(
+                f"the configuration of this `{config.model_type}` says `is_causal` = false, and the backbone "
+                '`attention = "causal"`; add `attention = "bidirectional"`, or choose another model'
+            )
+
+    def require(self, model: Any) -> None:
+        """Raise `ModelError` if attention is to be bidirectional and the model's is not."""
+        if not self.parameters.both_ways:
+            return
+        base = base_of(model)
+        if getattr(base, "_is_stateful", False) or not sees_later_tokens(model):
+            raise ModelError(
+                f"`{type(base).__name__}` of transformers {transformers.__version__} has no bidirectional "
+                'attention; take out `attention = "bidirectional"`, or choose another architecture, such as '
+                "LLaMA, Mistral, Qwen2 or OPT"
+            )
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The direction of attention, if it is not the model's own."""
+        return {"attention": self.parameters.attention} if self.parameters.both_ways else {}
+
     def states(self, model: Any, layers: bool) -> Module:
         """Return transformers' own forward pass, up to the last layer that is read."""
         depth = self.depth(model)
@@ -93,4 +136,4 @@ class CausalFamily(Family):
 
     def encoding(self, states: Any) -> Module:
         """Return the module that computes a shared prefix once."""
-        return SharedPrefixStates(states) if self.parameters.reuse_prefix else states
+        return SharedPrefixStates(states) if self.parameters.shares_prefix else states

@@ -92,6 +92,7 @@ class Change:
 class FastCausal(torch.nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
+    Attention is causal, unless the configuration says `is_causal` = false; then there must be no prefix.
     With `layers`, `TokenStates.layers` is set: the embeddings, then every layer, the last after all norms.
     With `depth`, only that many blocks are run (and held), and no state is after the final norm. `acting` is
     as in `CausalStates`, and then the module takes `auxiliary` too.
@@ -100,7 +101,7 @@ class FastCausal(torch.nn.Module):
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
-        if type(model) not in ACTIVATIONS or not getattr(model.config, "is_causal", True):
+        if type(model) not in ACTIVATIONS:
             return False
         name, known = ACTIVATIONS[type(model)]
         return is_plain(model) and getattr(model.config, name) in known
@@ -118,6 +119,7 @@ class FastCausal(torch.nn.Module):
         def cast(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.detach().to(dtype, copy=True)
 
+        self.causal = getattr(model.config, "is_causal", True)
         self.keeps_layers = layers
         self.depth = depth
         self.acting = acting
@@ -215,9 +217,9 @@ class FastCausal(torch.nn.Module):
         turns = self.turns(shared + length)
         past = self.remember(prefix, turns) if prefix is not None and shared else None
         mask: torch.Tensor | None
-        if attention_mask is not None and not attention_mask[:, 0].all():
+        if attention_mask is not None and not (self.causal and attention_mask[:, 0].all()):
             group = 1
-            places, mask = self.padded_left(attention_mask.bool(), shared)
+            places, mask = self.padded(attention_mask.bool(), shared)
         else:
             group = self.group(rows, length, shared)
             places = torch.arange(shared, shared + length, device=input_ids.device)
@@ -265,7 +267,8 @@ class FastCausal(torch.nn.Module):
     ) -> list[torch.Tensor]:
         """Return the requested states, the last layer's last.
 
-        `group` rows attend jointly to `past` and to themselves, under `mask` or, without one, causally.
+        `group` rows attend jointly to `past` and to themselves, under `mask` or, without one, causally or to
+        the whole row.
         The keys and values of each layer are appended to `attended`; `change` is an intervention.
         """
         batch, length = input_ids.shape
@@ -300,7 +303,7 @@ class FastCausal(torch.nn.Module):
                 key.transpose(1, 2),
                 value.transpose(1, 2),
                 attn_mask=mask,
-                is_causal=mask is None,
+                is_causal=self.causal and mask is None,
                 enable_gqa=self.heads != self.key_heads,
             )
             heads_out = context.transpose(1, 2).reshape(batch * length, -1)
@@ -341,15 +344,15 @@ class FastCausal(torch.nn.Module):
         """Return the mask of rows that share one attention product after a prefix."""
         place = torch.arange(group * length, device=self.words.device)
         same_row = place[:, None] // length == place // length
-        return self.additive(same_row & (place[:, None] >= place), shared)
+        return self.additive(same_row & (place[:, None] >= place) if self.causal else same_row, shared)
 
-    def padded_left(self, real: torch.Tensor, shared: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the positions, `(batch, length)`, and the mask of rows padded on the left."""
+    def padded(self, real: torch.Tensor, shared: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the positions, `(batch, length)`, and the mask of rows padded on either side."""
         itself = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
-        causal = torch.ones_like(itself).tril()
+        seen = torch.ones_like(itself).tril() if self.causal else torch.ones_like(itself)
         places = (real.cumsum(1) - 1).clamp(min=0) + shared
         # A padded position attends to itself: some attention kernels fail if a position attends to nothing.
-        return places, self.additive(causal & real[:, None, None, :] | itself, shared)
+        return places, self.additive(seen & real[:, None, None, :] | itself, shared)
 
     def additive(self, seen: torch.Tensor, shared: int) -> torch.Tensor:
         """Return the additive mask that leaves visible what `seen` keeps, and the whole prefix."""

@@ -13,6 +13,8 @@ from safetensors import safe_open
 from sentbed import ModelError
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
+BLANK = "_"
+"""Token that stands for a masked one where a tokenizer has no mask token (LLM2Vec's code)."""
 LOGITS = 2**24
 """Largest number of logits computed at a time."""
 
@@ -39,22 +41,32 @@ class LanguageHead:
     that the head shares with the input embedding are copied from `model`, trained or not; the others are
     read from `files()`, the model's directory or None if it has none.
 
+    With `live`, shared weights that are in fp32 are those of `model` themselves, so that they are trained.
+
     Raises:
         ModelError: if the files lack a weight of the head.
     """
 
     def __init__(
-        self, model: Any, loader: Any, files: Callable[[], Path | None], trust_remote_code: bool = False
+        self,
+        model: Any,
+        loader: Any,
+        files: Callable[[], Path | None],
+        trust_remote_code: bool = False,
+        live: bool = False,
     ) -> None:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             whole = loader.from_config(model.config, dtype=torch.float32, trust_remote_code=trust_remote_code)
         self.given = GivenStates()
         words, self.last = whole.get_input_embeddings().weight, whole.get_output_embeddings()
         setattr(whole, whole.base_model_prefix, self.given)
-        weights = dict(_weights(whole, words, model.get_input_embeddings().weight, files))
-        for name, value in weights.items():
+        trained = model.get_input_embeddings().weight
+        live = live and trained.dtype == torch.float32
+        for name, value in dict(_weights(whole, words, trained, files, live)).items():
             owner, _, own = name.rpartition(".")
-            setattr(whole.get_submodule(owner), own, torch.nn.Parameter(value, requires_grad=False))
+            shared = isinstance(value, torch.nn.Parameter)
+            weight = value if shared else torch.nn.Parameter(value, requires_grad=False)
+            setattr(whole.get_submodule(owner), own, weight)
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
                 raise ModelError(
@@ -89,6 +101,38 @@ class LanguageHead:
         return found
 
 
+class TrainableHead(torch.nn.Module):
+    """`module(states) -> logits` of a `LanguageHead`, with gradient; see `BuiltBackbone.head`."""
+
+    def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
+        super().__init__()
+        self.given, self.model = head.given, head.model
+        self.tokens = int(self.model.config.vocab_size)
+        self.shift = shift
+        self.mask_id = mask_id_of(tokenizer)
+        self.special_ids = sorted(set(tokenizer.all_special_ids))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the fp32 logits `(n, tokens)` of states `(n, width)`."""
+        self.given.states = states[:, None]
+        ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
+        logits: torch.Tensor = self.model(input_ids=ids).logits[:, 0].float()
+        return logits
+
+
+def mask_id_of(tokenizer: Any) -> int:
+    """Return the id of the mask token or, in its absence, of `_`. Raises `ModelError` if there is neither."""
+    if tokenizer.mask_token_id is not None:
+        return int(tokenizer.mask_token_id)
+    found = tokenizer.get_vocab().get(BLANK)
+    if found is None:
+        raise ModelError(
+            f"the tokenizer has neither a mask token nor a token {BLANK!r}, by which tokens are masked; take "
+            "another model, or add a mask token to its tokenizer"
+        )
+    return int(found)
+
+
 class Vocabulary(Sequence[str]):
     """The text of each token, decoded when asked for; that of an id without a token is empty."""
 
@@ -107,9 +151,12 @@ class Vocabulary(Sequence[str]):
 
 
 def _weights(
-    whole: Any, words: torch.Tensor, trained: torch.Tensor, files: Callable[[], Path | None]
+    whole: Any, words: torch.Tensor, trained: torch.Tensor, files: Callable[[], Path | None], live: bool
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere."""
+    """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere.
+
+    With `live`, the weight that is shared with the input embedding is that parameter itself.
+    """
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
@@ -118,7 +165,7 @@ def _weights(
     found = {} if directory is None else _read(directory, own)
     for identity, same in names.items():
         if identity == id(words):
-            value = trained.detach().float().cpu().clone()
+            value = trained if live else trained.detach().float().cpu().clone()
         else:
             kept = next((name for name in same if name in found), None)
             if kept is None:

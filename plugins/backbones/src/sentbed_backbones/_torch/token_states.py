@@ -77,7 +77,7 @@ class EncoderDecoderStates(torch.nn.Module):
 
 
 class CausalStates(torch.nn.Module):
-    """A causal model; positions are counted from the mask, so that padding may be on either side.
+    """A decoder; positions are counted from the mask, so that padding may be on either side.
 
     With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
     outputs of the blocks before it, none of them after the final norm. With `acting`, an intervention changes
@@ -151,6 +151,22 @@ class CausalStates(torch.nn.Module):
         return TokenStates(
             output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
         )
+
+
+def sees_later_tokens(model: Any) -> bool:
+    """Whether the state of a text's first token depends on its last token.
+
+    Each text is run alone, so that a causal model computes exactly the same numbers for the first token.
+    """
+    training = model.training
+    states = CausalStates(model.eval(), False)
+    with torch.no_grad():
+        first, second = (
+            states(torch.tensor([[3, 4, last]], device=model.device), None).last_hidden_state[0, 0]
+            for last in (5, 6)
+        )
+    model.train(training)
+    return not torch.equal(first, second)
 
 
 def blocks_of(model: Any) -> Any:

@@ -27,6 +27,15 @@ def common_width(encoders: Mapping[str, Any]) -> int:
     return start
 
 
+def refuse_predictions(training: Training, why: str) -> None:
+    """Raise `RunError` if the loss predicts tokens, which an engine does not train."""
+    if training.loss.traits.predicts:
+        raise RunError(
+            f"the loss `{training.loss.name}` predicts tokens, and {why}; train it in one process on the "
+            "runtime `cpu` or `cuda`"
+        )
+
+
 def keys_of(training: Training) -> frozenset[str]:
     """Return the columns that a moving average encodes; see `LossTraits.momentum`."""
     loss = training.loss.traits

@@ -35,7 +35,7 @@ from sentbed_hardware._common.encoder_module import (
 )
 from sentbed_hardware._common.module_fingerprint import fingerprint
 from sentbed_hardware._common.process_group import Processes
-from sentbed_hardware._common.training_checks import common_width
+from sentbed_hardware._common.training_checks import common_width, refuse_predictions
 from sentbed_hardware._jax import lead_engine
 from sentbed_hardware._jax.compiled_functions import Compiled
 from sentbed_hardware._jax.mesh import Layout
@@ -153,6 +153,7 @@ class JaxEngine(Engine):
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Prepare training of the encoders that `training.towers` names."""
+        refuse_predictions(training, "this engine, on JAX, has no training of them")
         # Its weights are drawn in one process and sent to all.
         loss = returned(training.loss.build(common_width(encoders)), torch.nn.Module, training.loss, "build")
         trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)

@@ -61,11 +61,27 @@ class BatchVectors:
                 self.drawn.append(draws())
                 # Without gradient, a compiler makes another graph, whose dropout may differ.
                 with torch.set_grad_enabled(tower.engine.compile):
-                    parts.append(tower.forward(tokens, rows).detach())
+                    parts.append(self.forward(rows).detach())
             else:
-                self.kept.append(tower.forward(tokens, rows))
+                self.kept.append(self.forward(rows))
                 parts.append(self.kept[-1].detach())
-        self.vectors = self.shares.gather(parts).requires_grad_()
+        self.vectors = self.gather(parts).requires_grad_()
+
+    def forward(self, rows: Chunk) -> torch.Tensor:
+        """Return the vectors of these texts from one pass."""
+        return self.tower.forward(self.tokens, rows)
+
+    def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the vectors of all texts, in order, given those of this process's passes."""
+        return self.shares.gather(parts)
+
+    def positions(self, rows: Chunk) -> Chunk:
+        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        return rows
+
+    def texts_of(self, vectors: Chunk) -> Chunk:
+        """Return the texts that these vectors are of."""
+        return vectors
 
     def backward(self) -> None:
         """Add the gradient to the tower's parameters, and restore the generators afterwards."""
@@ -76,11 +92,11 @@ class BatchVectors:
         for number, (rows, used) in enumerate(zip(self.shares.passes, self.shares.used, strict=True)):
             if self.recompute:
                 rewind(self.drawn[number])
-                vectors = self.tower.forward(self.tokens, rows)
+                vectors = self.forward(rows)
             else:
                 # This frees its activations.
                 vectors = self.kept.pop(0)
-            part = gradient[self.tower.engine.put(rows)]
+            part = gradient[self.tower.engine.put(self.positions(rows))]
             torch.autograd.backward(vectors, part if used else torch.zeros_like(part))
             del vectors
         if self.recompute:

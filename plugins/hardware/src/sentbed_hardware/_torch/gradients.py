@@ -74,7 +74,7 @@ def origin_of_fault(trainer: TorchTrainer, columns: Columns, output: LossOutput)
         bad = torch.flatten(torch.nonzero(~torch.isfinite(made.vectors).all(1)))[:1].cpu().numpy()
         if len(bad):
             before = draws()
-            origin = made.tower.origin_of_nan(made.tokens, bad)
+            origin = made.tower.origin_of_nan(made.tokens, made.texts_of(bad))
             rewind(before)
             return came_from(origin or f"the encoder `{made.tower.name}`")
     loss = named_loss(trainer.training.loss)

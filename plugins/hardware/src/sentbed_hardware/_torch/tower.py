@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, pad, plan_batches
-from sentbed.protocols import TokenIds
+from sentbed.protocols import TokenIds, TokenStates
 
 from sentbed_hardware._common.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware._common.training_checks import require_trainable
@@ -28,10 +28,11 @@ NO_LIMIT = 2**31
 class Tower:
     """An encoder whose weights are trained.
 
-    `parameters` are the trained ones, by the tower's name and their own.
+    `parameters` are the trained ones, by the tower's name and their own; with `pools` false, only those of
+    the backbone.
     """
 
-    def __init__(self, name: str, encoder: TorchEncoder, alone: bool = True) -> None:
+    def __init__(self, name: str, encoder: TorchEncoder, alone: bool = True, pools: bool = True) -> None:
         self.name = name
         self.encoder = encoder
         self.engine = encoder.engine
@@ -39,7 +40,7 @@ class Tower:
         self.parameters = {
             f"{name}.{key}": parameter
             for key, parameter in self.module.named_parameters()
-            if parameter.requires_grad
+            if parameter.requires_grad and (pools or key.startswith("backbone."))
         }
         called = "this encoder" if alone else f"the encoder `{name}`"
         require_trainable(called, self.module, self.parameters, self.engine.dtype == torch.bfloat16)
@@ -54,12 +55,17 @@ class Tower:
         buffers = self.module.named_buffers()
         return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
 
-    def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
-        """Encode these texts in one pass; fp32 `(texts, width)`."""
+    def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
+        """Return the token states of these texts from one pass, in the engine's precision."""
         batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
         dtype = self.engine.dtype
         with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
-            states = self.backbone(*batch)
+            states: TokenStates = self.backbone(*batch)
+        return states
+
+    def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
+        """Encode these texts in one pass; fp32 `(texts, width)`."""
+        states = self.states(tokens, rows)
         finished: torch.Tensor = self.module.finish(states, len(rows), cut=False)
         if torch.is_grad_enabled():
             cls, pooler = self.module.owners

@@ -27,12 +27,14 @@ from sentbed_hardware._common.training_checks import (
     common_width,
     keyed_towers,
     keys_of,
+    refuse_predictions,
     require_output,
 )
 from sentbed_hardware._torch import gradients, training_state
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
+from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 
 if TYPE_CHECKING:
@@ -52,7 +54,14 @@ class TorchTrainer(Trainer):
         self.training = training
         width = common_width(encoders)
         names = list(dict.fromkeys(training.towers.values()))
-        self.towers = {name: Tower(name, encoders[name], alone=len(names) == 1) for name in names}
+        pools = not training.loss.traits.predicts
+        self.towers = {name: Tower(name, encoders[name], len(names) == 1, pools) for name in names}
+        self.heads: dict[str, torch.nn.Module] = {}
+        """Language-modelling heads by tower, if the loss predicts tokens."""
+        if engine.processes.world > 1:
+            refuse_predictions(training, f"this engine has {engine.processes.world} processes")
+        if not pools:
+            self.heads = {name: encoders[name].backbone.head().to(engine.device) for name in names}
         self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
         self.averages = {
@@ -165,8 +174,8 @@ class TorchTrainer(Trainer):
         made: list[BatchVectors] = []
         for tower in self.towers.values():
             tower.module.train()
-            inputs |= self._encode(tower, columns, made)
-        inputs = {name: inputs[name] for name in columns}
+            inputs |= (self._predict if self.heads else self._encode)(tower, columns, made)
+        inputs = {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
         # Similarities must separate near neighbours, so the loss is computed in fp32, outside autocast.
         with self._drawing_as_all():
             output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
@@ -221,4 +230,18 @@ class TorchTrainer(Trainer):
                 made.append(BatchVectors(tower, tokens, chunks, recompute=micro_batch is not None))
                 vectors = made[-1].vectors
             found |= zip(some, torch.split(vectors, [len(t) for t in some.values()]), strict=True)
+        return found
+
+    def _predict(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
+        """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids."""
+        found: dict[str, torch.Tensor] = {}
+        for name, tokens in columns.items():
+            if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name:
+                corrupted = Corrupted(tokens, self.loss, self.heads[tower.name], self.training)
+                held = self.training.micro_batch
+                held = None if held is None or held >= len(tokens) else held
+                chunks = list(plan_chunks(tokens.lengths, 1, held))
+                made.append(PredictingStates(tower, corrupted, chunks, recompute=held is not None))
+                found[name] = self.heads[tower.name](made[-1].vectors)
+                found[f"{name}.id"] = self.engine.put(corrupted.ids)
         return found

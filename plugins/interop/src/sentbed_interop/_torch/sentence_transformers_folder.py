@@ -109,7 +109,8 @@ def pooling_of(encoder: Encoder) -> str:
     if pooling in POOLING:
         return str(pooling)
     reasons = [REASONS[word] for word in sorted(pooler.traits.needs) if word in REASONS]
-    reason = reasons[0] if reasons else f"it says `pooling = {pooling!r}`"
+    said = "has layers of its own" if pooling is None else f"says `pooling = {pooling!r}`"
+    reason = reasons[0] if reasons else f"it {said}"
     known = ", ".join(f"`{mode}`" for mode in POOLING)
     raise ModelError(
         f"the pooler `{pooler.name}` cannot be exported: {reason}, and sentence-transformers pools the token "

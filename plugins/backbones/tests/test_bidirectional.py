@@ -1,0 +1,276 @@
+"""Decoders whose tokens attend to the whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import torch
+import transformers
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.token_states import sees_later_tokens
+from sentbed_backbones.adaptation import LoRA
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+
+SaveModel = Callable[..., Path]
+KINDS = ("llama", "llama-grouped", "mistral", "gpt2", "opt", "opt-350m")
+PACKED = ("llama", "llama-grouped", "opt", "opt-350m")
+TEXTS = ("The cat sat on the mat.", "Rain falls.", "", "我们 😀", "two small birds sing in the tree")
+
+
+def component(kind: str) -> Any:
+    return Opt if kind.startswith("opt") else Causal
+
+
+def backbone(kind: str, directory: Path, **fields: Any) -> Any:
+    return component(kind)(model=str(directory), attention="bidirectional", **fields)
+
+
+def forms(built: Any) -> list[Any]:
+    """The module for training, the one for encoding, and the one that a compiler gets."""
+    return [
+        built.module.eval(),
+        built.inference(built.module, torch.float32),
+        built.inference(built.module, torch.float32, traceable=True),
+    ]
+
+
+def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
+    """The embeddings and the output of each block for one text, `(length, width)`, the last after the norm.
+
+    transformers' own blocks, called one after the other under a mask of ones: nothing is hidden.
+    """
+    model = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    places = torch.arange(len(ids))[None]
+    ones = torch.zeros(1, 1, len(ids), len(ids))
+    if isinstance(model, transformers.OPTModel):
+        part = model.decoder
+        hidden = part.embed_tokens(ids[None])
+        hidden = hidden if part.project_in is None else part.project_in(hidden)
+        offset = part.embed_positions.offset
+        hidden = hidden + torch.nn.functional.embedding(places + offset, part.embed_positions.weight)
+        blocks, named, norm = part.layers, {}, part.final_layer_norm or torch.nn.Identity()
+    elif isinstance(model, transformers.GPT2Model):
+        hidden = model.wte(ids[None]) + model.wpe(places)
+        blocks, named, norm = model.h, {}, model.ln_f
+    else:
+        hidden = model.embed_tokens(ids[None])
+        named = {"position_embeddings": model.rotary_emb(hidden, places)}
+        blocks, norm = model.layers, model.norm
+    states = [hidden]
+    for block in blocks:
+        output = block(states[-1], attention_mask=ones, **named)
+        states.append(output[0] if isinstance(output, tuple) else output)
+    last = norm(states[-1])
+    if getattr(getattr(model, "decoder", None), "project_out", None) is not None:
+        last = model.decoder.project_out(last)
+    return [state[0] for state in (*states[:-1], last)]
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask_of_ones(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, side: str
+) -> None:
+    directory = save_model(kind)
+    built = backbone(kind, directory).build(no_texts)
+    tokens = built.tokenizer.encode(TEXTS, 64)
+    ids, mask = padded(tokens, built.tokenizer.pad_id, side)
+    assert not mask.all()
+    assert isinstance(forms(built)[1], FastCausal) == (kind in PACKED)
+    for module in forms(built):
+        found = module(ids, mask).last_hidden_state
+        for row in range(len(TEXTS)):
+            one = ids[row][mask[row].bool()]
+            expected = naive(directory, one)[-1]
+            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=0, atol=1e-5)
+            alone = module(one[None], None).last_hidden_state[0]
+            torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_later_token_changes_earlier_states(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    directory = save_model(kind)
+    first, second = torch.tensor([[7, 8, 9, 10]]), torch.tensor([[7, 8, 9, 11]])
+    for attention, changes in (("causal", False), ("bidirectional", True)):
+        built = component(kind)(model=str(directory), attention=attention).build(no_texts)
+        for module in forms(built):
+            before, after = (module(ids, None).last_hidden_state[0, :3] for ids in (first, second))
+            assert (before - after).abs().amax(-1).gt(1e-3).tolist() == [changes] * 3
+
+
+@pytest.mark.parametrize("layers", [(1,), (2,), (0, 1)], ids=str)
+@pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
+@torch.no_grad()
+def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, layers: tuple[int, ...]
+) -> None:
+    directory = save_model(kind, num_hidden_layers=3)
+    built = backbone(kind, directory, layers=layers).build(no_texts)
+    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
+    for module in forms(built):
+        found = module(ids, mask).last_hidden_state
+        for row in range(len(TEXTS)):
+            states = naive(directory, ids[row][mask[row].bool()])
+            expected = sum(states[number] for number in layers) / len(layers)
+            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("group", [2, 3, 16])
+@pytest.mark.parametrize("kind", ["llama-grouped", "opt"])
+@torch.no_grad()
+def test_rows_that_attend_as_a_group_do_not_see_each_other(
+    save_model: SaveModel, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch, kind: str, group: int
+) -> None:
+    built = backbone(kind, save_model(kind)).build(no_texts)
+    ids = torch.randint(5, 60, (7, 9), generator=torch.Generator().manual_seed(0))
+    packed = built.inference(built.module, torch.float32)
+    expected = packed(ids, None).last_hidden_state
+    monkeypatch.setattr(FastCausal, "group", lambda *_: group)
+    torch.testing.assert_close(packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
+@torch.no_grad()
+def test_bf16_states_point_where_fp32_states_do(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
+) -> None:
+    built = backbone(kind, save_model(kind, initializer_range=0.1)).build(no_texts)
+    exact, rough = (built.inference(built.module, dtype) for dtype in (torch.float32, torch.bfloat16))
+    for side in ("right", "left"):
+        ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
+        real = mask.bool()
+        expected, found = (module(ids, mask).last_hidden_state[real].float() for module in (exact, rough))
+        assert torch.nn.functional.cosine_similarity(found, expected, dim=-1).min() > 0.99
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
+def test_no_prefix_is_shared_although_it_is_asked_for(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    part = backbone(kind, save_model(kind), reuse_prefix=True)
+    built = part.build(no_texts)
+    assert not part.shares_prefix
+    assert not built.shares_prefix
+
+
+@pytest.mark.parametrize("kind", ["llama", "opt"])
+def test_it_offers_attention_in_both_directions_and_scores_say_so(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    directory = save_model(kind)
+    part = backbone(kind, directory)
+    causal = attrs.evolve(part, attention="causal")
+    assert (part.traits.offers, causal.traits.offers) == ({"bidirectional", "layers"}, {"causal", "layers"})
+    assert "behnamghader2024llm2vec" in set(part.traits.cites) - set(causal.traits.cites)
+    assert part.build(no_texts).protocol == {"attention": "bidirectional"}
+    assert causal.build(no_texts).protocol == {}
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(r=4)], ids=["full", "lora"])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
+def test_what_was_trained_and_saved_is_read_again(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path, kind: str, lora: LoRA | None
+) -> None:
+    part = backbone(kind, save_model(kind), lora=lora, dropout=0.0)
+    built = part.build(no_texts)
+    ids = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
+    optimizer = torch.optim.SGD([p for p in built.module.parameters() if p.requires_grad], lr=0.05)
+    for _ in range(2):
+        # The state of the first token alone: only attention to later tokens can tell the rows apart.
+        states = built.module.train()(ids, None).last_hidden_state[:, 0]
+        optimizer.zero_grad()
+        states.square().mean().backward()
+        optimizer.step()
+    built.save(tmp_path / "saved")
+    again = part.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+    for before, after in zip(forms(built), forms(again), strict=True):
+        with torch.no_grad():
+            expected = before(ids, None).last_hidden_state
+            torch.testing.assert_close(after(ids, None).last_hidden_state, expected, rtol=0, atol=1e-6)
+    plain, merged = built.merged()
+    assert plain.attention == "bidirectional"
+    with torch.no_grad():
+        found = merged.module.eval()(ids, None).last_hidden_state
+        torch.testing.assert_close(found, forms(built)[0](ids, None).last_hidden_state, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
+@torch.no_grad()
+def test_transformers_attends_in_both_directions_with_what_is_saved(
+    save_model: SaveModel, no_texts: BuildContext, padded: Any, tmp_path: Path, kind: str
+) -> None:
+    built = backbone(kind, save_model(kind)).build(no_texts)
+    built.save(tmp_path / "saved")
+    theirs = transformers.AutoModel.from_pretrained(tmp_path / "saved").eval()
+    ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
+    expected = theirs(input_ids=ids, attention_mask=mask).last_hidden_state
+    found = built.module.eval()(ids, mask).last_hidden_state
+    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-5)
+    longest = ids[mask.all(1)]
+    torch.testing.assert_close(
+        built.module(longest, None).last_hidden_state,
+        theirs(input_ids=longest).last_hidden_state,
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_a_random_decoder_can_be_bidirectional(sentences: tuple[str, ...]) -> None:
+    for kind in (Opt, Causal):
+        built = kind(init="random", vocab_size=320, attention="bidirectional").build(
+            BuildContext(lambda: sentences)
+        )
+        assert sees_later_tokens(built.model)
+        assert built.model.training
+
+
+def test_building_draws_no_random_number(save_model: SaveModel, no_texts: BuildContext) -> None:
+    directory, drawn = save_model("llama"), []
+    for attention in ("causal", "bidirectional"):
+        torch.manual_seed(1)
+        Causal(model=str(directory), attention=attention).build(no_texts)
+        drawn.append(torch.rand(3))
+    assert torch.equal(*drawn)
+
+
+def test_a_bidirectional_configuration_is_not_taken_for_a_causal_one(
+    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
+) -> None:
+    directory = save_model("llama")
+    edit_json(directory / "config.json", is_causal=False)
+    with pytest.raises(ModelError, match=r"says `is_causal` = false, .* add `attention = \"bidirectional\"`"):
+        Causal(model=str(directory)).build(no_texts)
+    assert sees_later_tokens(backbone("llama", directory).build(no_texts).model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        (
+            "gpt_neo",
+            {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "attention_types": [[["global"], 2]]},
+        ),
+        ("openai-gpt", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}),
+    ],
+)
+def test_an_architecture_that_stays_causal_is_refused(
+    save_model: SaveModel, no_texts: BuildContext, kind: str, sizes: dict[str, Any]
+) -> None:
+    directory = save_model("gpt2")
+    config = transformers.AutoConfig.for_model(kind, vocab_size=320, bos_token_id=0, eos_token_id=0, **sizes)
+    transformers.AutoModel.from_config(config).save_pretrained(directory)
+    part = backbone("causal", directory)
+    assert not sees_later_tokens(attrs.evolve(part, attention="causal").build(no_texts).model)
+    with pytest.raises(ModelError, match="has no bidirectional attention; take out"):
+        part.build(no_texts)

@@ -1,0 +1,71 @@
+"""Training of token predictions: the states that predict, detached from the passes that computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed.helpers import fault, returned
+from sentbed.protocols import TokenIds, Training
+
+from sentbed_hardware._torch.gradient_caching import BatchVectors
+from sentbed_hardware._torch.tower import Chunk, Tower
+
+
+class Corrupted:
+    """A batch of texts as the encoder reads them, and the tokens that are to be predicted.
+
+    `read` are the ids that the encoder reads; the chosen token `ids[k]` is predicted by the state at place
+    `places[k]` of text `texts[k]`, which counts from the text's first token. Nothing predicts a text's first
+    token if a state predicts the next one.
+    """
+
+    def __init__(self, tokens: TokenIds, loss: Any, head: Any, training: Training) -> None:
+        ids = torch.from_numpy(tokens.ids).long()
+        special = torch.isin(ids, torch.tensor(head.special_ids, dtype=torch.long))
+        found = loss.corrupt(ids, special, head)
+        read, chosen = (returned(part, torch.Tensor, training.loss, "build") for part in found)
+        if read.shape != ids.shape or chosen.shape != ids.shape or chosen.dtype != torch.bool:
+            wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
+            raise fault(training.loss, "build", f"{wrong}, expected ids and booleans {tuple(ids.shape)}")
+        self.read = TokenIds(read.numpy().astype(np.int32), tokens.offsets)
+        texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
+        places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift
+        kept = np.flatnonzero(chosen.numpy() & (places >= 0))
+        self.texts, self.places, self.ids = texts[kept], places[kept], tokens.ids[kept].astype(np.int64)
+
+
+class PredictingStates(BatchVectors):
+    """The states that predict a batch's chosen tokens, `vectors` `(predicted, width)`, in their order."""
+
+    def __init__(
+        self, tower: Tower, corrupted: Corrupted, chunks: Sequence[Chunk], recompute: bool = True
+    ) -> None:
+        self.corrupted = corrupted
+        super().__init__(tower, corrupted.read, chunks, recompute)
+
+    def forward(self, rows: Chunk) -> torch.Tensor:
+        """Return the predicting states of these texts from one pass, fp32."""
+        states = self.tower.states(self.tokens, rows).last_hidden_state
+        row = np.full(len(self.tokens), -1)
+        row[rows] = np.arange(len(rows))
+        mine = self.positions(rows)
+        put = self.tower.engine.put
+        found: torch.Tensor = states[put(row[self.corrupted.texts[mine]]), put(self.corrupted.places[mine])]
+        return found.float()
+
+    def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the states of all texts, in the order of the tokens."""
+        order = np.argsort(np.concatenate([self.positions(rows) for rows in self.shares.passes]))
+        return torch.cat(list(parts))[self.tower.engine.put(order)]
+
+    def positions(self, rows: Chunk) -> NDArray[np.int64]:
+        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        return np.flatnonzero(np.isin(self.corrupted.texts, rows))
+
+    def texts_of(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the texts that these vectors are of."""
+        return self.corrupted.texts[vectors]

@@ -1,0 +1,42 @@
+"""Masked next-token prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from sentbed.protocols import LossOutput
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from sentbed_losses.mntp import MNTP
+
+
+class MNTPLoss(torch.nn.Module):
+    """See `sentbed_losses.MNTP`."""
+
+    def __init__(self, parameters: MNTP) -> None:
+        super().__init__()
+        self.probability = parameters.probability
+        self.masked, self.random = parameters.masked, parameters.random
+
+    def corrupt(
+        self, ids: torch.Tensor, special: torch.Tensor, head: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ids that the encoder reads, and a mask of the chosen tokens, both `(total,)`."""
+        chosen = (torch.rand(ids.shape) < self.probability) & ~special
+        share = torch.rand(ids.shape)
+        drawn = torch.randint(head.tokens, ids.shape)
+        read = torch.where(share < self.masked, head.mask_id, ids)
+        read = torch.where((share >= self.masked) & (share < self.masked + self.random), drawn, read)
+        return torch.where(chosen, read, ids), chosen
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+        """Return the mean over the predicted tokens; `inputs` has logits `anchor` and ids `anchor.id`."""
+        logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
+        # A small batch of short texts may have no chosen token: its loss is 0, and so is its gradient.
+        count = max(1, len(ids))
+        right = (logits.argmax(dim=1) == ids).to(torch.float32).sum() / count
+        loss = functional.cross_entropy(logits, ids, reduction="sum") / count
+        return LossOutput(loss, {"accuracy": right.detach()})

@@ -1,0 +1,54 @@
+"""Pooling by attention to trained latent vectors."""
+
+from __future__ import annotations
+
+import torch
+from sentbed.protocols import TokenStates
+from torch.nn import functional
+
+from sentbed_poolers._torch.mean import mean_of_tokens
+
+WIDENING = 4
+"""Width of the inner layer behind its gate, relative to that of a token state."""
+
+
+class LatentAttentionPooling(torch.nn.Module):
+    """`(batch, length, width)` -> the mean after attention to latents and a gated layer, `(batch, width)`.
+
+    Every token is computed by itself, so that only the mean needs the mask.
+    """
+
+    def __init__(self, width: int, latents: int, heads: int, head_width: int) -> None:
+        super().__init__()
+        inner = heads * head_width
+        self.heads = heads
+        self.latents = torch.nn.Parameter(torch.randn(latents, width))
+        self.token_norm = torch.nn.LayerNorm(width)
+        self.latent_norm = torch.nn.LayerNorm(width)
+        self.query = torch.nn.Linear(width, inner, bias=False)
+        self.key_value = torch.nn.Linear(width, 2 * inner, bias=False)
+        self.out = torch.nn.Linear(inner, width, bias=False)
+        self.inner_norm = torch.nn.LayerNorm(width)
+        self.widen = torch.nn.Linear(width, 2 * WIDENING * width)
+        self.narrow = torch.nn.Linear(WIDENING * width, width)
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        """Return the sentence vectors."""
+        hidden: torch.Tensor = states.last_hidden_state.float()
+        hidden = hidden + self._attend(self.token_norm(hidden))
+        value, gate = self.widen(self.inner_norm(hidden)).chunk(2, dim=-1)
+        hidden = hidden + self.narrow(value * functional.gelu(gate))
+        return mean_of_tokens(hidden, states.attention_mask)
+
+    def _attend(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return what each token reads from the latents, `(batch, length, width)`."""
+        pairs = self.key_value(self.latent_norm(self.latents))[None].chunk(2, dim=-1)
+        query = self._split(self.query(hidden))
+        key, value = (self._split(part).expand(query.shape[0], -1, -1, -1) for part in pairs)
+        read = functional.scaled_dot_product_attention(query, key, value)
+        found: torch.Tensor = self.out(read.transpose(1, 2).flatten(2))
+        return found
+
+    def _split(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return `(batch, rows, heads * head width)` as `(batch, heads, rows, head width)`."""
+        return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)

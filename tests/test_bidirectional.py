@@ -1,0 +1,175 @@
+"""Bidirectional decoders across packages: engines, prompts, export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+from sentbed import Encoder
+from sentbed._recipe.prompts import Prompt
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import Head
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_hardware.cpu import Cpu
+from sentbed_interop._torch.sentence_transformers_names import OWN_FILE
+from sentbed_interop.export_and_import import export_encoder
+from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_poolers.first import First
+from sentbed_poolers.last import Last
+from sentbed_poolers.mean import Mean
+from sentbed_testing import SENTENCES, cases
+from sentbed_testing.engine_encoding import check_encode
+from sentbed_testing.engine_gradients import check_grad_cache, check_loss_and_gradients
+from sentbed_testing.engine_pair import EnginePair
+
+PLUGINS = load_plugins()
+KINDS: dict[str, Callable[..., Any]] = {"opt": Opt, "llama": Causal}
+CASES = cases(
+    PLUGINS,
+    {
+        name: kind(init="random", vocab_size=512, dropout=0.0, attention="bidirectional")
+        for name, kind in KINDS.items()
+    },
+    {"mean": Mean(), "first": First()},
+    {"info-nce": (InfoNCE(temperature=0.5), ())},
+)
+
+
+def encoder_of(kind: str, pooler: Any, prompt: Prompt | None = None, **fields: Any) -> Encoder:
+    engine = Cpu(threads=1).build()
+    engine.seed(3)
+    backbone = KINDS[kind](init="random", vocab_size=600, attention="bidirectional", **fields)
+    recipe = EncoderRecipe(backbone, pooler, Head(normalize=True), 24, prompt)
+    return Encoder.build(recipe, engine, lambda: SENTENCES)
+
+
+def pair_of(runtime: str) -> EnginePair:
+    fields = {"platform": "cpu", "precision": "fp32"} if runtime == "tpu" else {"threads": 1}
+    engine = PLUGINS.find("runtime", runtime).cls(**fields).build()
+    return EnginePair.of(engine, Cpu(threads=1).build(), PLUGINS)
+
+
+@pytest.mark.parametrize("runtime", ["cpu", pytest.param("tpu", marks=pytest.mark.jax)])
+def test_engines_agree(runtime: str) -> None:
+    if runtime == "tpu":
+        pytest.importorskip("torchax")
+    pair = pair_of(runtime)
+    assert [case.id for case in CASES] == [
+        f"{kind}/{pooler}/info-nce" for kind in KINDS for pooler in ("mean", "first")
+    ]
+    for case in CASES:
+        check_encode(pair, case)
+        check_loss_and_gradients(pair, case)
+    check_grad_cache(pair, CASES[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_before_every_text_is_not_shared(kind: str) -> None:
+    """Texts with a common beginning have the vectors that each has alone."""
+    prompt = Prompt(template="the same long beginning of every text : {text} and its end")
+    encoder = encoder_of(kind, First(), prompt)
+    assert not encoder.placed.shares_prefix
+    together = encoder.encode(SENTENCES)
+    alone = np.concatenate([encoder.encode([text]) for text in SENTENCES])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-5)
+    assert np.abs(together - together[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("pooler", [First(), Mean(), Last()], ids=lambda pooler: pooler.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sentence_transformers_gives_the_same_vectors_and_what_it_wrote_is_imported(
+    kind: str, pooler: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = encoder_of(kind, pooler)
+    encoder.save(tmp_path / "encoder")
+    # Compares the vectors of the two libraries.
+    export_encoder(tmp_path / "encoder", tmp_path / "folder", "sentence-transformers")
+    (tmp_path / "folder" / OWN_FILE).unlink(missing_ok=True)
+    again: Any = FromSentenceTransformers().read(tmp_path / "folder")
+    assert again.recipe.backbone.attention == "bidirectional"
+    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-5)
+
+
+def test_a_saved_encoder_says_it_in_its_protocol(tmp_path: Path) -> None:
+    encoder = encoder_of("llama", Mean())
+    encoder.save(tmp_path / "encoder")
+    again = Encoder.load(tmp_path / "encoder")
+    assert again.protocol()["attention"] == "bidirectional"
+    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-6)
+
+
+def test_a_decoder_under_latent_attention_is_trained_saved_and_read(tmp_path: Path) -> None:
+    """NV-Embed's parts, at the smallest size."""
+    file = tmp_path / "recipe.toml"
+    file.write_text("""\
+schema = 1
+run = { name = "latents" }
+runtime = { use = "cpu", precision = "fp32" }
+[encoder]
+max_length = 32
+backbone = { use = "causal", init = "random", vocab_size = 800, attention = "bidirectional", dropout = 0.0 }
+pooler = { use = "latent-attention", latents = 16, heads = 2, head_width = 32 }
+head = { normalize = true }
+[[stage]]
+name = "few"
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 8
+steps = 8
+""")
+    sentbed.run(sentbed.load_recipe(file), tmp_path / "run")
+    log = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    losses = [line["loss"] for line in map(json.loads, log) if line["event"] == "step_finished"]
+    assert losses[-1] < losses[0]
+    encoder = Encoder.load(tmp_path / "run" / "encoder")
+    module: Any = encoder.placed.module
+    assert module.pooler.latents.shape == (16, 128)
+    encoder.save(tmp_path / "again")
+    again = Encoder.load(tmp_path / "again")
+    np.testing.assert_array_equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
+    assert again.protocol()["pooler"] == {
+        "train": "latent-attention",
+        "test": "latent-attention",
+        "latents": 16,
+        "heads": 2,
+        "head_width": 32,
+    }
+
+
+RECIPE = """\
+schema = 1
+run = {{ name = "pair" }}
+runtime = {{ use = "cpu" }}
+[encoder]
+backbone = {{ use = "opt", init = "random", attention = "{attention}" }}
+pooler = {{ use = "{pooler}" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("attention", "pooler", "reason"),
+    [
+        ("bidirectional", "prompt-eol", "needs causal attention"),
+        ("causal", "first", "needs attention in both directions"),
+        ("both", "mean", "'both'"),
+    ],
+)
+def test_check_refuses_what_does_not_fit(attention: str, pooler: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE.format(attention=attention, pooler=pooler))
+    with pytest.raises(sentbed.RecipeError, match=reason):
+        sentbed.load_recipe(file)
+    for fits in ("mean", "first", "last"):
+        file.write_text(RECIPE.format(attention="bidirectional", pooler=fits))
+        sentbed.load_recipe(file)
