@@ -30,6 +30,7 @@ from sentbed_hardware.tpu import Tpu
 from sentbed_losses.mntp import MNTP
 from sentbed_poolers.mean import Mean
 from sentbed_testing import SENTENCES
+from sentbed_workbench.resource_plan import plan
 
 SMALL = {
     "hidden_size": 32,
@@ -343,3 +344,12 @@ def train_some(recipe: sentbed.Recipe, out: Path, resumes: bool) -> Encoder:
             trainer.load(out / "state")
         trainer.step({"anchor": tokens})
     return encoder
+
+
+def test_a_plan_says_what_it_leaves_out(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cpu"))
+    first, second = plan(sentbed.load_recipe(file)).stages
+    assert [said for said in first.problems if "memory and time of their logits are left out" in said]
+    assert not second.problems
+    assert first.memory["activations"] > 0
