@@ -303,7 +303,6 @@ def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole: Callable[[str], Path]
         "stage.simcse.max_length=24",
         "stage.simcse.micro_batch=3",
         "runtime.precision=fp32",
-        "encoder.backbone.dtype=fp32",
         *(f"stage.{i}.{key}={value}" for i in (0, 1) for key, value in (("steps", 2), ("batch_size", 8))),
     ]
     recipe = sentbed.load_recipe(file, settings)

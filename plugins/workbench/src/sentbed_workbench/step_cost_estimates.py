@@ -258,8 +258,8 @@ def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str
     columns = frozenset(stage.columns_used)
     if stage.loss.traits.predicts:
         return (
-            f"the loss `{stage.loss.name}`: how many tokens it predicts is known only in training; memory and "
-            "time of their logits are left out"
+            f"the loss `{stage.loss.name}`: how many tokens it predicts is known only in training; memory "
+            "and time of their logits are left out"
         )
     try:
         if not isinstance(recipe.runtime, PlannedRuntime):
