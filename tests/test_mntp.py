@@ -30,6 +30,7 @@ from sentbed_hardware.tpu import Tpu
 from sentbed_losses.mntp import MNTP
 from sentbed_poolers.mean import Mean
 from sentbed_testing import SENTENCES
+from sentbed_workbench.resource_plan import plan
 
 SMALL = {
     "hidden_size": 32,
@@ -302,7 +303,6 @@ def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole: Callable[[str], Path]
         "stage.simcse.max_length=24",
         "stage.simcse.micro_batch=3",
         "runtime.precision=fp32",
-        "encoder.backbone.dtype=fp32",
         *(f"stage.{i}.{key}={value}" for i in (0, 1) for key, value in (("steps", 2), ("batch_size", 8))),
     ]
     recipe = sentbed.load_recipe(file, settings)
@@ -343,3 +343,12 @@ def train_some(recipe: sentbed.Recipe, out: Path, resumes: bool) -> Encoder:
             trainer.load(out / "state")
         trainer.step({"anchor": tokens})
     return encoder
+
+
+def test_a_plan_says_what_it_leaves_out(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cpu"))
+    first, second = plan(sentbed.load_recipe(file)).stages
+    assert [said for said in first.problems if "memory and time of their logits are left out" in said]
+    assert not second.problems
+    assert first.memory["activations"] > 0

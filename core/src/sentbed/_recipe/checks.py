@@ -208,10 +208,8 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
                 "columns",
             )
         elif tower is not None and tower not in (*trained, *frozen):
-            said = (
-                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor freezes"
-            )
-            problem(f"{said}; name it in `train` or `freeze`", "columns", column)
+            said = f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor"
+            problem(f"{said} freezes; name it in `train` or `freeze`", "columns", column)
     if fits:
         used = set(recipe.towers(stage).values())
         for key, names in (("train", trained), ("freeze", frozen)):

@@ -90,8 +90,8 @@ class BuiltBackbone:
         raise NotImplementedError
 
     def head(self) -> Module:
-        """Return `module(states) -> logits` to train with, with `mask_id`, `special_ids`, `tokens` and
-        `shift`: 1 if a state predicts the next token, 0 if its own. Tied weights are trained."""
+        """Return `module(states) -> logits` to train with; it has `mask_id`, `special_ids`, `tokens` (their
+        number) and `shift`: 1 if a state predicts the next token, 0 if its own."""
         raise NotImplementedError
 
     @property

@@ -256,6 +256,11 @@ def _sized(component: Any) -> tuple[type, Any]:
 def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str:
     """Return the sketch of a stage's loss, or why there is none."""
     columns = frozenset(stage.columns_used)
+    if stage.loss.traits.predicts:
+        return (
+            f"the loss `{stage.loss.name}`: how many tokens it predicts is known only in training; memory "
+            "and time of their logits are left out"
+        )
     try:
         if not isinstance(recipe.runtime, PlannedRuntime):
             raise unsaid(recipe.runtime, "sketch_loss")
