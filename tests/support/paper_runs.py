@@ -41,6 +41,7 @@ RUNS: dict[str, Run] = {
     "prompteol/table-7.toml": Run("OPT 1.3B, PromptEOL+CSE"),
     "prompteol/table-8.toml": Run("OPT 13B, PromptEOL, NLI"),
     "prompteol/table-9.toml": Run("OPT 125M, prompt"),
+    "prompts/embed-filter.toml": Run("tau 2"),
     "prompts/table-1.toml": Run("MetaEOL"),
     "sentbench/figure-2.toml": Run("bert, dropout, ctr"),
     "sentbench/table-2.toml": Run("roberta, nsp, ctr"),

@@ -14,7 +14,7 @@ from sentbed_studies.study import read_study
 Settings: TypeAlias = Mapping[str, Any]
 
 
-OTHERS = frozenset({"angle-bert-base", "pcc-tuning-llama2-7b", "prompts/table-1"})
+OTHERS = frozenset({"angle-bert-base", "pcc-tuning-llama2-7b", "prompts/embed-filter", "prompts/table-1"})
 """Recipes of papers beside the four and SimCSE; tests of their own have their settings."""
 
 
