@@ -41,6 +41,7 @@ RUNS: dict[str, Run] = {
     "prompteol/table-7.toml": Run("OPT 1.3B, PromptEOL+CSE"),
     "prompteol/table-8.toml": Run("OPT 13B, PromptEOL, NLI"),
     "prompteol/table-9.toml": Run("OPT 125M, prompt"),
+    "prompts/embed-filter.toml": Run("tau 2"),
     "prompts/interventions.toml": Run(
         "MetaEOL + TP", ("encoder.backbone.layers=[2]", "encoder.backbone.intervention.exit=2")
     ),

@@ -10,14 +10,14 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
 import torch
 from safetensors.torch import load_file
 from sentbed import RunError
-from sentbed.protocols import Head, TokenStates, Training
+from sentbed.protocols import Head, TokenStates, Training, Transform
 from sentbed_hardware._common import calls_in_all_processes
 from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
@@ -150,6 +150,37 @@ def steps(engine: Any, out: Path) -> Any:
     return found
 
 
+@attrs.frozen
+class Half(Transform):
+    """To three dimensions."""
+
+    name: ClassVar[str] = "half"
+
+    def output_width(self, width: int) -> int:
+        return 3
+
+    def fit(self, vectors: Any, backbone: Any) -> Any:
+        rng = np.random.default_rng(0)
+        return rng.standard_normal(vectors.shape[1]), rng.standard_normal((vectors.shape[1], 3))
+
+
+def transformed(engine: Any, out: Path) -> Any:
+    """Vectors before and after a transform is fitted, and what is saved of it."""
+    head = Head(projection=5, bias=True, normalize=True, transform=Half())
+    encoder = assemble(engine, head=head)
+    bare = encoder.transformed()
+    inputs = bare.encode(padded(5))
+    fitted = bare.transformed(Half().fit(inputs, None), {"texts": 5})
+    fitted.save(out / "encoder")
+    return {
+        "before": encoder.encode(padded(5)),
+        "inputs": inputs,
+        "after": fitted.encode(padded(5)),
+        "saved": load_file(out / "encoder" / "modules.safetensors"),
+        "widths": [encoder.width, bare.width, fitted.width],
+    }
+
+
 def padded(rows: int) -> Any:
     from sentbed._encoder.batching import pad
 
@@ -261,6 +292,7 @@ def scenarios(engine: Any, out: Path) -> dict[str, Any]:
         "budget": engine.token_budget,
         "gradients": gradients(engine),
         "steps": steps(engine, out / "steps"),
+        "transformed": transformed(engine, out / "transformed"),
         "dropout": dropout(engine),
         "resumed": resumed(engine, out / "resumed"),
         "refused": refused(engine),

@@ -106,6 +106,13 @@ def test_vectors_are_those_of_one_process_in_their_order(found: dict[str, Any]) 
             close(found["two"]["steps"][case][what], expected[what], 1e-4)
 
 
+def test_a_transform_is_that_of_one_process(found: dict[str, Any]) -> None:
+    expected = found["one"]["transformed"]
+    assert expected["widths"] == [5, 5, 3]
+    assert {"transform.weight", "transform.bias"} < expected["saved"].keys()
+    close(found["two"]["transformed"], expected, 1e-5)
+
+
 def test_dropout_differs_between_processes_and_is_that_of_the_seed(found: dict[str, Any]) -> None:
     dropout = found["two"]["dropout"]
     (first, first_common), (second, second_common) = dropout["before"]
