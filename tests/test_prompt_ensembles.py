@@ -1,4 +1,4 @@
-"""PromptEOL's successors: templates, and the mean over several prompts, against a loop in transformers."""
+"""PromptEOL's successors: templates, and several prompts at once, against a loop in transformers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from sentbed import Encoder, ModelError, RecipeError, SentbedError
+from sentbed import Encoder, ModelError, RecipeError
 from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
+from sentbed._encoder import batching
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
+from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder
@@ -31,27 +33,34 @@ TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", 
 META_EOL = [{"template": f"meta-eol-{number}"} for number in range(1, 9)]
 CK = [{"template": "knowledge"}, {"template": "pretended-cot"}]
 TABLE = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "table-1.toml"
-METHODS: Mapping[str, tuple[tuple[int, ...], list[str]]] = {
-    "PromptEOL": ((-1,), ["prompt-eol"]),
-    "Pretended CoT": ((-2,), ["pretended-cot"]),
-    "Knowledge": ((-2,), ["knowledge"]),
-    "MetaEOL": ((-1,), [one["template"] for one in META_EOL]),
-    "CK": ((27,), ["knowledge", "pretended-cot"]),
+OWN_LAYERS = [{"template": "knowledge", "layers": [-2]}, {"template": "pretended-cot", "layers": [1, 3]}]
+METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
+    "PromptEOL": [("prompt-eol", (-1,))],
+    "Pretended CoT": [("pretended-cot", (-2,))],
+    "Knowledge": [("knowledge", (-2,))],
+    "MetaEOL": [(one["template"], (-1,)) for one in META_EOL],
+    "CK": [("knowledge", (27,)), ("pretended-cot", (27,))],
+    "CK, two layers": [("knowledge", (-2,)), ("pretended-cot", (27,))],
+    "Echo": [("echo", (-1,))],
 }
-"""Layers and templates of each method, from its released code."""
-PUBLISHED = [name for name in TEMPLATES if name != "prompt-bert"]
+"""Templates of each method and their layers, from its released code."""
+PUBLISHED = [name for name in TEMPLATES if name != "prompt-bert" and not name.startswith("echo")]
+TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32", "lengths": [32, 64, 96], "token_budget": 512}
 
 
-def built(kind: str, prompt: Any, layers: Sequence[int] | str = "last", **more: Any) -> Encoder:
+def built(
+    kind: str, prompt: Any, layers: Sequence[int] | str = "last", runtime: Any = None, **more: Any
+) -> Encoder:
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
     table = {"backbone": {**backbone, "layers": layers}, "pooler": {"use": "prompt-eol"}, "prompt": prompt}
+    fields = dict(runtime or {"use": "cpu", "threads": 1})
     plugins = load_plugins()
     recipe, problems = structure(
         {**table, "max_length": 24, **more}, EncoderRecipe, Document({}), plugins, Path.cwd()
     )
     assert not problems, problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine = plugins.find("runtime", fields.pop("use")).cls(**fields).build()
     engine.seed(3)
     return Encoder.build(recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
 
@@ -65,17 +74,21 @@ def ruled(text: str) -> str:
 
 
 @torch.no_grad()
-def by_a_loop(encoder: Encoder, templates: Sequence[str], layer: int, directory: Path) -> Any:
-    """One text and one prompt at a time: the mean of the last token's states, as MetaEOL's code takes it."""
+def by_a_loop(
+    encoder: Encoder, prompts: Sequence[tuple[str, Sequence[int]]], directory: Path, how: str = "mean"
+) -> Any:
+    """One text and one prompt at a time: the last token's states, averaged over layers, then over prompts."""
     encoder.backbone.save(directory)
     model = transformers.AutoModel.from_pretrained(directory).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     rows = []
     for text in TEXTS:
-        prompts = [template.replace("{text}", ruled(text)).strip() for template in templates]
-        inputs = (tokenizer(prompt, return_tensors="pt") for prompt in prompts)
-        outputs = (model(**one, output_hidden_states=True).hidden_states[layer][0, -1] for one in inputs)
-        rows.append(torch.stack(list(outputs)).mean(0).numpy())
+        found = []
+        for template, layers in prompts:
+            inputs = tokenizer(template.replace("{text}", ruled(text)).strip(), return_tensors="pt")
+            states = model(**inputs, output_hidden_states=True).hidden_states
+            found.append(torch.stack([states[layer][0, -1] for layer in layers]).mean(0))
+        rows.append((torch.stack(found).mean(0) if how == "mean" else torch.cat(found)).numpy())
     return np.stack(rows)
 
 
@@ -101,7 +114,7 @@ def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transform
     for name in PUBLISHED:
         prompt = attrs.evolve(one.recipe.prompts[0], template=name)
         encoder = attrs.evolve(one, recipe=attrs.evolve(one.recipe, prompt=prompt))
-        expected = by_a_loop(encoder, [TEMPLATES[name]], -2, tmp_path)
+        expected = by_a_loop(encoder, [(TEMPLATES[name], [-2])], tmp_path)
         np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
@@ -114,13 +127,62 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     encoder = built(kind, prompts, layers)
     found = encoder.encode(TEXTS)
     counted = list(passes)
-    layer = -1 if layers == "last" else layers[0]
-    expected = by_a_loop(encoder, [TEMPLATES[one["template"]] for one in prompts], layer, tmp_path)
+    read = [-1] if layers == "last" else layers
+    expected = by_a_loop(encoder, [(TEMPLATES[one["template"]], read) for one in prompts], tmp_path)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     assert sum(rows for rows, _ in counted) == len(prompts) * len(TEXTS)
     # Every prompt has a prefix of its own, which its rows share.
     assert len({shared for _, shared in counted}) > 1
     assert min(shared for _, shared in counted) >= 4
+
+
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_each_prompt_may_read_layers_of_its_own(kind: str, ensemble: str, tmp_path: Path) -> None:
+    prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
+    encoder = built(kind, prompts, ensemble=ensemble)
+    wanted: Any = [(TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts]
+    expected = by_a_loop(encoder, wanted, tmp_path, ensemble)
+    assert encoder.width == expected.shape[1] == (768 if ensemble == "concatenate" else 256)
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
+
+
+def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads() -> None:
+    encoder = built("opt", OWN_LAYERS, [0])
+    expected = encoder.encode(TEXTS)
+    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(math.nan)  # type: ignore[attr-defined]
+    encoder.placed.weights_changed()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_jax_gives_the_same_vectors_of_several_prompts(kind: str, ensemble: str) -> None:
+    ours, theirs = (built(kind, OWN_LAYERS, ensemble=ensemble, runtime=one) for one in (None, TPU))
+    np.testing.assert_allclose(theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5)
+
+
+def test_the_prefix_of_a_prompt_passes_once_over_all_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "WINDOW", 2)
+    seen: list[tuple[int, bool]] = []
+    run = FastCausal.run
+
+    def count(module: Any, ids: Any, places: Any, turns: Any, mask: Any, group: int, past: Any, *kept: Any):  # type: ignore[no-untyped-def]
+        seen.append((ids.numel(), bool(kept)))
+        return run(module, ids, places, turns, mask, group, past, *kept)
+
+    monkeypatch.setattr(FastCausal, "run", count)
+    encoder = built("opt", [*OWN_LAYERS, {"template": "prompt-eol"}])
+    texts = [f"{text} {number}" for number, text in enumerate([*TEXTS, TEXTS[0]])]
+    encoder.encode(texts)
+    prefixes = [tokens for tokens, kept in seen if kept]
+    lengths = [one.encode(texts, 24).lengths for one in encoder.tokenizers()]
+    # Texts of one window may begin alike, and only then is the prefix of another window another one.
+    assert len(prefixes) == 3
+    own = sum(tokens for tokens, kept in seen if not kept)
+    least = sum(int(each.sum()) for each in lengths) - sum(6 * shared for shared in prefixes)
+    assert least <= own < 1.5 * least
 
 
 def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_path: Path) -> None:
@@ -143,18 +205,26 @@ def test_the_store_tells_encoders_with_other_prompts_apart(monkeypatch: pytest.M
 
 def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
     built("opt", CK).save(tmp_path / "e")
-    with pytest.raises((ModelError, SentbedError), match=r"averages over 2 prompts, and this takes one"):
-        export_encoder(tmp_path / "e", tmp_path / "st", "sentence-transformers")
+    for target in ("sentence-transformers", "onnx"):
+        with pytest.raises(ModelError, match=r"the encoder has 2 prompts, and .* reads a text once"):
+            export_encoder(tmp_path / "e", tmp_path / target, target)
+    built("opt", OWN_LAYERS[0]).save(tmp_path / "layers")
+    for target in ("sentence-transformers", "onnx"):
+        with pytest.raises(ModelError, match=r"the prompt chooses the layers \[-2\]"):
+            export_encoder(tmp_path / "layers", tmp_path / f"{target}-layers", target)
 
 
 def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method() -> None:
     cells = {cell.name: cell.recipe for cell in read_study(TABLE, look=False).cells}
     assert cells.keys() == METHODS.keys()
-    for name, (layers, templates) in METHODS.items():
+    for name, expected in METHODS.items():
         encoder = cells[name].encoders["encoder"]
-        found = [str(one.template) for one in encoder.resolved_prompts if one is not None]
-        assert encoder.backbone.layer_numbers == layers  # type: ignore[attr-defined]
-        assert found == [TEMPLATES[template] for template in templates]
+        own = encoder.backbone.layer_numbers  # type: ignore[attr-defined]
+        found = [
+            (str(one.template), one.layers or own) for one in encoder.resolved_prompts if one is not None
+        ]
+        assert found == [(TEMPLATES[template], layers) for template, layers in expected]
+        assert encoder.pooler.name == ("mean" if name == "Echo" else "prompt-eol")
 
 
 RECIPE = """
@@ -190,7 +260,19 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
     [
         ("[]", EVALUATE, "`prompt` is an empty array; give at least one prompt"),
         ('[{ template = "knowledge" }, { template = "x" }]', EVALUATE, "there is no template `x`"),
-        ('[{ template = "knowledge" }, { template = "prompt" }]', STAGE, "has several prompts, which cannot"),
+        (
+            '{ template = "knowledge", layers = [3] }',
+            EVALUATE,
+            "`layers` has 3, the model has .* layers 1 to 2",
+        ),
+        ('{ template = "knowledge", layers = [] }', EVALUATE, "layers"),
+        ('{ template = "knowledge" }\nensemble = "sum"', EVALUATE, "ensemble"),
+        (
+            '[{ template = "knowledge" }, { template = "prompt" }]\nensemble = "concatenate"\n'
+            "head = { projection = 8, dimensions = 4 }",
+            STAGE,
+            "the first `dimensions` of each prompt's vector are not the first of their concatenation",
+        ),
     ],
 )
 def test_prompts_that_cannot_work_are_problems_of_the_recipe(

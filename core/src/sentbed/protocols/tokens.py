@@ -23,7 +23,7 @@ class TokenIds:
     """Ragged token ids of `n` texts: text `i` has `ids[offsets[i]:offsets[i + 1]]`."""
 
     ids: NDArray[np.int32]
-    """Concatenated ids, `(total,)`."""
+    """Concatenated ids, `(total,)`. What they are is between tokenizer and backbone: see `encode_marked`."""
     offsets: NDArray[np.int64]
     """Offsets into `ids`, `(n + 1,)`, starting at 0."""
 
@@ -91,6 +91,16 @@ class Tokenizer:
         """Tokenise with special tokens, truncating to `max_length` tokens."""
         raise NotImplementedError
 
+    def encode_marked(
+        self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
+    ) -> TokenIds:
+        """Tokenise without limit, with ids that the backbone's module can read more in.
+
+        Hide from the pooler (`TokenStates.attention_mask`) the tokens of text `i` that end before character
+        `starts[i]`, but never the last one, and choose `layers`, one of `BuildContext.readings`.
+        """
+        raise NotImplementedError
+
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Cut each text to at most `max_length` tokens, not counting special tokens.
 
@@ -108,7 +118,7 @@ class TokenStates(NamedTuple):
     last_hidden_state: Tensor
     """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone selects."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None if nothing is padded."""
+    """`(batch, length)`, 0 for padding, on either side, and hidden tokens, else 1; None without them."""
     layers: tuple[Tensor, ...] | None = None
     """Embeddings, then every layer, each `(batch, length, width)`; for a pooler that needs `layers`."""
     decoder_state: Tensor | None = None

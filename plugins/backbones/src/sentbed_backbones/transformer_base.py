@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, le, optional
@@ -101,8 +101,8 @@ class Transformer(PlannedBackbone):
         papers = (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
         return BackboneTraits(
             cites=(*papers, "hu2022lora") if self.lora is not None else papers,
-            offers=self.offered,
-            heeds=frozenset({"decoder", "layers", "mask-token"}),
+            offers=self.offered | {"span"},
+            heeds=frozenset({"decoder", "layers", "mask-token", "span"}),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
             pretrained=self.init == "pretrained",
@@ -110,6 +110,10 @@ class Transformer(PlannedBackbone):
             model=self.model,
             predicts=self._predicts(),
         )
+
+    def reading(self, layers: tuple[int, ...]) -> Self:
+        """Return this backbone with other `layers`."""
+        return attrs.evolve(self, layers=layers)
 
     @property
     def shares_prefix(self) -> bool:

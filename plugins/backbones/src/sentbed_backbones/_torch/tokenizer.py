@@ -16,17 +16,24 @@ from sentbed.protocols import (
     Tokenizer,
 )
 
+ID_BITS = 24
+"""Bits of a token's id; those above have the number of the layers to read."""
+
 
 class BulkTokenizer(Tokenizer):
-    """A fast tokenizer, called directly: all texts in one call, in threads, without padding."""
+    """A fast tokenizer, called directly: all texts in one call, in threads, without padding.
 
-    def __init__(self, original: Any) -> None:
+    `readings` are the layers that a text's ids may choose; see `encode_marked`.
+    """
+
+    def __init__(self, original: Any, readings: Sequence[tuple[int, ...]] = ()) -> None:
         if not original.is_fast:
             raise ModelError(
                 f"the tokenizer `{type(original).__name__}` has no fast form (`tokenizer.json`); "
                 "convert it with transformers and save it beside the weights"
             )
         self.original = original
+        self.readings = readings
         self._pad_id = int(original.pad_token_id or 0)
         self._mask_token: str | None = original.mask_token
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
@@ -66,6 +73,28 @@ class BulkTokenizer(Tokenizer):
         np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
         rows = (encoding.ids or self._nothing for encoding in encodings)
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
+        return TokenIds(ids, offsets)
+
+    def encode_marked(
+        self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
+    ) -> TokenIds:
+        """Tokenise without limit, with ids that hide tokens from the pooler and choose layers.
+
+        All ids of a text have the number of its layers, from 1, above their own `ID_BITS` bits; the id `i` of
+        a hidden token is `-1 - i`. So they are batched, padded, compared and sent like any others.
+        """
+        self._fast.no_truncation()
+        encodings = self._fast.encode_batch(list(texts))
+        offsets = np.zeros(len(encodings) + 1, np.int64)
+        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
+        rows = (encoding.ids or self._nothing for encoding in encodings)
+        number = 0 if layers is None else self.readings.index(layers) + 1
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])) + np.int32(number << ID_BITS)
+        for row, start in enumerate(starts or ()):
+            ends = (end for _, end in encodings[row].offsets)
+            first = next((place for place, end in enumerate(ends) if end > start), len(ids))
+            hidden = ids[offsets[row] : min(offsets[row] + first, offsets[row + 1] - 1)]
+            hidden[:] = -1 - hidden
         return TokenIds(ids, offsets)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
