@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+import sentbed
 import torch
 import transformers
 from sentbed import Encoder, ModelError, RecipeError
@@ -21,13 +22,19 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
+from sentbed.protocols import TokenIds, Training
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
+from sentbed_corpus.encode_lines import encode_lines
 from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.export_and_import import export_encoder
+from sentbed_losses.info_nce import InfoNCE
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
+from torch.nn import functional
 
 TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", "two small birds")
 META_EOL = [{"template": f"meta-eol-{number}"} for number in range(1, 9)]
@@ -53,6 +60,7 @@ def built(
 ) -> Encoder:
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
+    backbone |= {"dropout": more.pop("dropout")} if "dropout" in more else {}
     table = {"backbone": {**backbone, "layers": layers}, "pooler": {"use": "prompt-eol"}, "prompt": prompt}
     fields = dict(runtime or {"use": "cpu", "threads": 1})
     plugins = load_plugins()
@@ -185,6 +193,105 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(monkeypatch: pytest
     assert least <= own < 1.5 * least
 
 
+TRAINED = [{"template": "prompt-eol"}, {"template": "pretended-cot", "layers": [2, 3]}]
+PAIRS = {"anchor": TEXTS[:3], "positive": TEXTS[2:]}
+TEMPERATURE = 0.5
+
+
+def gradients_of(encoder: Encoder, micro_batch: int | None) -> tuple[float, Any]:
+    training = Training(
+        InfoNCE(temperature=TEMPERATURE),
+        AdamW(lr=1e-3),
+        Constant(),
+        total_steps=1,
+        towers=dict.fromkeys(PAIRS, "encoder"),
+        micro_batch=micro_batch,
+        ensembles={"encoder": (len(encoder.recipe.prompts), encoder.recipe.ensemble)},
+    )
+    trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
+    columns = {
+        name: TokenIds.join(one.encode(texts, 24) for one in encoder.tokenizers())
+        for name, texts in PAIRS.items()
+    }
+    return trainer.gradients(columns)
+
+
+def trained(kind: str, ensemble: str, runtime: Any = None) -> Encoder:
+    return built(kind, TRAINED, [2], runtime, dropout=0.0, ensemble=ensemble)
+
+
+@pytest.mark.parametrize("micro_batch", [None, 1])
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+def test_gradients_go_through_all_prompts(ensemble: str, micro_batch: int | None) -> None:
+    encoder = trained("opt", ensemble)
+    loss, found = gradients_of(encoder, micro_batch)
+    model: Any = encoder.backbone.model  # type: ignore[attr-defined]
+    tokenizer: Any = encoder.backbone.tokenizer.original  # type: ignore[attr-defined]
+    columns = []
+    for texts in PAIRS.values():
+        rows = []
+        for text in texts:
+            vectors = []
+            for prompt in TRAINED:
+                filled = TEMPLATES[prompt["template"]].replace("{text}", ruled(text))
+                states = model(**tokenizer(filled, return_tensors="pt"), output_hidden_states=True)
+                layers = prompt.get("layers", [2])
+                vectors.append(sum(states.hidden_states[layer][0, -1] for layer in layers) / len(layers))
+            rows.append(sum(vectors) / 2 if ensemble == "mean" else torch.cat(vectors))
+        columns.append(torch.stack(rows))
+    anchors, positives = (functional.normalize(column, dim=-1) for column in columns)
+    expected = functional.cross_entropy(anchors @ positives.T / TEMPERATURE, torch.arange(3))
+    model.zero_grad()
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), abs=1e-5)
+    named = dict(encoder.placed.module.named_parameters())
+    compared = 0
+    for name, gradient in found.items():
+        if name.startswith("encoder."):
+            wanted = named[name.removeprefix("encoder.")].grad
+            # The pass ends below the last block, whose weights have no gradient.
+            wanted = np.zeros_like(gradient) if wanted is None else wanted.numpy()
+            np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-5, err_msg=name)
+            compared += bool(np.abs(gradient).max() > 1e-3)
+    assert compared > 10
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("micro_batch", [None, 1])
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+def test_jax_has_the_same_gradients(ensemble: str, micro_batch: int | None) -> None:
+    loss, expected = gradients_of(trained("opt", ensemble), None)
+    other, found = gradients_of(trained("opt", ensemble, TPU), micro_batch)
+    assert other == pytest.approx(loss, abs=1e-5)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+def test_a_stage_trains_an_encoder_with_several_prompts(ensemble: str, tmp_path: Path) -> None:
+    prompt = '[{ template = "prompt" }, { template = "knowledge", layers = [1] }]\nensemble = "ENSEMBLE"'
+    text = RECIPE.replace("PROMPT", prompt.replace("ENSEMBLE", ensemble)) + STAGE + EVALUATE
+    (tmp_path / "r.toml").write_text(text)
+    result = sentbed.run(load_recipe(tmp_path / "r.toml"), tmp_path / "run")
+    assert [score.evaluator for score in result.scores[:1]] == ["sts"]
+    protocol = result.scores[0].protocol["encoder"]
+    assert [one.get("layers") for one in protocol["prompt"]] == [None, [1]]
+    assert protocol.get("ensemble") == ("concatenate" if ensemble == "concatenate" else None)
+    encoder = Encoder.load(tmp_path / "run" / "encoder")
+    assert encoder.encode(TEXTS).shape == (len(TEXTS), 256 if ensemble == "concatenate" else 128)
+
+
+def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
+    encoder = built("opt", OWN_LAYERS, ensemble="concatenate")
+    encoder.save(tmp_path / "e")
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    runtime = load_plugins().find("runtime", "cpu").cls(threads=1)
+    shape = encode_lines(str(tmp_path / "e"), runtime, str(tmp_path / "in.txt"), tmp_path / "out.npy")
+    assert shape == (len(TEXTS), 512)
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), encoder.encode(TEXTS), rtol=0, atol=1e-5)
+
+
 def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_path: Path) -> None:
     encoder = built("opt", CK)
     encoder.save(tmp_path / "e")
@@ -197,10 +304,10 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_
 
 def test_the_store_tells_encoders_with_other_prompts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    both, one = built("opt", CK), built("opt", CK[:1])
-    spaces = [fingerprint_of(encoder) for encoder in (both, built("opt", CK[::-1]), one)]
+    more: Any = [(CK, {}), (CK[::-1], {}), (CK[:1], {}), (CK, {"ensemble": "concatenate"}), (OWN_LAYERS, {})]
+    spaces = [fingerprint_of(built("opt", prompts, **how)) for prompts, how in more]
     assert None not in spaces
-    assert len({repr(space) for space in spaces}) == 3
+    assert len({space.name for space in spaces if space}) == len(more)
 
 
 def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:

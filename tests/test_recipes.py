@@ -63,7 +63,7 @@ CELLS = {
     "papers/prompteol/table-7.toml": 26,
     "papers/prompteol/table-8.toml": 42,
     "papers/prompteol/table-9.toml": 24,
-    "papers/prompts/table-1.toml": 5,
+    "papers/prompts/table-1.toml": 7,
     "papers/sentbench-bert-base.toml": 1,
     "papers/sentbench/figure-2.toml": 8,
     "papers/sentbench/table-2.toml": 16,

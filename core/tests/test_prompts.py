@@ -183,7 +183,9 @@ def test_the_templates_of_prompteols_successors_are_theirs_byte_for_byte(name: s
 @pytest.mark.parametrize("sentence", [*SENTENCES, "*cls**mask**sep+*", "[MASK]"])
 def test_nothing_in_a_sentence_is_taken_for_a_part_of_the_template(template: str, sentence: str):
     parsed = parse_template(template)
-    assert parsed.fill(sentence, "<m>") == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence).strip()
+    assert (
+        parsed.fill(sentence, "<m>") == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence).strip()
+    )
 
 
 @given(st.text(), st.sampled_from(sorted(TEMPLATES)), st.booleans())
