@@ -77,8 +77,7 @@ class Encoder:
         """
         recipe = self_contained(recipe)
         sums = _sums(saved) if saved else {}
-        place = saved / BACKBONE if saved else None
-        context = BuildContext(texts, place, recipe.needs, sums, recipe.readings)
+        context = BuildContext(texts, saved and saved / BACKBONE, recipe.needs, sums, recipe.readings)
         backbone = returned(recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build")
         if head_seed is not None:
             engine.seed(head_seed)

@@ -192,8 +192,8 @@ class ResolvedPrompt:
 
     def describe(self) -> dict[str, Any]:
         """Return the prompt's part of a score's protocol."""
-        layers = {"layers": list(self.layers)} if self.layers else {}
-        return {"template": str(self.template), "normalizer": self.normalizer, **layers}
+        facts = {"template": str(self.template), "normalizer": self.normalizer}
+        return facts | ({"layers": list(self.layers)} if self.layers else {})
 
     def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
         """Return the prompt of one text."""

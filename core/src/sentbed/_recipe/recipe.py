@@ -90,9 +90,8 @@ class EncoderRecipe:
     @property
     def needs(self) -> frozenset[str]:
         """Needs of the pooler and of the prompts."""
-        templates = (prompt.template for prompt in self.resolved_prompts if prompt is not None)
-        repeats = any(template.between is not None for template in templates)
-        return self.pooler.traits.needs | ({"span"} if repeats else set())
+        twice = any(one and one.template.between is not None for one in self.resolved_prompts)
+        return self.pooler.traits.needs | ({"span"} if twice else set())
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:

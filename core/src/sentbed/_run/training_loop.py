@@ -83,9 +83,7 @@ class _Loop:
                 towers={column: name for column, name in towers.items() if name in self.trained},
                 max_grad_norm=stage.max_grad_norm,
                 micro_batch=stage.micro_batch,
-                ensembles={
-                    name: (len(e.recipe.prompts), e.recipe.ensemble) for name, e in self.trained.items()
-                },
+                ensembles={n: (len(e.recipe.prompts), e.recipe.ensemble) for n, e in self.trained.items()},
                 ema=stage.ema,
             ),
         )

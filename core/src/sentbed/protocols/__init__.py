@@ -69,14 +69,7 @@ if TYPE_CHECKING:
         Watched,
     )
     from sentbed.protocols.run import Run
-    from sentbed.protocols.tokens import (
-        Module,
-        Tensor,
-        TokenBatch,
-        TokenIds,
-        Tokenizer,
-        TokenStates,
-    )
+    from sentbed.protocols.tokens import Module, Tensor, TokenBatch, TokenIds, Tokenizer, TokenStates
     from sentbed.protocols.traits import (
         BackboneTraits,
         ComponentTraits,

@@ -14,13 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import attrs
 
 from sentbed.protocols.tokens import Module, Tensor, Tokenizer
-from sentbed.protocols.traits import (
-    BackboneTraits,
-    ComponentTraits,
-    DataTraits,
-    LossTraits,
-    PoolerTraits,
-)
+from sentbed.protocols.traits import BackboneTraits, ComponentTraits, DataTraits, LossTraits, PoolerTraits
 
 
 class Component(ABC):

@@ -94,10 +94,10 @@ class Tokenizer:
     def encode_marked(
         self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
     ) -> TokenIds:
-        """Tokenise without limit, with ids that the backbone's module can read more in.
+        """Tokenise without limit, with ids that tell the backbone's module more than the token.
 
-        Hide from the pooler (`TokenStates.attention_mask`) the tokens of text `i` that end before character
-        `starts[i]`, but never the last one, and choose `layers`, one of `BuildContext.readings`.
+        They hide from the pooler the tokens of text `i` that end before character `starts[i]`, but never its
+        last one (`TokenStates.attention_mask`), and choose `layers`, one of `BuildContext.readings`.
         """
         raise NotImplementedError
 
