@@ -99,6 +99,7 @@ def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
         *(
             "frozen-columns",
             "towers",
+            "prompts",
             "clipping",
             "moving-average",
             "not-finite",

@@ -208,6 +208,10 @@ def off_centre(placed: Any) -> Any:
     return placed
 
 
+def without_ensembles(training: Training) -> Training:
+    return attrs.evolve(training, ensembles={})
+
+
 def loads_anything(trainer: Any) -> Any:
     load = trainer.load
     fits = next(iter(trainer.towers.values())).encoder.width == 128
@@ -224,6 +228,7 @@ CHECKS = {
     "uneven-batch": testing.check_uneven_batch,
     "frozen-columns": testing.check_frozen_columns,
     "towers": testing.check_towers,
+    "prompts": testing.check_prompts,
     "clipping": testing.check_clipping,
     "moving-average": testing.check_moving_average,
     "steps of adamw": testing.check_steps,
@@ -251,6 +256,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("accumulates", "grad-cache", {"trained": AccumulatesOverMicroBatches}, INFO_NCE, "`micro_batch = 2`"),
     ("loses a row", "uneven-batch", {"trained": LosesLastRow}, INFO_NCE, "in a batch of 5 rows"),
     ("mixes vectors", "frozen-columns", {"trained": MixesVectors}, INFO_NCE, "where `positive` is vectors"),
+    ("reads one prompt", "prompts", {"asked": without_ensembles}, INFO_NCE, "of two prompts (`mean`)"),
     ("shares gradients", "towers", {"trained": SharesGradients}, INFO_NCE, "an encoder of its own"),
     ("clips twice", "clipping", {"trained": clipping_twice}, INFO_NCE, "clip once, over all parameters"),
     (

@@ -1,4 +1,4 @@
-"""PromptEOL's successors: templates, and the mean over several prompts, against a loop in transformers."""
+"""PromptEOL's successors: templates, and several prompts at once, against a loop in transformers."""
 
 from __future__ import annotations
 
@@ -10,48 +10,65 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+import sentbed
 import torch
 import transformers
-from sentbed import Encoder, ModelError, RecipeError, SentbedError
+from sentbed import Encoder, ModelError, RecipeError
 from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
+from sentbed._encoder import batching
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
+from sentbed.protocols import TokenIds, Training
+from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
+from sentbed_corpus.encode_lines import encode_lines
 from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware.adamw import AdamW
+from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.export_and_import import export_encoder
+from sentbed_losses.info_nce import InfoNCE
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
+from torch.nn import functional
 
 TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", "two small birds")
 META_EOL = [{"template": f"meta-eol-{number}"} for number in range(1, 9)]
 CK = [{"template": "knowledge"}, {"template": "pretended-cot"}]
 TABLE = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "table-1.toml"
-METHODS: Mapping[str, tuple[tuple[int, ...], list[str]]] = {
-    "PromptEOL": ((-1,), ["prompt-eol"]),
-    "Pretended CoT": ((-2,), ["pretended-cot"]),
-    "Knowledge": ((-2,), ["knowledge"]),
-    "MetaEOL": ((-1,), [one["template"] for one in META_EOL]),
-    "CK": ((27,), ["knowledge", "pretended-cot"]),
+OWN_LAYERS = [{"template": "knowledge", "layers": [-2]}, {"template": "pretended-cot", "layers": [1, 3]}]
+METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
+    "PromptEOL": [("prompt-eol", (-1,))],
+    "Pretended CoT": [("pretended-cot", (-2,))],
+    "Knowledge": [("knowledge", (-2,))],
+    "MetaEOL": [(one["template"], (-1,)) for one in META_EOL],
+    "CK": [("knowledge", (27,)), ("pretended-cot", (27,))],
+    "CK, two layers": [("knowledge", (-2,)), ("pretended-cot", (27,))],
+    "Echo": [("echo", (-1,))],
 }
-"""Layers and templates of each method, from its released code."""
-PUBLISHED = [name for name in TEMPLATES if name != "prompt-bert"]
+"""Templates of each method and their layers, from its released code."""
+PUBLISHED = [name for name in TEMPLATES if name != "prompt-bert" and not name.startswith("echo")]
+TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32", "lengths": [32, 64, 96], "token_budget": 512}
 
 
-def built(kind: str, prompt: Any, layers: Sequence[int] | str = "last", **more: Any) -> Encoder:
+def built(
+    kind: str, prompt: Any, layers: Sequence[int] | str = "last", runtime: Any = None, **more: Any
+) -> Encoder:
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
+    backbone |= {"dropout": more.pop("dropout")} if "dropout" in more else {}
     table = {"backbone": {**backbone, "layers": layers}, "pooler": {"use": "prompt-eol"}, "prompt": prompt}
+    fields = dict(runtime or {"use": "cpu", "threads": 1})
     plugins = load_plugins()
     recipe, problems = structure(
         {**table, "max_length": 24, **more}, EncoderRecipe, Document({}), plugins, Path.cwd()
     )
     assert not problems, problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine = plugins.find("runtime", fields.pop("use")).cls(**fields).build()
     engine.seed(3)
     return Encoder.build(recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
 
@@ -65,17 +82,21 @@ def ruled(text: str) -> str:
 
 
 @torch.no_grad()
-def by_a_loop(encoder: Encoder, templates: Sequence[str], layer: int, directory: Path) -> Any:
-    """One text and one prompt at a time: the mean of the last token's states, as MetaEOL's code takes it."""
+def by_a_loop(
+    encoder: Encoder, prompts: Sequence[tuple[str, Sequence[int]]], directory: Path, how: str = "mean"
+) -> Any:
+    """One text and one prompt at a time: the last token's states, averaged over layers, then over prompts."""
     encoder.backbone.save(directory)
     model = transformers.AutoModel.from_pretrained(directory).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     rows = []
     for text in TEXTS:
-        prompts = [template.replace("{text}", ruled(text)).strip() for template in templates]
-        inputs = (tokenizer(prompt, return_tensors="pt") for prompt in prompts)
-        outputs = (model(**one, output_hidden_states=True).hidden_states[layer][0, -1] for one in inputs)
-        rows.append(torch.stack(list(outputs)).mean(0).numpy())
+        found = []
+        for template, layers in prompts:
+            inputs = tokenizer(template.replace("{text}", ruled(text)).strip(), return_tensors="pt")
+            states = model(**inputs, output_hidden_states=True).hidden_states
+            found.append(torch.stack([states[layer][0, -1] for layer in layers]).mean(0))
+        rows.append((torch.stack(found).mean(0) if how == "mean" else torch.cat(found)).numpy())
     return np.stack(rows)
 
 
@@ -101,7 +122,7 @@ def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transform
     for name in PUBLISHED:
         prompt = attrs.evolve(one.recipe.prompts[0], template=name)
         encoder = attrs.evolve(one, recipe=attrs.evolve(one.recipe, prompt=prompt))
-        expected = by_a_loop(encoder, [TEMPLATES[name]], -2, tmp_path)
+        expected = by_a_loop(encoder, [(TEMPLATES[name], [-2])], tmp_path)
         np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
@@ -114,13 +135,161 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     encoder = built(kind, prompts, layers)
     found = encoder.encode(TEXTS)
     counted = list(passes)
-    layer = -1 if layers == "last" else layers[0]
-    expected = by_a_loop(encoder, [TEMPLATES[one["template"]] for one in prompts], layer, tmp_path)
+    read = [-1] if layers == "last" else layers
+    expected = by_a_loop(encoder, [(TEMPLATES[one["template"]], read) for one in prompts], tmp_path)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     assert sum(rows for rows, _ in counted) == len(prompts) * len(TEXTS)
     # Every prompt has a prefix of its own, which its rows share.
     assert len({shared for _, shared in counted}) > 1
     assert min(shared for _, shared in counted) >= 4
+
+
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_each_prompt_may_read_layers_of_its_own(kind: str, ensemble: str, tmp_path: Path) -> None:
+    prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
+    encoder = built(kind, prompts, ensemble=ensemble)
+    wanted: Any = [(TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts]
+    expected = by_a_loop(encoder, wanted, tmp_path, ensemble)
+    assert encoder.width == expected.shape[1] == (768 if ensemble == "concatenate" else 256)
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
+
+
+def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads() -> None:
+    encoder = built("opt", OWN_LAYERS, [0])
+    expected = encoder.encode(TEXTS)
+    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(math.nan)  # type: ignore[attr-defined]
+    encoder.placed.weights_changed()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+@pytest.mark.parametrize("kind", ["opt", "causal"])
+def test_jax_gives_the_same_vectors_of_several_prompts(kind: str, ensemble: str) -> None:
+    ours, theirs = (built(kind, OWN_LAYERS, ensemble=ensemble, runtime=one) for one in (None, TPU))
+    np.testing.assert_allclose(theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5)
+
+
+def test_the_prefix_of_a_prompt_passes_once_over_all_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "WINDOW", 2)
+    seen: list[tuple[int, bool]] = []
+    run = FastCausal.run
+
+    def count(module: Any, ids: Any, places: Any, turns: Any, mask: Any, group: int, past: Any, *kept: Any):  # type: ignore[no-untyped-def]
+        seen.append((ids.numel(), bool(kept)))
+        return run(module, ids, places, turns, mask, group, past, *kept)
+
+    monkeypatch.setattr(FastCausal, "run", count)
+    encoder = built("opt", [*OWN_LAYERS, {"template": "prompt-eol"}])
+    texts = [f"{text} {number}" for number, text in enumerate([*TEXTS, TEXTS[0]])]
+    encoder.encode(texts)
+    prefixes = [tokens for tokens, kept in seen if kept]
+    lengths = [one.encode(texts, 24).lengths for one in encoder.tokenizers()]
+    # Texts of one window may begin alike, and only then is the prefix of another window another one.
+    assert len(prefixes) == 3
+    own = sum(tokens for tokens, kept in seen if not kept)
+    least = sum(int(each.sum()) for each in lengths) - sum(6 * shared for shared in prefixes)
+    assert least <= own < 1.5 * least
+
+
+TRAINED = [{"template": "prompt-eol"}, {"template": "pretended-cot", "layers": [2, 3]}]
+PAIRS = {"anchor": TEXTS[:3], "positive": TEXTS[2:]}
+TEMPERATURE = 0.5
+
+
+def gradients_of(encoder: Encoder, micro_batch: int | None) -> tuple[float, Any]:
+    training = Training(
+        InfoNCE(temperature=TEMPERATURE),
+        AdamW(lr=1e-3),
+        Constant(),
+        total_steps=1,
+        towers=dict.fromkeys(PAIRS, "encoder"),
+        micro_batch=micro_batch,
+        ensembles={"encoder": (len(encoder.recipe.prompts), encoder.recipe.ensemble)},
+    )
+    trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
+    columns = {
+        name: TokenIds.join(one.encode(texts, 24) for one in encoder.tokenizers())
+        for name, texts in PAIRS.items()
+    }
+    return trainer.gradients(columns)
+
+
+def trained(kind: str, ensemble: str, runtime: Any = None) -> Encoder:
+    return built(kind, TRAINED, [2], runtime, dropout=0.0, ensemble=ensemble)
+
+
+@pytest.mark.parametrize("micro_batch", [None, 1])
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+def test_gradients_go_through_all_prompts(ensemble: str, micro_batch: int | None) -> None:
+    encoder = trained("opt", ensemble)
+    loss, found = gradients_of(encoder, micro_batch)
+    model: Any = encoder.backbone.model  # type: ignore[attr-defined]
+    tokenizer: Any = encoder.backbone.tokenizer.original  # type: ignore[attr-defined]
+    columns = []
+    for texts in PAIRS.values():
+        rows = []
+        for text in texts:
+            vectors = []
+            for prompt in TRAINED:
+                filled = TEMPLATES[prompt["template"]].replace("{text}", ruled(text))
+                states = model(**tokenizer(filled, return_tensors="pt"), output_hidden_states=True)
+                layers = prompt.get("layers", [2])
+                vectors.append(sum(states.hidden_states[layer][0, -1] for layer in layers) / len(layers))
+            rows.append(sum(vectors) / 2 if ensemble == "mean" else torch.cat(vectors))
+        columns.append(torch.stack(rows))
+    anchors, positives = (functional.normalize(column, dim=-1) for column in columns)
+    expected = functional.cross_entropy(anchors @ positives.T / TEMPERATURE, torch.arange(3))
+    model.zero_grad()
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), abs=1e-5)
+    named = dict(encoder.placed.module.named_parameters())
+    compared = 0
+    for name, gradient in found.items():
+        if name.startswith("encoder."):
+            wanted = named[name.removeprefix("encoder.")].grad
+            # The pass ends below the last block, whose weights have no gradient.
+            wanted = np.zeros_like(gradient) if wanted is None else wanted.numpy()
+            np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-5, err_msg=name)
+            compared += bool(np.abs(gradient).max() > 1e-3)
+    assert compared > 10
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("micro_batch", [None, 1])
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+def test_jax_has_the_same_gradients(ensemble: str, micro_batch: int | None) -> None:
+    loss, expected = gradients_of(trained("opt", ensemble), None)
+    other, found = gradients_of(trained("opt", ensemble, TPU), micro_batch)
+    assert other == pytest.approx(loss, abs=1e-5)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
+def test_a_stage_trains_an_encoder_with_several_prompts(ensemble: str, tmp_path: Path) -> None:
+    prompt = '[{ template = "prompt" }, { template = "knowledge", layers = [1] }]\nensemble = "ENSEMBLE"'
+    text = RECIPE.replace("PROMPT", prompt.replace("ENSEMBLE", ensemble)) + STAGE + EVALUATE
+    (tmp_path / "r.toml").write_text(text)
+    result = sentbed.run(load_recipe(tmp_path / "r.toml"), tmp_path / "run")
+    assert [score.evaluator for score in result.scores[:1]] == ["sts"]
+    protocol = result.scores[0].protocol["encoder"]
+    assert [one.get("layers") for one in protocol["prompt"]] == [None, [1]]
+    assert protocol.get("ensemble") == ("concatenate" if ensemble == "concatenate" else None)
+    encoder = Encoder.load(tmp_path / "run" / "encoder")
+    assert encoder.encode(TEXTS).shape == (len(TEXTS), 256 if ensemble == "concatenate" else 128)
+
+
+def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
+    encoder = built("opt", OWN_LAYERS, ensemble="concatenate")
+    encoder.save(tmp_path / "e")
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    runtime = load_plugins().find("runtime", "cpu").cls(threads=1)
+    shape = encode_lines(str(tmp_path / "e"), runtime, str(tmp_path / "in.txt"), tmp_path / "out.npy")
+    assert shape == (len(TEXTS), 512)
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), encoder.encode(TEXTS), rtol=0, atol=1e-5)
 
 
 def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_path: Path) -> None:
@@ -135,26 +304,34 @@ def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_
 
 def test_the_store_tells_encoders_with_other_prompts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    both, one = built("opt", CK), built("opt", CK[:1])
-    spaces = [fingerprint_of(encoder) for encoder in (both, built("opt", CK[::-1]), one)]
+    more: Any = [(CK, {}), (CK[::-1], {}), (CK[:1], {}), (CK, {"ensemble": "concatenate"}), (OWN_LAYERS, {})]
+    spaces = [fingerprint_of(built("opt", prompts, **how)) for prompts, how in more]
     assert None not in spaces
-    assert len({repr(space) for space in spaces}) == 3
+    assert len({space.name for space in spaces if space}) == len(more)
 
 
 def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
     built("opt", CK).save(tmp_path / "e")
-    with pytest.raises((ModelError, SentbedError), match=r"averages over 2 prompts, and this takes one"):
-        export_encoder(tmp_path / "e", tmp_path / "st", "sentence-transformers")
+    for target in ("sentence-transformers", "onnx"):
+        with pytest.raises(ModelError, match=r"the encoder has 2 prompts, and .* reads a text once"):
+            export_encoder(tmp_path / "e", tmp_path / target, target)
+    built("opt", OWN_LAYERS[0]).save(tmp_path / "layers")
+    for target in ("sentence-transformers", "onnx"):
+        with pytest.raises(ModelError, match=r"the prompt chooses the layers \[-2\]"):
+            export_encoder(tmp_path / "layers", tmp_path / f"{target}-layers", target)
 
 
 def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method() -> None:
     cells = {cell.name: cell.recipe for cell in read_study(TABLE, look=False).cells}
     assert cells.keys() == METHODS.keys()
-    for name, (layers, templates) in METHODS.items():
+    for name, expected in METHODS.items():
         encoder = cells[name].encoders["encoder"]
-        found = [str(one.template) for one in encoder.resolved_prompts if one is not None]
-        assert encoder.backbone.layer_numbers == layers  # type: ignore[attr-defined]
-        assert found == [TEMPLATES[template] for template in templates]
+        own = encoder.backbone.layer_numbers  # type: ignore[attr-defined]
+        found = [
+            (str(one.template), one.layers or own) for one in encoder.resolved_prompts if one is not None
+        ]
+        assert found == [(TEMPLATES[template], layers) for template, layers in expected]
+        assert encoder.pooler.name == ("mean" if name == "Echo" else "prompt-eol")
 
 
 RECIPE = """
@@ -190,7 +367,19 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
     [
         ("[]", EVALUATE, "`prompt` is an empty array; give at least one prompt"),
         ('[{ template = "knowledge" }, { template = "x" }]', EVALUATE, "there is no template `x`"),
-        ('[{ template = "knowledge" }, { template = "prompt" }]', STAGE, "has several prompts, which cannot"),
+        (
+            '{ template = "knowledge", layers = [3] }',
+            EVALUATE,
+            "`layers` has 3, the model has .* layers 1 to 2",
+        ),
+        ('{ template = "knowledge", layers = [] }', EVALUATE, "layers"),
+        ('{ template = "knowledge" }\nensemble = "sum"', EVALUATE, "ensemble"),
+        (
+            '[{ template = "knowledge" }, { template = "prompt" }]\nensemble = "concatenate"\n'
+            "head = { projection = 8, dimensions = 4 }",
+            STAGE,
+            "the first `dimensions` of each prompt's vector are not the first of their concatenation",
+        ),
     ],
 )
 def test_prompts_that_cannot_work_are_problems_of_the_recipe(

@@ -378,3 +378,32 @@ def test_a_file_of_templates_is_looked_for_beside_the_recipe(put: Put, parts: Pl
     resolved = load_recipe(put("r.toml", text), plugins=parts).encoders["encoder"].resolved_prompt
     assert resolved is not None
     assert str(resolved.template) == "<{text}>"
+
+
+# --- what a prompt asks of the backbone --------------------------------------------------------------------
+
+
+def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts: Plugins):
+    hiding = backbone("hiding", "bidirectional", "span")
+    parts = offering(parts, [hiding], [])
+    prompt = Prompt(template="{text} {text}")
+    assert found(parts, "hiding", "end", prompt) == []
+    ((key, message),) = found(parts, "left-to-right", "end", prompt)
+    assert key == "prompt"
+    assert "`left-to-right` cannot hide the first; write `{text}` once" in message
+
+
+@pytest.mark.parametrize("reads", ["answer", "first"])
+def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts: Plugins, reads: str):
+    hiding = backbone("hiding", "decoder", "span")
+    first = part("first", Pooler, PoolerTraits(pooling="cls"))
+    ((_, message),) = found(offering(parts, [hiding], [first]), "hiding", reads, Prompt("{text} {text}"))
+    assert f"the pooler `{reads}` reads a single state that says nothing of it; use a pooler" in message
+
+
+def test_a_prompt_chooses_layers_only_of_a_backbone_that_lets_it(parts: Plugins):
+    ((key, message),) = found(parts, "bare", "end", Prompt("{text}", layers=(1,)))
+    assert (key, message) == (
+        "prompt",
+        "the backbone `bare` lets no prompt choose `layers`; take them out",
+    )

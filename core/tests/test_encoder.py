@@ -91,6 +91,7 @@ def test_the_saved_recipe_is_complete(recipe_of: Callable[..., Recipe], tmp_path
         "pooler": {"use": "average"},
         "head": {"bias": False, "normalize": False, "hidden": [], "activation": "none"},
         "max_length": 16,
+        "ensemble": "mean",
     }
 
 

@@ -164,6 +164,8 @@ PUBLISHED = {
     "meta-eol-6": (277, "23378ce0a78f376f"),
     "meta-eol-7": (191, "402c1772fbb3f0f2"),
     "meta-eol-8": (263, "b8380ca8e5c16268"),
+    "echo": (56, "99585480fc6f281d"),
+    "echo-document": (41, "f8101808b71e5c13"),
 }
 """Bytes of the successors' templates, and the beginning of their SHA-256, from the papers' own strings."""
 
@@ -181,7 +183,9 @@ def test_the_templates_of_prompteols_successors_are_theirs_byte_for_byte(name: s
 @pytest.mark.parametrize("sentence", [*SENTENCES, "*cls**mask**sep+*", "[MASK]"])
 def test_nothing_in_a_sentence_is_taken_for_a_part_of_the_template(template: str, sentence: str):
     parsed = parse_template(template)
-    assert parsed.fill(sentence, "<m>") == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence)
+    assert (
+        parsed.fill(sentence, "<m>") == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence).strip()
+    )
 
 
 @given(st.text(), st.sampled_from(sorted(TEMPLATES)), st.booleans())
@@ -189,7 +193,7 @@ def test_a_prompt_without_text_rules_holds_the_sentence_verbatim(sentence: str, 
     prompt = filled(Prompt(name, normalizer="none"), sentence, normalize)
     template = parse_template(name)
     assert prompt.startswith(template.prefix + sentence)
-    assert prompt.endswith(sentence + template.suffix)
+    assert prompt.endswith(((template.between or "") + sentence + template.suffix).rstrip())
 
 
 def test_braces_in_a_template_that_are_no_place_stay():
@@ -231,12 +235,12 @@ def test_underscores_of_a_template_with_text_stay():
     ("text", "message"),
     [
         ("prompt-eo", "there is no template `prompt-eo`. Did you mean `prompt-eol`?"),
-        ("Summary:", "there is no template `Summary:`. Choose one of `contrastive-auxiliary`, `knowledge`, "),
+        ("Summary:", "there is no template `Summary:`. Choose one of `contrastive-auxiliary`, `echo`, "),
         ("", "there is no template ``. Choose one of"),
         ("This sentence means", "'This sentence means' has 0 places for the sentence; write `{text}` once"),
-        ("{text} and {text}", "'{text} and {text}' has 2 places for the sentence"),
-        ("*sent_0*_*sent_0*", "'*sent_0*_*sent_0*' has 2 places for the sentence"),
-        ("{text} *sent_0*", "'{text} *sent_0*' has 2 places for the sentence"),
+        ("{text} and {text}, {text}", "'{text} and {text}, {text}' has 3 places for the sentence"),
+        ("*sent_0*_*sent_0* *sent_0*", "'*sent_0*_*sent_0* *sent_0*' has 3 places for the sentence"),
+        ("{text} {mask} {text}", "must have `{mask}` at most once, and behind `{text}`"),
         ("{mask} {text}", "must have `{mask}` at most once, and behind `{text}`; move it"),
         ("*mask*_*sent_0*", "must have `{mask}` at most once, and behind `{text}`"),
         ("{text} {mask} {mask}", "must have `{mask}` at most once, and behind `{text}`"),

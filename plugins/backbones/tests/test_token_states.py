@@ -240,7 +240,7 @@ class Given(torch.nn.Module):
 )
 def test_the_layers_that_are_named_are_averaged(numbers: tuple[int, ...], mean: float) -> None:
     ids, mask = batch("right")
-    states = Read(Given(), numbers, False, None)(ids, mask)
+    states = Read(Given(), [numbers], False, None)(ids, mask)
     assert_close(states.last_hidden_state, ids[..., None] + float(mean))
     assert states.layers is None
     assert states.mask_state is None
@@ -250,7 +250,7 @@ def test_the_layers_that_are_named_are_averaged(numbers: tuple[int, ...], mean: 
 
 def test_all_layers_are_kept_where_the_pooler_needs_them() -> None:
     ids, mask = batch("right")
-    states = Read(Given(), (0,), True, None)(ids, mask)
+    states = Read(Given(), [(0,)], True, None)(ids, mask)
     assert states.layers is not None
     assert [float(layer[0, 0, 0] - ids[0, 0]) for layer in states.layers] == [0, 100, 200]
     assert_close(states.last_hidden_state, ids[..., None].float())
@@ -263,7 +263,7 @@ def test_layers_in_half_precision_are_averaged_in_fp32() -> None:
             layers = tuple(torch.full((1, 1, 1), value, dtype=torch.bfloat16) for value in (4096.0, 2.0))
             return TokenStates(layers[-1], mask, layers)
 
-    states = Read(Halves(), (0, 1), False, None)(torch.tensor([[1]]), None)
+    states = Read(Halves(), [(0, 1)], False, None)(torch.tensor([[1]]), None)
     assert states.last_hidden_state.item() == 2049
 
 
@@ -277,6 +277,6 @@ def test_the_mask_state_is_that_of_the_last_mask_token() -> None:
         def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
             return TokenStates(place, mask)
 
-    states = Read(Places(), (-1,), False, 50)(ids, mask)
+    states = Read(Places(), [(-1,)], False, 50)(ids, mask)
     assert states.mask_state is not None
     assert states.mask_state.tolist() == [[3, 3], [0, 0], [5, 5]]

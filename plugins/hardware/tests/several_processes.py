@@ -118,6 +118,11 @@ def gradients(engine: Any) -> Any:
     for micro_batch in (None, 1):
         trainer = trainer_of(engine, assemble(engine), Graded(), micro_batch=micro_batch)
         found[f"numbers, {micro_batch}"] = trainer.gradients(graded)
+    for how in ("mean", "concatenate"):
+        for micro_batch in (None, 1):
+            options = {"micro_batch": micro_batch, "ensembles": {"encoder": (2, how)}}
+            trainer = trainer_of(engine, assemble(engine), Contrast(learned=True), **options)
+            found[f"{how} over two prompts, {micro_batch}"] = trainer.gradients(batch(6))
     return found
 
 

@@ -82,7 +82,7 @@ class _Window:
 
         unique, inverse = distinct_texts(texts)
         tokens = tokenizer.encode(unique, max_length)
-        prefix = shared_prefix(tokens, tokenizer.placeholder_id) if shares else None
+        prefix = shared_prefix(tokens, tokenizer.shareable) if shares else None
         if prefix is not None:
             tokens = tokens.without_first(len(prefix))
         auxiliary = tokenizer.auxiliary(unique, max_length)
@@ -112,23 +112,23 @@ def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
             yield window
 
 
-def shared_prefix(tokens: TokenIds, before: int | None = None) -> NDArray[np.int64] | None:
+def shared_prefix(
+    tokens: TokenIds, shareable: Callable[[NDArray[np.int32]], int] = len
+) -> NDArray[np.int64] | None:
     """Return the leading ids that all texts share, `(shared,)`, or None if they are too few to pay off.
 
     With a prompt this is the template before the sentence, including the demonstration; at least one token of
     each text is left. Ids are compared, not strings: a sentence may merge with the template's last character.
-    The prefix ends before the id `before`.
+    `shareable` limits it, given the first text; see `Tokenizer`.
     """
     import numpy as np
 
     if len(tokens) < 2:
         return None
     starts = tokens.offsets[:-1]
-    longest = int(tokens.lengths.min()) - 1
+    longest = min(int(tokens.lengths.min()) - 1, shareable(tokens.ids[: tokens.offsets[1]]))
     shared = 0
     while shared < longest and (tokens.ids[starts + shared] == tokens.ids[shared]).all():
-        if tokens.ids[shared] == before:
-            break
         shared += 1
     return tokens.ids[:shared].astype(np.int64) if shared >= PREFIX_PAYS else None
 

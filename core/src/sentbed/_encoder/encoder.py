@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from sentbed._encoder.batching import Progress, encode_into
 from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.load import component_of
-from sentbed._recipe.prompts import PromptTokenizer, ResolvedPrompt
+from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import ModelError, NotFiniteError, Problem, RecipeError, RunError, SentbedError
@@ -80,7 +81,7 @@ class Encoder:
         """
         recipe = self_contained(recipe)
         sums = _sums(saved) if saved else {}
-        context = BuildContext(texts, saved / BACKBONE if saved else None, recipe.pooler.traits.needs, sums)
+        context = BuildContext(texts, saved and saved / BACKBONE, recipe.needs, sums, recipe.readings)
         backbone = returned(recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build")
         if head_seed is not None:
             engine.seed(head_seed)
@@ -145,29 +146,31 @@ class Encoder:
     @property
     def width(self) -> int:
         """Dimension of a sentence vector."""
-        return self.placed.width
+        return self.placed.width * self.recipe.joined
 
     def require_positions(self, max_length: int) -> None:
         """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
         positions = self.backbone.max_length
-        template = 0
-        for prompt in filter(None, self.recipe.resolved_prompts):
-            found = self._tokenizer(prompt, True).encode([""], max_length)
-            template = max(template, int(found.lengths[0]))
-        if max_length + template > positions:
-            around = f", and the template around a sentence has {template}" if template else ""
-            raise ModelError(
-                f"`max_length` is {max_length}{around}; the backbone has positions for {positions} tokens, "
-                f"set `max_length` to {positions - template} or less"
-            )
+        for prompt, tokenizer in zip(self.recipe.resolved_prompts, self.tokenizers(), strict=True):
+            template = int(tokenizer.encode([""], max_length).lengths[0]) if prompt else 0
+            times = 1 + (prompt is not None and prompt.template.between is not None)
+            if max_length * times + template > positions:
+                around = f", and the template around a sentence has {template}" if template else ""
+                around += " and repeats it" * (times - 1)
+                raise ModelError(
+                    f"`max_length` is {max_length}{around}; the backbone has positions for {positions} "
+                    f"tokens, set `max_length` to {(positions - template) // times} or less"
+                )
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer, wrapped in the prompt if there is one; `normalize` applies its text rules."""
-        return self._tokenizer(self.recipe.resolved_prompt, normalize)
-
-    def _tokenizer(self, prompt: ResolvedPrompt | None, normalize: bool) -> Tokenizer:
-        own = self.backbone.tokenizer
+        prompt, own = self.recipe.resolved_prompt, self.backbone.tokenizer
         return PromptTokenizer(own, prompt, self.backbone.max_length, normalize) if prompt else own
+
+    def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
+        """Return the tokenizer of each prompt; see `tokenizer`."""
+        alone = (attrs.evolve(self.recipe, prompt=one, ensemble="mean") for one in self.recipe.prompts)
+        return [attrs.evolve(self, recipe=one).tokenizer(normalize) for one in alone]
 
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how it turns text into vectors."""
@@ -186,6 +189,7 @@ class Encoder:
         if (on := self.placed.fitted_on) is not None:
             fields = unstructure(self.recipe.head.transform).items()
             facts["transform"] = {k: v for k, v in fields if not isinstance(v, Mapping)} | dict(on)
+        facts |= {"ensemble": self.recipe.ensemble} if self.recipe.joined > 1 else {}
         return facts | ({"prompt": prompts[0] if len(prompts) == 1 else prompts} if prompts else {})
 
     def encode(
@@ -225,13 +229,15 @@ class Encoder:
 
         _require_texts(texts)
         length, budget = max_length or self.recipe.max_length, self.engine.token_budget
-        *others, last = (self._tokenizer(prompt, normalize) for prompt in self.recipe.resolved_prompts)
-        total = np.zeros(output.shape if others else (), np.float32)
-        for tokenizer in others:
-            encode_into(output, texts, tokenizer, self.placed, length, budget)
-            total += output
-        encode_into(output, texts, last, self.placed, length, budget, progress)
-        if others:
+        *others, last = self.tokenizers(normalize)
+        parts = np.split(output, self.recipe.joined, axis=1)
+        mean = bool(others) and len(parts) == 1
+        total = np.zeros(output.shape if mean else (), np.float32)
+        for tokenizer, part in zip(others, cycle(parts)):
+            encode_into(part, texts, tokenizer, self.placed, length, budget)
+            total += output if mean else 0
+        encode_into(parts[-1], texts, last, self.placed, length, budget, progress)
+        if mean:
             output[:] = (output + total) / (len(others) + 1)
 
     def evaluate(

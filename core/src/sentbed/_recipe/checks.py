@@ -83,8 +83,11 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
 
 def _check_use(recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add) -> None:
     if part := recipe.encoders.get(name or recipe.main_encoder):
-        for said in sentences(evaluator.misfits(part.backbone, part.pooler, part.head), evaluator, "misfits"):
-            add(said, misfit=True)
+        own = part.backbone
+        for backbone in filter(None, (own, *map(own.reading, part.readings))):
+            found = evaluator.misfits(backbone, part.pooler, part.head)
+            for said in sentences(found, evaluator, "misfits"):
+                add(said, misfit=True)
     if second is None:
         return
     _encoder_name(recipe, second, add, "second")
@@ -180,9 +183,6 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
         nonlocal fits
         fits = False
         add(message, *path)
-
-    for name in (name for name in trained if len(recipe.encoders[name].prompts) > 1):
-        problem(f"the encoder `{name}` has several prompts, which cannot be trained; give it one `prompt`")
 
     for name in dict.fromkeys(n for n in (*trained, *frozen) if (*trained, *frozen).count(n) > 1):
         both = name in trained and name in frozen

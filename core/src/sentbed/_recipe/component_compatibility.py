@@ -67,6 +67,9 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         yield from (("head", said) for said in sentences(transform.misfits(encoder), transform, "misfits"))
     if not encoder.prompts:
         yield "prompt", "`prompt` is an empty array; give at least one prompt, or take it out"
+    if encoder.ensemble == "concatenate" and encoder.head.dimensions is not None:
+        what = "the first `dimensions` of each prompt's vector are not the first of their concatenation"
+        yield "ensemble", f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`'
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
 
@@ -98,7 +101,20 @@ def _prompt_misfits(
                 'add `prompt = { template = "..." }`, such as `prompt-eol`',
             )
         return
+    if resolved.layers and not isinstance(backbone, _Candidate):
+        if (other := backbone.reading(resolved.layers)) is None:
+            yield "prompt", f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
+        else:
+            said = sentences((*other.check(), *other.misfits(needs)), other, "misfits")
+            yield from (("prompt", one) for one in said)
     has_mask = MASK in resolved.template.suffix
+    if resolved.template.between is not None:
+        found = f"the template {str(resolved.template)!r} has the sentence twice, the second one to be pooled"
+        if offers is not None and "span" not in offers:
+            yield "prompt", f"{found}, and `{backbone.name}` cannot hide the first; write `{{text}}` once"
+        elif needs & {"decoder", "mask-token"} or pooler.traits.pooling == "cls":
+            what = f"{found}, and the pooler `{pooler.name}` reads a single state that says nothing of it"
+            yield "prompt", f"{what}; use a pooler such as `mean` or `last`, or write `{{text}}` once"
     if "mask-token" in needs and not has_mask:
         yield (
             "prompt",

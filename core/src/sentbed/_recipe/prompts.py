@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 import tomli
+from attrs.validators import min_len, optional
 
 from sentbed._files import read_file
 from sentbed._locations import FilePath, locate
@@ -70,8 +71,9 @@ class Prompt:
     template: str | None = None
     """A text with `{text}`, and `{mask}` behind it where the pooler reads a mask token; or the name of a
     published one: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`,
-    `prompt-sth`, `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`; or PromptEOL's shell form, with
-    `_` for a space and `*sent_0*` for the sentence. The pooler's own where left out."""
+    `prompt-sth`, `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`, `echo`, `echo-document`; or
+    PromptEOL's shell form, with `_` for a space and `*sent_0*` for the sentence. The pooler's own where left
+    out. With `{text}` twice (Echo, arXiv 2402.15449), the pooler sees the second sentence and what follows."""
     file: FilePath | None = None
     """A file of templates in the shell form, one a line, instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))
@@ -83,6 +85,8 @@ class Prompt:
     demonstration: Demonstration | tuple[Demonstration, ...] | None = None
     """An example that goes before the sentence (in-context learning, PromptEOL section 3.2), or an array of
     several, in their order (appendix C)."""
+    layers: tuple[int, ...] | None = attrs.field(default=None, validator=optional(min_len(1)))
+    """Layers to read under this prompt, numbered as the backbone's `layers`, which are the default."""
 
     def check(self) -> Iterator[str]:
         """Yield the problems with template, file and demonstration."""
@@ -121,9 +125,9 @@ class Prompt:
         if self.file is not None:
             text = read_line(self.file, self.line)
         if text is None:
-            if not self.demonstrations and self.normalizer in (None, "none"):
+            if not self.demonstrations and not self.layers and self.normalizer in (None, "none"):
                 return None
-            what = "a demonstration" if self.demonstrations else "text rules"
+            what = "a demonstration" if self.demonstrations else "`layers`" if self.layers else "text rules"
             raise SentbedError(f"`prompt` has {what} but no template; give it a `template`")
         try:
             template = parse_template(text)
@@ -137,7 +141,8 @@ class Prompt:
         if wanted.placeholder is not None:
             template = template.with_placeholder(wanted.placeholder)
         auxiliary = None if wanted.auxiliary is None else parse_template(wanted.auxiliary)
-        return ResolvedPrompt(template, self.normalizer or said.normalizer or "none", auxiliary)
+        rules = self.normalizer or said.normalizer or "none"
+        return ResolvedPrompt(template, rules, self.layers, auxiliary)
 
     def without_file(self) -> Prompt:
         """Return the prompt with the line of `file` as its `template`, for saving."""
@@ -152,13 +157,19 @@ class Template:
 
     prefix: str
     suffix: str
+    between: str | None = None
+    """Text between the sentence and the same sentence again; None if it occurs once."""
 
     def __str__(self) -> str:
-        return f"{self.prefix}{TEXT}{self.suffix}"
+        return f"{self.until(TEXT)}{TEXT}{self.suffix}"
 
     def fill(self, text: str, mask_token: str = MASK) -> str:
         """Return the prompt of one text, stripped of surrounding white space."""
-        return (self.prefix + text + self.suffix.replace(MASK, mask_token)).strip()
+        return (self.until(text) + text + self.suffix.replace(MASK, mask_token)).strip()
+
+    def until(self, text: str) -> str:
+        """Return what stands before the last sentence in the prompt of one text."""
+        return self.prefix if self.between is None else self.prefix + text + self.between
 
     def after(self, *demonstrations: Demonstration) -> Template:
         """Return the template with demonstrations before it, the first one first.
@@ -185,12 +196,12 @@ class Template:
         if found:
             return self
         before = self.prefix.removesuffix(OPEN_QUOTE)
-        return Template(f"{before}{token} {self.prefix[len(before) :]}", self.suffix)
+        return attrs.evolve(self, prefix=f"{before}{token} {self.prefix[len(before) :]}")
 
     @property
     def takes_demonstrations(self) -> bool:
         """Whether it ends in an open quotation mark, behind which a demonstration's word goes."""
-        return self.suffix.endswith(OPEN_QUOTE) and MASK not in self.suffix
+        return self.suffix.endswith(OPEN_QUOTE) and MASK not in self.suffix and self.between is None
 
 
 @attrs.frozen
@@ -199,18 +210,26 @@ class ResolvedPrompt:
 
     template: Template
     normalizer: str
+    layers: tuple[int, ...] | None = None
     auxiliary: Template | None = None
     """Template of `Tokenizer.auxiliary`."""
 
-    def describe(self) -> dict[str, str]:
+    def describe(self) -> dict[str, Any]:
         """Return the prompt's part of a score's protocol."""
-        found = {"template": str(self.template), "normalizer": self.normalizer}
-        return found if self.auxiliary is None else {**found, "auxiliary": str(self.auxiliary)}
+        facts: dict[str, Any] = {"template": str(self.template), "normalizer": self.normalizer}
+        facts |= {"layers": list(self.layers)} if self.layers else {}
+        return facts if self.auxiliary is None else {**facts, "auxiliary": str(self.auxiliary)}
 
     def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
         """Return the prompt of one text."""
-        rules = NORMALIZERS[self.normalizer if normalize else "none"]
-        return self.template.fill(rules(text), mask_token)
+        return self.template.fill(self._ruled(text, normalize), mask_token)
+
+    def start(self, text: str, normalize: bool = True) -> int:
+        """Return the character of the prompt of one text at which the last sentence begins."""
+        return len(self.template.until(self._ruled(text, normalize)).lstrip())
+
+    def _ruled(self, text: str, normalize: bool) -> str:
+        return NORMALIZERS[self.normalizer if normalize else "none"](text)
 
 
 @attrs.frozen(eq=False)
@@ -247,9 +266,13 @@ class PromptTokenizer(Tokenizer):
                 "token; take it out, or choose a model with a mask token"
             )
         cut = self.original.truncate(texts, max_length)
-        tokens = self.original.encode(
-            [self.prompt.apply(t, self.normalize, mask or MASK) for t in cut], NO_LIMIT
-        )
+        prompts = [self.prompt.apply(t, self.normalize, mask or MASK) for t in cut]
+        once, layers = self.prompt.template.between is None, self.prompt.layers
+        if once and layers is None:
+            tokens = self.original.encode(prompts, NO_LIMIT)
+        else:
+            starts = None if once else [self.prompt.start(text, self.normalize) for text in cut]
+            tokens = self.original.encode_marked(prompts, starts, layers)
         if len(texts) and (found := int(tokens.lengths.max())) > self.longest:
             raise ModelError(
                 f"a prompt has {found} tokens, the backbone has positions for {self.longest}; "
@@ -258,16 +281,15 @@ class PromptTokenizer(Tokenizer):
             )
         return tokens
 
-    @property
-    def placeholder_id(self) -> int | None:
-        """Id of the placeholder, or None."""
-        return self.original.placeholder_id
+    def shareable(self, ids: Any) -> int:
+        """Return how many of a prompt's first ids may be shared."""
+        return self.original.shareable(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
         """Tokenise the texts in the auxiliary prompt, under the same rules."""
         if self.prompt.auxiliary is None:
             return None
-        prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary)
+        prompt = attrs.evolve(self.prompt, template=self.prompt.auxiliary, layers=None)
         return attrs.evolve(self, prompt=prompt).encode(texts, max_length)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
@@ -279,7 +301,7 @@ def parse_template(text: str) -> Template:
     """Parse a template from a recipe, or a line in the shell form.
 
     Raises:
-        SentbedError: for an unknown name, or if `{text}` does not occur exactly once, or `{mask}` occurs
+        SentbedError: for an unknown name, or if `{text}` does not occur once or twice, or `{mask}` occurs
             twice or before it.
     """
     found = text
@@ -294,16 +316,17 @@ def parse_template(text: str) -> Template:
                 "A template of your own has `{text}` where the sentence goes"
             )
         text = TEMPLATES[text]
-    if text.count(TEXT) != 1:
+    if text.count(TEXT) not in (1, 2):
         raise SentbedError(
-            f"the template {found!r} has {text.count(TEXT)} places for the sentence; write `{{text}}` once"
+            f"the template {found!r} has {text.count(TEXT)} places for the sentence; write `{{text}}` once, "
+            "or twice for Echo"
         )
-    prefix, _, suffix = text.partition(TEXT)
-    if MASK in prefix or suffix.count(MASK) > 1:
+    prefix, *between, suffix = text.split(TEXT)
+    if MASK in "".join((prefix, *between)) or suffix.count(MASK) > 1:
         raise SentbedError(
             f"the template {found!r} must have `{{mask}}` at most once, and behind `{{text}}`; move it"
         )
-    return Template(prefix, suffix)
+    return Template(prefix, suffix, *between)
 
 
 def read_line(file: str, line: int) -> str:

@@ -72,7 +72,10 @@ class EncoderRecipe:
     """Maximum tokens per sentence, including special tokens; longer input is cut. With a prompt: tokens of
     the sentence alone, without template and special tokens."""
     prompt: Prompt | tuple[Prompt, ...] | None = None
-    """Text around each sentence, by default the pooler's own. Several prompts: the mean of their vectors."""
+    """Text around each sentence, by default the pooler's own. With several, each is a pass of its own."""
+    ensemble: Literal["mean", "concatenate"] = "mean"
+    """What becomes of the vectors of several prompts, each as the head leaves it: their mean, or all of them
+    side by side, in the order of `prompt`."""
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
@@ -85,11 +88,26 @@ class EncoderRecipe:
         return tuple(prompt.resolve(self.pooler, self.backbone.traits) for prompt in self.prompts)
 
     @property
+    def needs(self) -> frozenset[str]:
+        """Needs of the pooler and of the prompts."""
+        twice = any(one and one.template.between is not None for one in self.resolved_prompts)
+        return self.pooler.traits.needs | ({"span"} if twice else set())
+
+    @property
+    def readings(self) -> tuple[tuple[int, ...], ...]:
+        """The layers that prompts choose, each choice once."""
+        return tuple(dict.fromkeys(prompt.layers for prompt in self.prompts if prompt.layers is not None))
+
+    @property
+    def joined(self) -> int:
+        """Number of vectors that stand side by side in the encoder's."""
+        return len(self.prompts) if self.ensemble == "concatenate" else 1
+
+    @property
     def resolved_prompt(self) -> ResolvedPrompt | None:
         """The only prompt in effect. Raises `SentbedError` if there are several."""
         if len(self.prompts) != 1:
-            found = f"the encoder averages over {len(self.prompts)} prompts"
-            raise SentbedError(f"{found}, and this takes one; give a single `prompt`")
+            raise SentbedError(f"the encoder has {len(self.prompts)} prompts, and this takes one; give one")
         return self.resolved_prompts[0]
 
 

@@ -23,7 +23,7 @@ from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
 from sentbed.errors import DataError, RunError, suggest
-from sentbed.protocols import Columns, Dataset, Tokenizer
+from sentbed.protocols import Columns, Dataset, TokenIds, Tokenizer
 
 VECTORS = "vectors"
 LARGEST = float(np.finfo(np.float32).max)
@@ -36,13 +36,13 @@ class Feed:
         self, context: RunContext, stage: Stage, encoders: Mapping[str, Encoder], dataset: Dataset
     ) -> None:
         self.stage = stage
-        self.trained: dict[str, tuple[Tokenizer, int]] = {}
+        self.trained: dict[str, tuple[list[Tokenizer], int]] = {}
         self.frozen: dict[str, FrozenColumn] = {}
         for column, tower in context.recipe.towers(stage).items():
             encoder = encoders[tower]
             length = length_of(stage, encoder)
             if tower not in stage.freeze:
-                self.trained[column] = encoder.tokenizer(stage.normalize_text), length
+                self.trained[column] = encoder.tokenizers(stage.normalize_text), length
                 continue
             path = None
             if stage.cache_frozen:
@@ -69,8 +69,8 @@ class Feed:
             if name in self.frozen:
                 columns[name] = self.frozen[name].vectors(batch.rows, texts)
             else:
-                tokenizer, max_length = self.trained[name]
-                columns[name] = tokenizer.encode(texts, max_length)
+                tokenizers, max_length = self.trained[name]
+                columns[name] = TokenIds.join(one.encode(texts, max_length) for one in tokenizers)
             if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns

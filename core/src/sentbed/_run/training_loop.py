@@ -83,6 +83,7 @@ class _Loop:
                 towers={column: name for column, name in towers.items() if name in self.trained},
                 max_grad_norm=stage.max_grad_norm,
                 micro_batch=stage.micro_batch,
+                ensembles={n: (len(e.recipe.prompts), e.recipe.ensemble) for n, e in self.trained.items()},
                 ema=stage.ema,
             ),
         )
@@ -230,7 +231,8 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
         towers, free = recipe.towers(stage), stage.loss.traits.targets
         widths = {tower: encoders[tower].width for column, tower in towers.items() if column not in free}
         for tower in widths.keys() & set(recipe.trained(stage)):
-            widths[tower] = encoders[tower].placed.trained_width or widths[tower]
+            encoder = encoders[tower]
+            widths[tower] = (encoder.placed.trained_width or encoder.placed.width) * encoder.recipe.joined
         if len(set(widths.values())) > 1:
             listed = " and ".join(f"`{tower}` gives {width}" for tower, width in widths.items())
             raise RunError(

@@ -58,6 +58,8 @@ class BuildContext:
     """Needs of the pooler (see `PoolerTraits`): `TokenStates` must meet them, nothing else is computed."""
     sums: Mapping[str, str] = attrs.field(factory=dict)
     """SHA-256 of the files in `saved`, by their paths there, verified; empty if they were saved without."""
+    readings: tuple[tuple[int, ...], ...] = ()
+    """Layers that prompts choose instead of the backbone's own; see `Tokenizer.encode_marked`."""
 
 
 class BuiltBackbone:
@@ -128,6 +130,10 @@ class Backbone(Component):
     @abstractmethod
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone. Heavy imports happen only here."""
+
+    def reading(self, layers: tuple[int, ...]) -> Backbone | None:
+        """Return this backbone reading other layers, as one prompt of several may; None if it cannot."""
+        return None
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield a problem for each conflict between its fields and a pooler's needs."""

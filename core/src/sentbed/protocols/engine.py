@@ -171,6 +171,9 @@ class Training:
     micro_batch: int | None = None
     """Number of rows whose activations are held at a time (gradient caching, Gao et al., 2021); None means
     the whole batch. Either way the gradient is that of the whole batch."""
+    ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(factory=dict)
+    """Encoder -> its number of prompts, and what a loss sees of a row's vectors. With several prompts, a
+    column has the texts of all rows under the first one, then under the second, and so on."""
     ema: float | None = None
     """Decay of a moving average of the weights, for `Trainer.swap_average`; None for no average."""
 

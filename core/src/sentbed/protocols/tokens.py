@@ -23,7 +23,7 @@ class TokenIds:
     """Ragged token ids of `n` texts: text `i` has `ids[offsets[i]:offsets[i + 1]]`."""
 
     ids: NDArray[np.int32]
-    """Concatenated ids, `(total,)`."""
+    """Concatenated ids, `(total,)`. What they are is between tokenizer and backbone: see `encode_marked`."""
     offsets: NDArray[np.int64]
     """Offsets into `ids`, `(n + 1,)`, starting at 0."""
 
@@ -94,14 +94,23 @@ class Tokenizer:
         """Tokenise with special tokens, truncating to `max_length` tokens."""
         raise NotImplementedError
 
-    @property
-    def placeholder_id(self) -> int | None:
-        """Id of `BackboneTraits.placeholder`; a prefix that texts share ends before it."""
-        return None
+    def shareable(self, ids: NDArray[np.int32]) -> int:
+        """Return how many of a text's first ids may be a shared prefix: those before a placeholder."""
+        return len(ids)
 
     def auxiliary(self, texts: Sequence[str], max_length: int) -> TokenIds | None:
         """Tokenise the texts in the prompt of `BackboneTraits.auxiliary`, or return None without one."""
         return None
+
+    def encode_marked(
+        self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
+    ) -> TokenIds:
+        """Tokenise without limit, with ids that tell the backbone's module more than the token.
+
+        They hide from the pooler the tokens of text `i` that end before character `starts[i]`, but never its
+        last one (`TokenStates.attention_mask`), and choose `layers`, one of `BuildContext.readings`.
+        """
+        raise NotImplementedError
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Cut each text to at most `max_length` tokens, not counting special tokens.
@@ -120,7 +129,7 @@ class TokenStates(NamedTuple):
     last_hidden_state: Tensor
     """`(batch, length, width)`, the last layer, or the mean of the layers that the backbone selects."""
     attention_mask: Tensor | None
-    """`(batch, length)`, 1 for a token and 0 for padding, on either side; None if nothing is padded."""
+    """`(batch, length)`, 0 for padding, on either side, and hidden tokens, else 1; None without them."""
     layers: tuple[Tensor, ...] | None = None
     """Embeddings, then every layer, each `(batch, length, width)`; for a pooler that needs `layers`."""
     decoder_state: Tensor | None = None

@@ -32,7 +32,8 @@ class BackboneTraits(ComponentTraits):
     """Traits of a backbone."""
 
     offers: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
-    """Needs of poolers that it meets, in terms of `PoolerTraits.needs`; None skips the recipe's check."""
+    """Needs of poolers that it meets, in terms of `PoolerTraits.needs`, and `span` if it can hide tokens from
+    them, for a template with the sentence twice; None skips the recipe's check."""
     heeds: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
     """Needs that change what it builds or computes; None means all. Encoders that differ in other needs may
     share a pass through it."""

@@ -40,4 +40,4 @@ class Bert(Transformer):
         from sentbed_backbones._torch.bert import BertFamily
         from sentbed_backbones._torch.loading import build
 
-        return build(self, BertFamily(self, context.needs), context)
+        return build(self, BertFamily(self, context.needs, context.readings), context)

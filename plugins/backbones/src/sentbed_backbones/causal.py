@@ -38,4 +38,4 @@ class Causal(CausalTransformer):
         from sentbed_backbones._torch.causal import CausalFamily
         from sentbed_backbones._torch.loading import build
 
-        return build(self, CausalFamily(self, context.needs), context)
+        return build(self, CausalFamily(self, context.needs, context.readings), context)

@@ -50,4 +50,4 @@ class Opt(CausalTransformer):
         from sentbed_backbones._torch.loading import build
         from sentbed_backbones._torch.opt import OptFamily
 
-        return build(self, OptFamily(self, context.needs), context)
+        return build(self, OptFamily(self, context.needs, context.readings), context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, le, optional
@@ -111,8 +111,8 @@ class Transformer(PlannedBackbone):
         intervenes = InterventionTraits() if self.intervention is None else self.intervention.traits
         return BackboneTraits(
             cites=(*papers, *intervenes.cites, *(("hu2022lora",) if self.lora is not None else ())),
-            offers=self.offered,
-            heeds=frozenset({"decoder", "layers", "mask-token"}),
+            offers=self.offered | {"span"},
+            heeds=frozenset({"decoder", "layers", "mask-token", "span"}),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
             pretrained=self.init == "pretrained",
@@ -122,6 +122,10 @@ class Transformer(PlannedBackbone):
             placeholder=intervenes.placeholder,
             auxiliary=intervenes.auxiliary,
         )
+
+    def reading(self, layers: tuple[int, ...]) -> Self:
+        """Return this backbone with other `layers`."""
+        return attrs.evolve(self, layers=layers)
 
     @property
     def shares_prefix(self) -> bool:

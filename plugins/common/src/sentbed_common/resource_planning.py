@@ -21,6 +21,8 @@ class OutlineContext:
     """`cpu`, `cuda` or `tpu`; determines the attention kernels."""
     training: bool = True
     """Whether to include backward pass and activations."""
+    readings: tuple[tuple[int, ...], ...] = ()
+    """Layers that prompts choose; see `BuildContext.readings`."""
 
 
 @attrs.frozen

@@ -137,6 +137,11 @@ class NextToken(Evaluator):
                 "encoder of sentbed whose backbone is a language model"
             )
         vectors = require_finite(encoder.encode(texts), texts)
+        if (width := vectors.shape[1]) != encoder.backbone.width:
+            raise RunError(
+                f"`{self.name}` reads states of {encoder.backbone.width} numbers, and the encoder's vectors "
+                f"have {width}: several prompts side by side predict no token; evaluate one with one"
+            )
         found = []
         for start in range(0, len(texts), BLOCK):
             logits = encoder.backbone.logits(vectors[start : start + BLOCK])

@@ -19,6 +19,7 @@ from sentbed_testing.engine_gradients import (
     check_frozen_columns,
     check_grad_cache,
     check_loss_and_gradients,
+    check_prompts,
     check_towers,
     check_uneven_batch,
 )
@@ -113,6 +114,7 @@ def engine_suite(
     yield one(check_uneven_batch, "uneven-batch", first)
     yield one(check_frozen_columns, "frozen-columns", first)
     yield one(check_towers, "towers", first)
+    yield one(check_prompts, "prompts", first)
     yield one(check_clipping, "clipping", first)
     yield one(check_moving_average, "moving-average", first)
     yield one(check_not_finite, "not-finite", _with_state(plain) or first)

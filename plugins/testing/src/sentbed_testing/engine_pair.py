@@ -127,6 +127,7 @@ class EnginePair:
         max_grad_norm: float = 1.0,
         micro_batch: int | None = None,
         ema: float | None = None,
+        ensembles: Mapping[str, Any] | None = None,
         steps: int = 10,
     ) -> Trainer:
         """Seed the engine and return a trainer of one encoder, or of several by their names in `towers`."""
@@ -140,6 +141,7 @@ class EnginePair:
             max_grad_norm=max_grad_norm,
             micro_batch=micro_batch,
             ema=ema,
+            ensembles=ensembles or {},
         )
         engine.seed(seed)
         return engine.trainer({name: encoder.placed for name, encoder in encoders.items()}, training)

@@ -92,6 +92,24 @@ def offers(subject: Subject) -> Findings:
             )
     if "mask-token" in offered and _build(subject, frozenset({"mask-token"})).tokenizer.mask_token is None:
         yield "it offers `mask-token`, and its tokenizer has none", "take the word out of `offers`"
+    if "span" in offered:
+        yield from _span(_build(subject, frozenset({"span"})))
+
+
+def _span(found: BuiltBackbone) -> Findings:
+    torch, text = load_torch(), SENTENCES[0]
+    read = []
+    for start in (0, len(text) // 2):
+        tokens = found.tokenizer.encode_marked([text], [start], None)
+        read.append(_states(found.module, torch.from_numpy(tokens.ids).long()[None], None))
+    (whole, _), (half, mask) = ((one.last_hidden_state, one.attention_mask) for one in read)
+    if not torch.equal(whole, half):
+        yield "tokens that are hidden from the pooler change the states", "hide them by the mask alone"
+    if mask is None or not 0 < int(mask.sum()) < mask.shape[1]:
+        yield (
+            "it offers `span`, and its mask hides no token of `Tokenizer.encode_marked`, or all of them",
+            "give those that end before the start a 0 in `TokenStates.attention_mask`",
+        )
 
 
 def padding(subject: Subject) -> Findings:

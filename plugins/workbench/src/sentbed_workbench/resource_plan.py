@@ -181,9 +181,9 @@ class Planner:
         return found
 
     def _encoder(self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
-        context = OutlineContext(recipe.pooler.traits.needs, device.precision, device.kind, training)
-        needs = sorted(context.needs)
-        outlined = ("outline", recipe.backbone, needs, device.precision, device.kind, training)
+        context = OutlineContext(recipe.needs, device.precision, device.kind, training, recipe.readings)
+        asked = sorted(context.needs), context.readings
+        outlined = ("outline", recipe.backbone, *asked, device.precision, device.kind, training)
         backbone = self.once(outlined, lambda: _outline(recipe.backbone, context))
         if isinstance(backbone, str):
             return Parts(recipe, problem=backbone)
@@ -200,7 +200,7 @@ class Planner:
             name = f"projection.{step * number}" if head.hidden else "projection"
             after[f"{name}.weight"] = (width, before)
             after |= {f"{name}.bias": (width,)} if head.bias else {}
-        return Parts(recipe, backbone, after, widths[-1])
+        return Parts(recipe, backbone, after, widths[-1] * recipe.joined)
 
     def _stage_plan(
         self, recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device

@@ -39,6 +39,7 @@ class Parts:
     after: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
     """Shapes of the parameters of pooler and head, by name."""
     width: int = 0
+    """Dimension of a sentence vector."""
     problem: str = ""
 
     @property

@@ -43,7 +43,7 @@ class Texts:
     """Number of rows in the data; None if unknown."""
     batches_an_epoch: int | None
     lengths: Mapping[str, NDArray[np.int64]]
-    """Lengths in tokens of sampled texts, by column; the same rows in all columns."""
+    """Lengths in tokens of sampled texts, `(rows, prompts)`, by column; the same rows in all columns."""
     source: str
     """Source of the lengths."""
     problem: str = ""
@@ -69,7 +69,11 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
 
     stage = recipe.stage[index]
     towers = recipe.towers(stage)
-    longest = {c: np.array([stage.max_length or recipe.encoders[t].max_length]) for c, t in towers.items()}
+    longest = {
+        column: np.full((1, len(encoder.prompts)), stage.max_length or encoder.max_length)
+        for column, tower in towers.items()
+        for encoder in [recipe.encoders[tower]]
+    }
     as_long = "taken to be as long as `max_length` allows"
     if stage.data.traits.fetches:
         return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
@@ -91,15 +95,23 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
     for column, tower in towers.items():
         outline = outlines[tower]
         encoder, most = recipe.encoders[tower], stage.max_length
-        counted = _count(encoder, outline, texts[column], most, stage.normalize_text)
-        guessed |= counted is None
-        if counted is None:
-            counted = _guess(encoder, texts[column], most, stage.normalize_text)
-        lengths[column] = counted
+        prompts = []
+        for one in _passes_of(encoder):
+            counted = _count(one, outline, texts[column], most, stage.normalize_text)
+            guessed |= counted is None
+            if counted is None:
+                counted = _guess(one, texts[column], most, stage.normalize_text)
+            prompts.append(counted)
+        lengths[column] = np.stack(prompts, 1)
     source = f"tokenised, {len(numbers):,} rows"
     if guessed:
         source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
     return Texts(len(data), sampler.batches_an_epoch, lengths, source)
+
+
+def _passes_of(encoder: EncoderRecipe) -> list[EncoderRecipe]:
+    """Return the encoder under each of its prompts: each is a pass of its own."""
+    return [attrs.evolve(encoder, prompt=prompt, ensemble="mean") for prompt in encoder.prompts]
 
 
 def _count(
@@ -130,10 +142,11 @@ def _guess(
 
     most = max_length or encoder.max_length
     prompt = encoder.resolved_prompt
-    around = SPECIAL if prompt is None else SPECIAL + _tokens(prompt.apply("", normalize))
     if prompt is None:
         return np.array([min(most, SPECIAL + _tokens(text)) for text in texts])
-    return np.array([min(most, _tokens(text)) + around for text in texts])
+    around = SPECIAL + _tokens(prompt.apply("", normalize))
+    times = 1 if prompt.template.between is None else 2
+    return np.array([times * min(most, _tokens(text)) + around for text in texts])
 
 
 def _tokens(text: str) -> int:
@@ -169,17 +182,18 @@ def train(
     for batch in batches:
         tokens = forward = backward = kept = 0.0
         if columns:
-            lengths = np.concatenate([batch[column] for column in columns])
+            lengths = np.concatenate([batch[column].ravel() for column in columns])
+            most = math.ceil(len(lengths) * (micro_batch or 0) / len(batch[columns[0]]))
             passes = _passes(lengths)
             forward = _sum(outline.forward, passes)
             backward = _sum(outline.backward, passes)
             kept = _sum(outline.activations, passes)
-            if micro_batch is not None and micro_batch * len(columns) < len(lengths):
+            if micro_batch is not None and most < len(lengths):
                 forward *= 2
-                kept = _largest_chunk(outline.activations, lengths, micro_batch * len(columns))
+                kept = _largest_chunk(outline.activations, lengths, most)
             tokens = float(lengths.sum())
         if keys:
-            lengths = np.concatenate([batch[column] for column in keys])
+            lengths = np.concatenate([batch[column].ravel() for column in keys])
             forward += _sum(outline.forward, _passes(lengths))
             tokens += float(lengths.sum())
         found.append(Work(tokens, forward, backward, kept))
@@ -202,7 +216,8 @@ def encode(
     tokens = forward = 0.0
     for batch in batches:
         for column in columns:
-            forward += _sum(outline.forward, _passes(batch[column], token_budget))
+            for lengths in batch[column].T:
+                forward += _sum(outline.forward, _passes(lengths, token_budget))
             tokens += float(batch[column].sum())
     return Work(tokens / len(batches), forward / len(batches))
 
@@ -260,9 +275,7 @@ def _size(evaluator: Evaluator) -> int:
 def encoded(found: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
     """Return the floating-point operations of encoding an evaluation's texts."""
     flops = 0.0
-    # Each prompt is a pass of its own.
-    passes = [attrs.evolve(encoder, prompt=prompt) for prompt in encoder.prompts]
-    for one, (count, texts) in product(passes, found.lists):
+    for one, (count, texts) in product(_passes_of(encoder), found.lists):
         lengths = _count(one, outline, texts, None, True)
         if lengths is None:
             lengths = _guess(one, texts, None, True)

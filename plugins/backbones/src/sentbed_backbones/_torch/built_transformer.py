@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,13 @@ class Family:
     predicts_next = False
     """Whether a state predicts the next token, and not its own."""
 
-    def __init__(self, parameters: Any, needs: frozenset[str]) -> None:
+    def __init__(
+        self, parameters: Any, needs: frozenset[str], readings: tuple[tuple[int, ...], ...] = ()
+    ) -> None:
         self.parameters = parameters
         self.needs = needs
+        self.readings = (parameters.layer_numbers, *readings)
+        """Numbers of the layers to read: the backbone's own, and those that prompts choose."""
         self.acting: Acting | None = None
         """The intervention of the built backbone."""
 
@@ -126,7 +131,9 @@ class BuiltTransformer(BuiltBackbone):
         self.model = model
         self.base = base
         """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
-        self.tokenizer: BulkTokenizer = BulkTokenizer(tokenizer, parameters.traits.placeholder)
+        self.tokenizer: BulkTokenizer = BulkTokenizer(
+            tokenizer, family.readings[1:], parameters.traits.placeholder
+        )
         family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
         self.origin = origin
         self.width = family.width(model.config)
@@ -149,22 +156,23 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def _all_layers(self) -> bool:
-        return "layers" in self.family.needs or self.parameters.layer_numbers != (-1,)
+        return "layers" in self.family.needs or any(numbers != (-1,) for numbers in self.family.readings)
 
     def _read(self, states: Module) -> Module:
-        numbers = self.parameters.layer_numbers
+        readings = self.family.readings
         count = int(self.model.config.num_hidden_layers) + 1
-        if wrong := [number for number in numbers if not -count <= number < count]:
+        if wrong := [number for number in chain(*readings) if not -count <= number < count]:
             raise ModelError(
                 f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count - 1}; "
                 "choose among them"
             )
-        if not self._all_layers and self.mask_id is None:
+        needs = self.family.needs
+        hides = "span" in needs
+        if not (self._all_layers or hides or self.mask_id is not None):
             return states
-        if numbers != (-1,):
-            # A pass that ends early has no last layer to count from.
-            numbers = tuple(number % count for number in numbers)
-        return Read(states, numbers, "layers" in self.family.needs, self.mask_id)
+        # A pass that ends early has no last layer to count from.
+        counted = [ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings]
+        return Read(states, counted, "layers" in needs, self.mask_id, hides or len(readings) > 1, hides)
 
     def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
         """Return a form of `module` for encoding.
@@ -275,7 +283,7 @@ class BuiltTransformer(BuiltBackbone):
         origin = {key: value for key, value in self.origin.items() if key != "sha256"}
         return plain, BuiltTransformer(
             plain,
-            type(self.family)(plain, self.family.needs),
+            type(self.family)(plain, self.family.needs, self.family.readings[1:]),
             model,
             self.tokenizer.original,
             {**origin, "merged": True},

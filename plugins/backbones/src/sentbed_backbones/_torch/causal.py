@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import torch
@@ -118,7 +119,7 @@ class CausalFamily(Family):
     def depth(self, model: Any) -> int | None:
         """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
         count = int(model.config.num_hidden_layers) + 1
-        numbers = self.parameters.layer_numbers
+        numbers = tuple(chain(*self.readings))
         if "layers" in self.needs or not all(-count <= number < count for number in numbers):
             return None
         last = max(number % count for number in numbers)

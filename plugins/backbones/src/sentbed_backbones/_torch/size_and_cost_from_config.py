@@ -64,7 +64,7 @@ class _Vocabulary:
 def outline(parameters: Transformer, context: OutlineContext) -> Outline:
     """See `sentbed_common.resource_planning`. Raises `ModelError` if no configuration is available."""
     module = importlib.import_module(f"sentbed_backbones._torch.{parameters.name}")
-    family: Family = getattr(module, FAMILIES[parameters.name])(parameters, context.needs)
+    family: Family = getattr(module, FAMILIES[parameters.name])(parameters, context.needs, context.readings)
     with quiet():
         tokenizer, at_most = None, ""
         if parameters.model is None:
@@ -105,7 +105,7 @@ def _outline(
     bytes_held = sum(p.numel() * p.element_size() for p in model.parameters()) - packed
     whole = parameters.quantization is not None or parameters.dtype != "fp32"
     copy = 0 if whole or parameters.device_map is not None else below * _size(context.precision)
-    every_layer = "layers" in context.needs or parameters.layer_numbers != (-1,)
+    every_layer = "layers" in context.needs or any(numbers != (-1,) for numbers in family.readings)
     module = family.states(model, every_layer).train()
     trained = {name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad}
     forward, backward, kept = costs(module, context)

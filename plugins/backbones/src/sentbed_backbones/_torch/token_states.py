@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from sentbed_backbones._torch.interventions import Acting, Pair, ReachedError, Recorder, hooked, last_tokens
+from sentbed_backbones._torch.tokenizer import ID_BITS
 
 
 class EncoderStates(torch.nn.Module):
@@ -274,14 +276,29 @@ def _joined(first: torch.Tensor, behind: torch.Tensor, dim: int = 1) -> torch.Te
 
 
 class Read(torch.nn.Module):
-    """The states that a pooler gets from a module: chosen layers averaged, the mask token's state."""
+    """The states that a pooler gets from a module: chosen layers averaged, the mask token's state.
 
-    def __init__(self, states: Any, numbers: tuple[int, ...], keep_layers: bool, mask_id: int | None) -> None:
+    `readings` has the numbers of the layers to average: the backbone's own, then those that a text's ids may
+    choose. With `marked`, ids bear the marks of `tokenizer.marked`; with `hides`, these may hide tokens from
+    the pooler, and the mask is never None.
+    """
+
+    def __init__(
+        self,
+        states: Any,
+        readings: Sequence[tuple[int, ...]],
+        keep_layers: bool,
+        mask_id: int | None,
+        marked: bool = False,
+        hides: bool = False,
+    ) -> None:
         super().__init__()
         self.states = states
-        self.numbers = numbers
+        self.readings = readings
         self.keep_layers = keep_layers
         self.mask_id = mask_id
+        self.marked = marked
+        self.hides = hides
 
     def forward(
         self,
@@ -291,19 +308,41 @@ class Read(torch.nn.Module):
         **auxiliary: Pair,
     ) -> TokenStates:
         """Return the token states for the pooler."""
+        seen = torch.cat([*(one.expand(len(input_ids), -1) for one in prefix), input_ids], 1) >= 0
+        if self.marked:
+            input_ids, number = unmarked(input_ids)
+            prefix = tuple(unmarked(one[None])[0][0] for one in prefix)
         states: TokenStates = self.states(input_ids, attention_mask, *prefix, **auxiliary)
-        hidden = states.last_hidden_state
-        if self.numbers != (-1,):
-            assert states.layers is not None
-            hidden = torch.stack([states.layers[number] for number in self.numbers]).float().mean(0)
+        hidden = self._chosen(states, self.readings[0])
+        for place, numbers in enumerate(self.readings[1:], 1):
+            # Every row is computed in every reading: a compiler knows no rows that it does not compute.
+            hidden = torch.where((number == place)[:, None, None], self._chosen(states, numbers), hidden)
         mask_state = None
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
-            place = torch.arange(input_ids.shape[1], device=input_ids.device)
-            last = ((input_ids == self.mask_id) * place).argmax(1)
+            places = torch.arange(input_ids.shape[1], device=input_ids.device)
+            last = ((input_ids == self.mask_id) * places).argmax(1)
             mask_state = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
+        if self.hides:
+            mask = states.attention_mask
+            states = states._replace(attention_mask=seen.long() if mask is None else mask * seen)
         return states._replace(
             last_hidden_state=hidden,
             layers=states.layers if self.keep_layers else None,
             mask_state=mask_state,
         )
+
+    @staticmethod
+    def _chosen(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
+        """Return the mean of these layers' states, `(batch, length, width)`."""
+        if numbers == (-1,):
+            last: torch.Tensor = states.last_hidden_state
+            return last
+        assert states.layers is not None
+        return torch.stack([states.layers[number] for number in numbers]).float().mean(0)
+
+
+def unmarked(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids `(batch, length)` without their marks, and the number of each row's reading, `(batch,)`."""
+    ids = torch.where(ids < 0, -1 - ids, ids)
+    return ids & ((1 << ID_BITS) - 1), (ids >> ID_BITS).amax(1)

@@ -10,23 +10,33 @@ from typing import Any
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from sentbed import ModelError
 from sentbed.protocols import (
     TokenIds,
     Tokenizer,
 )
 
+ID_BITS = 24
+"""Bits of a token's id; those above have the number of the layers to read."""
+
 
 class BulkTokenizer(Tokenizer):
-    """A fast tokenizer, called directly: all texts in one call, in threads, without padding."""
+    """A fast tokenizer, called directly: all texts in one call, in threads, without padding.
 
-    def __init__(self, original: Any, placeholder: str | None = None) -> None:
+    `readings` are the layers that a text's ids may choose; see `encode_marked`.
+    """
+
+    def __init__(
+        self, original: Any, readings: Sequence[tuple[int, ...]] = (), placeholder: str | None = None
+    ) -> None:
         if not original.is_fast:
             raise ModelError(
                 f"the tokenizer `{type(original).__name__}` has no fast form (`tokenizer.json`); "
                 "convert it with transformers and save it beside the weights"
             )
         self.original = original
+        self.readings = readings
         self._pad_id = int(original.pad_token_id or 0)
         self._mask_token: str | None = original.mask_token
         self._placeholder_id: int | None = None
@@ -53,6 +63,14 @@ class BulkTokenizer(Tokenizer):
         """The id of the intervention's placeholder."""
         return self._placeholder_id
 
+    def shareable(self, ids: NDArray[np.int32]) -> int:
+        """Return the number of ids before the placeholder, or of all."""
+        if self._placeholder_id is None:
+            return len(ids)
+        bare = np.where(ids < 0, -1 - ids, ids) & ((1 << ID_BITS) - 1)
+        (found,) = np.nonzero(bare == self._placeholder_id)
+        return int(found[0]) if len(found) else len(ids)
+
     @property
     def fingerprint(self) -> str:
         """A hash of the definition, of the additional special tokens and of the library's version."""
@@ -74,6 +92,28 @@ class BulkTokenizer(Tokenizer):
         np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
         rows = (encoding.ids or self._nothing for encoding in encodings)
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
+        return TokenIds(ids, offsets)
+
+    def encode_marked(
+        self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
+    ) -> TokenIds:
+        """Tokenise without limit, with ids that hide tokens from the pooler and choose layers.
+
+        All ids of a text have the number of its layers, from 1, above their own `ID_BITS` bits; the id `i` of
+        a hidden token is `-1 - i`. So they are batched, padded, compared and sent like any others.
+        """
+        self._fast.no_truncation()
+        encodings = self._fast.encode_batch(list(texts))
+        offsets = np.zeros(len(encodings) + 1, np.int64)
+        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
+        rows = (encoding.ids or self._nothing for encoding in encodings)
+        number = 0 if layers is None else self.readings.index(layers) + 1
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])) + np.int32(number << ID_BITS)
+        for row, start in enumerate(starts or ()):
+            ends = (end for _, end in encodings[row].offsets)
+            first = next((place for place, end in enumerate(ends) if end > start), len(ids))
+            hidden = ids[offsets[row] : min(offsets[row] + first, offsets[row + 1] - 1)]
+            hidden[:] = -1 - hidden
         return TokenIds(ids, offsets)
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:

@@ -10,13 +10,15 @@ from sentbed import RunError
 from sentbed.helpers import fault
 from sentbed.protocols import Loss, LossOutput, Training
 
+from sentbed_hardware._common.prompt_ensembles import widths
+
 if TYPE_CHECKING:
     from sentbed_hardware._common.encoder_module import EncoderModule
 
 
-def common_width(encoders: Mapping[str, Any]) -> int:
+def common_width(encoders: Mapping[str, Any], training: Training) -> int:
     """Return the width of the vectors that a loss compares. Raises `RunError` if they differ."""
-    (first, start), *others = [(name, int(encoder.trained_width)) for name, encoder in encoders.items()]
+    (first, start), *others = widths(training, encoders).items()
     for name, width in others:
         if width != start:
             raise RunError(

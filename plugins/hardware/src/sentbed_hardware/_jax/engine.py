@@ -155,7 +155,9 @@ class JaxEngine(Engine):
         """Prepare training of the encoders that `training.towers` names."""
         refuse_predictions(training, "this engine, on JAX, has no training of them")
         # Its weights are drawn in one process and sent to all.
-        loss = returned(training.loss.build(common_width(encoders)), torch.nn.Module, training.loss, "build")
+        loss = returned(
+            training.loss.build(common_width(encoders, training)), torch.nn.Module, training.loss, "build"
+        )
         trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
         return trainer
 

@@ -40,6 +40,7 @@ from sentbed_hardware._common.component_output_checks import (
     named_parts,
 )
 from sentbed_hardware._common.process_group import said
+from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
 from sentbed_hardware._common.training_checks import keyed_towers, keys_of, require_trainable
 from sentbed_hardware._jax import training_state
 from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
@@ -289,8 +290,9 @@ class JaxTrainer(Trainer):
                 if some:
                     place = f"{tower.name} {'keys' if is_key else 'texts'}"
                     cuts += tuple((place, name, len(tokens)) for name, tokens in some.items())
+                    texts = len(some) * texts_a_row(self.training, tower.name)
                     vectors[place], made = self._encode(
-                        tower, place, TokenIds.join(some.values()), len(some), is_key, key, numbers
+                        tower, place, TokenIds.join(some.values()), texts, is_key, key, numbers
                     )
                     passes += made
         given = {
@@ -382,7 +384,8 @@ class JaxTrainer(Trainer):
         def loss(vectors: Arrays, own: Arrays) -> Any:
             inputs, starts = dict(given), dict.fromkeys(vectors, 0)
             for place, column, rows in cuts:
-                inputs[column] = vectors[place][starts[place] : starts[place] + rows]
+                part = vectors[place][starts[place] : starts[place] + rows]
+                inputs[column] = joined(self.training, self.training.towers[column], part)
                 starts[place] += rows
             return self.loss(own, fixed, {name: inputs[name] for name in order}, state, key)
 

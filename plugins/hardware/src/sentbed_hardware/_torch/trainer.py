@@ -22,6 +22,7 @@ from sentbed.protocols import (
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.component_output_checks import learning_rate
+from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.training_checks import (
     common_width,
@@ -52,7 +53,7 @@ class TorchTrainer(Trainer):
     def __init__(self, engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training) -> None:
         self.engine = engine
         self.training = training
-        width = common_width(encoders)
+        width = common_width(encoders, training)
         names = list(dict.fromkeys(training.towers.values()))
         pools = not training.loss.traits.predicts
         self.towers = {name: Tower(name, encoders[name], len(names) == 1, pools) for name in names}
@@ -213,6 +214,7 @@ class TorchTrainer(Trainer):
             if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name:
                 texts[name in self.keys][name] = tokens
         found: dict[str, torch.Tensor] = {}
+        prompts = texts_a_row(self.training, tower.name)
         for is_key, some in enumerate(texts):
             if not some:
                 continue
@@ -221,15 +223,17 @@ class TorchTrainer(Trainer):
             if micro_batch is not None:
                 # Number of rows in each process.
                 micro_batch *= self.engine.processes.world
-                if micro_batch * len(some) >= len(tokens):
+                if micro_batch * len(some) * prompts >= len(tokens):
                     micro_batch = None
-            chunks = list(plan_chunks(tokens.lengths, len(some), micro_batch))
+            chunks = list(plan_chunks(tokens.lengths, len(some) * prompts, micro_batch))
             if is_key:
                 vectors = self.averages[tower.name].encode(tokens, chunks)
             else:
                 made.append(BatchVectors(tower, tokens, chunks, recompute=micro_batch is not None))
                 vectors = made[-1].vectors
-            found |= zip(some, torch.split(vectors, [len(t) for t in some.values()]), strict=True)
+            columns_of = torch.split(vectors, [len(own) for own in some.values()])
+            for name, part in zip(some, columns_of, strict=True):
+                found[name] = joined(self.training, tower.name, part)
         return found
 
     def _predict(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:

@@ -16,6 +16,7 @@ from sentbed.tools import unstructure
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
+from sentbed_interop._torch.prompt_limits import require_plain_prompt
 from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
 from sentbed_interop.merged_adapters import save_merged
@@ -45,6 +46,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     Raises:
         ModelError: if stock modules cannot give the encoder's vectors.
     """
+    require_plain_prompt(encoder, "sentence-transformers")
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
     save_merged(encoder, directory / "encoder")

@@ -1,0 +1,210 @@
+"""Echo (arXiv 2402.15449): a sentence twice, pooled over the second time, against a loop in transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from sentbed import Encoder, ModelError, RecipeError
+from sentbed._recipe.checks import check
+from sentbed._recipe.load import load_recipe
+from sentbed._recipe.prompts import TEMPLATES
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import BuildContext
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.opt import Opt
+from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_interop.export_and_import import export_encoder
+from sentbed_testing import SENTENCES
+
+LENGTH = 12
+"""Tokens of a sentence; one of the texts is longer."""
+TEXTS = (
+    "A man is playing a guitar",
+    'Who said "no"?',
+    "Rain falls.",
+    "two small birds sing in a tree beside the house where the children play " * 2,
+    "the the the",
+    "Rewrite the sentence: the sentence",
+    "",
+)
+OWN = 'First "{text}" and then "{text}" again.'
+"""A template with text behind the second sentence, and quotation marks that merge with a sentence's own."""
+TEMPLATE = {"echo": TEMPLATES["echo"], "document": TEMPLATES["echo-document"], "own": OWN}
+TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32", "lengths": [32, 64, 96], "token_budget": 512}
+KINDS = {"opt": Opt, "causal": Causal}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Directories of a random OPT and a random LLaMA."""
+    found = {}
+    for kind, cls in KINDS.items():
+        torch.manual_seed(3)
+        found[kind] = tmp_path_factory.mktemp("models") / kind
+        built = cls(init="random", size="mini", vocab_size=500).build(
+            BuildContext(lambda: (*SENTENCES, *TEXTS))
+        )
+        built.save(found[kind])
+    return found
+
+
+def encoder_of(
+    model: Path, pooler: str = "mean", template: str = OWN, runtime: Any = None, **backbone: Any
+) -> Encoder:
+    table = {
+        "backbone": {"use": model.name, "model": str(model), **backbone},
+        "pooler": {"use": pooler},
+        "prompt": {"template": template},
+        "max_length": LENGTH,
+    }
+    return Encoder.of(table, runtime or {"use": "cpu", "threads": 1})
+
+
+@torch.no_grad()
+def by_a_loop(directory: Path, pooler: str, template: str, texts: Sequence[str], layer: int = -1) -> Any:
+    """One text at a time, pooled as the authors' code does: over the second sentence and what follows it."""
+    model = transformers.AutoModel.from_pretrained(directory).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    rows = []
+    for text in texts:
+        own = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        cut = text[: own[LENGTH - 1][1]] if len(own) > LENGTH else text
+        before, between, behind = template.split("{text}")
+        prompt = f"{before}{cut}{between}{cut}{behind}".strip()
+        inputs = tokenizer(prompt, return_tensors="pt", return_offsets_mapping=True)
+        ends = inputs.pop("offset_mapping")[0, :, 1]
+        mask = (ends > len(f"{before}{cut}{between}")).float()
+        # Nothing is left of an empty sentence at the end of a prompt: the last token stands for it.
+        mask[-1] = 1
+        hidden = model(**inputs, output_hidden_states=True).hidden_states[layer][0]
+        if pooler == "mean":
+            rows.append((hidden * mask[:, None]).sum(0) / mask.sum())
+        else:
+            rows.append(hidden[mask.nonzero().max()])
+    return torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize("template", TEMPLATE)
+@pytest.mark.parametrize("pooler", ["mean", "last"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_sentence_and_what_follows_it_are_pooled(
+    kind: str, pooler: str, template: str, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefixes: list[int] = []
+    encode = TorchEncoder.encode
+
+    def look(encoder: TorchEncoder, batch: Any) -> Any:
+        prefixes.append(0 if batch.prefix is None else len(batch.prefix))
+        return encode(encoder, batch)
+
+    monkeypatch.setattr(TorchEncoder, "encode", look)
+    expected = by_a_loop(models[kind], pooler, TEMPLATE[template], TEXTS)
+    for reuse in (True, False):
+        found = encoder_of(models[kind], pooler, TEMPLATE[template], reuse_prefix=reuse).encode(TEXTS[:-1])
+        np.testing.assert_allclose(found, expected[:-1], rtol=0, atol=1e-5)
+        assert (min(prefixes) >= 4) == reuse
+        prefixes.clear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_sentence_has_a_vector(kind: str, models: dict[str, Path]) -> None:
+    for template in TEMPLATE.values():
+        expected = by_a_loop(models[kind], "mean", template, TEXTS)
+        found = encoder_of(models[kind], "mean", template).encode(TEXTS)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_other_layers_are_read_under_the_same_span(models: dict[str, Path]) -> None:
+    found = encoder_of(models["opt"], layers=[2]).encode(TEXTS)
+    np.testing.assert_allclose(found, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bf16_vectors_point_where_fp32_vectors_do(kind: str, models: dict[str, Path]) -> None:
+    runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}
+    found = encoder_of(models[kind], runtime=runtime).encode(TEXTS)
+    expected = by_a_loop(models[kind], "mean", OWN, TEXTS)
+    cosine = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+    assert cosine.min() > 0.999
+    assert not np.allclose(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("pooler", ["mean", "last"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_jax_pools_the_same_tokens(kind: str, pooler: str, models: dict[str, Path]) -> None:
+    expected = by_a_loop(models[kind], pooler, OWN, TEXTS)
+    found = encoder_of(models[kind], pooler, runtime=TPU).encode(TEXTS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(
+    models: dict[str, Path], tmp_path: Path
+) -> None:
+    encoder = encoder_of(models["opt"])
+    encoder.save(tmp_path / "e")
+    loaded = Encoder.load(tmp_path / "e")
+    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6)
+    assert loaded.protocol()["prompt"]["template"] == OWN
+    for target in ("sentence-transformers", "onnx"):
+        with pytest.raises(ModelError, match="has no way to hide the first one from the pooler"):
+            export_encoder(tmp_path / "e", tmp_path / target, target)
+
+
+def test_a_sentence_needs_its_positions_twice(models: dict[str, Path]) -> None:
+    encoder = encoder_of(models["opt"])
+    template = int(encoder.tokenizer().encode([""], LENGTH).lengths[0])
+    longest = (encoder.backbone.max_length - template) // 2
+    encoder.require_positions(longest)
+    with pytest.raises(ModelError, match=f"and repeats it; .* set `max_length` to {longest} or less"):
+        encoder.require_positions(longest + 1)
+
+
+RECIPE = """
+schema = 1
+[run]
+name = "echo"
+[runtime]
+use = "cpu"
+[encoder]
+backbone = { use = "BACKBONE", init = "random" }
+pooler = { use = "POOLER" }
+prompt = { template = "echo"MORE }
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooler", "more", "message"),
+    [
+        (
+            "bert",
+            "first",
+            "",
+            "the pooler `first` reads a single state that says nothing of it; use a pooler",
+        ),
+        ("bert", "cls-mlp", "", "the pooler `cls-mlp` reads a single state"),
+        ("t5", "decoder", "", "the pooler `decoder` reads a single state"),
+        (
+            "opt",
+            "last",
+            ', demonstration = { text = "A dog.", word = "Animal" }',
+            "cannot take a demonstration",
+        ),
+    ],
+)
+def test_echo_is_refused_where_it_cannot_work(
+    backbone: str, pooler: str, more: str, message: str, tmp_path: Path
+) -> None:
+    text = RECIPE.replace("BACKBONE", backbone).replace("POOLER", pooler).replace("MORE", more)
+    (tmp_path / "r.toml").write_text(text)
+    with pytest.raises(RecipeError, match=message):
+        check(load_recipe(tmp_path / "r.toml"), load_plugins())
