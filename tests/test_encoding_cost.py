@@ -1,4 +1,4 @@
-"""What encoding takes, of real backbones: counted by hand, against `sentbed plan`, and whatever was kept before."""
+"""What encoding takes: counted by hand, against `sentbed plan`, and whatever was kept before."""
 
 from __future__ import annotations
 

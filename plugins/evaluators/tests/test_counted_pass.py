@@ -60,8 +60,9 @@ def test_memory_is_that_of_the_tensors_that_live_together() -> None:
 
 
 def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters() -> None:
-    module = torch.nn.Sequential(torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
-    module[1].weight = module[0].weight
+    first, second = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4)
+    second.weight = first.weight
+    module = torch.nn.Sequential(first, second, torch.nn.BatchNorm1d(4))
     assert parameters(module) == 16 + 4 + 8
     # Two float32 buffers of four numbers, and a count in int64.
     assert weight_bytes(module) == 4 * (16 + 4 + 8) + 4 * 8 + 8

@@ -118,7 +118,9 @@ def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs: STS) -> No
     assert {score.protocol["sample"] for score in scores} == {4}
 
 
-@pytest.mark.parametrize(("sample", "texts"), [(2, ["a", "c"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c", "d"])])
+@pytest.mark.parametrize(
+    ("sample", "texts"), [(2, ["a", "c"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c", "d"])]
+)
 def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs: STS, sample: int, texts: list[str]) -> None:
     encoder = Batches(batch([1] * len(texts)))
     prepared = EncodingCost(pairs, sample, repeats=1).prepare()

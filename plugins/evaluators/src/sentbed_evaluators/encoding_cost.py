@@ -89,8 +89,8 @@ class EncodingCost(Evaluator):
         prepared = self.texts.prepare()
         if not isinstance(prepared, Prepared):
             raise RunError(
-                f"`{self.name}` measures the texts of `{self.texts.name}`, which drives the encoder itself and "
-                'names none; set `texts` to another evaluator, such as `{ use = "senteval-sts" }`'
+                f"`{self.name}` measures the texts of `{self.texts.name}`, which drives the encoder itself "
+                'and names none; set `texts` to another evaluator, such as `{ use = "senteval-sts" }`'
             )
         distinct = sorted({text for listed in prepared.lists.values() for text in listed.both})
         if not distinct:

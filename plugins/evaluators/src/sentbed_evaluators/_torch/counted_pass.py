@@ -11,7 +11,7 @@ import attrs
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, shape_wrapper
+from torch.utils.flop_counter import flop_registry
 
 
 @attrs.frozen
@@ -47,32 +47,32 @@ def _shape(parameter: Any) -> tuple[int, ...]:
     return tuple(parameter.shape if state is None else state.shape)
 
 
-def _linear(x: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
-    return 2 * math.prod(out_shape) * int(x[-1])
+def _linear(x: torch.Tensor, *_: Any, out_val: torch.Tensor, **__: Any) -> int:
+    return 2 * out_val.numel() * x.shape[-1]
 
 
-def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-    texts, heads, length, width = query
-    return 2 * int(texts * heads * length * key[-2] * (width + value[-1]))
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
+    texts, heads, length, width = query.shape
+    return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
 
 _COUNTS: Mapping[Any, Callable[..., int]] = {
     **flop_registry,
     # Operations on a processor that PyTorch's own counter does not know.
-    torch.ops.mkldnn._linear_pointwise: shape_wrapper(_linear),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: shape_wrapper(_attention),
+    torch.ops.mkldnn._linear_pointwise: _linear,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
 }
 """Number of floating-point operations of each operation, from its arguments and result."""
 
 
-class _Watching(TorchDispatchMode):
+class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
     """Counts operations, and adds up the sizes of storages from when they are made until they are freed.
 
     PyTorch's own counter puts hooks on modules, which keep a compiler from running them.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types for it
         self.known: set[int] = set()
         self.operations = self.size = self.peak = 0
 
