@@ -29,7 +29,7 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.set_xlabel(label_text(table.headings[table.drawn]))
+        axes.set_xlabel(label_text(found.costs.headings[found.index]))
         axes.set_ylabel(label_text(table.headings[0]))
         _scale(axes, [point.cost for point in found.points])
         # What costs as much as there is between two points buys the score of the cheaper one.

@@ -55,7 +55,8 @@ def _table(cells: dict[str, CellInfo], found: ScoreAgainstCost) -> CostTable:
     return CostTable(
         found,
         title_of_both(found),
-        (scores.headings[-1], *costs.headings),
+        # Units are in the headings of the table of costs; here are many columns.
+        (scores.headings[-1], *(column.task for column in costs.columns)),
         1 + found.index,
         tuple(lines),
         _remark(found),
