@@ -138,7 +138,7 @@ class EncodingCost(Evaluator):
             "data": texts_digest(texts),
         }
         timed = {**counted, "repeats": self.repeats, "machine": dict(encoder.machine)}
-        rate = "per 1,000 texts"
+        rate = "per 1,000"
         found = [("processor-seconds", rate, min(busy), timed)] if encoder.device == "cpu" else []
         found.append(("seconds", rate, min(wall), timed))
         found += [(task, "per text", value, counted) for task, value in seen.items()]
@@ -161,7 +161,7 @@ def _computed(
         found = counted_pass.counted(encode)
         # Other engines run the module by functions of their own.
         if found.operations:
-            yield "operations", "GFLOP per text", found.operations / 1e9 / texts
+            yield "operations", "GFLOP", found.operations / 1e9 / texts
             yield "memory", "MiB", (counted_pass.weight_bytes(watched.module) + found.peak) / 2**20
     yield "parameters", "millions", counted_pass.parameters(watched.module) / 1e6
 
