@@ -188,6 +188,16 @@ def test_the_page_has_the_plot_and_the_table(study: Callable[..., StudyData], tm
     assert re.search(r"\| eight, all +\| +3 \| +70\.00 \| +800\.0 \| +8\.00 \|", markdown)
 
 
+def test_the_cost_that_is_drawn_stands_beside_the_score(
+    study: Callable[..., StudyData], tmp_path: Path
+) -> None:
+    page = write_study_report(tmp_path, study(cost="passes")).read_text("utf-8")
+    headings = re.findall(
+        r"<th[^>]*>([^<]+)</th>", page[page.index('id="cost"') : page.index('id="effects"')]
+    )
+    assert headings[:5] == ["Cell", "Front", "MR", "passes", "seconds"]
+
+
 @pytest.mark.parametrize("cost", ["", "passes"])
 def test_a_study_without_costs_has_no_plot_and_says_why_if_one_was_asked_for(
     cost: str, study: Callable[..., StudyData], tmp_path: Path

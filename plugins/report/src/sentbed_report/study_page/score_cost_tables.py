@@ -21,7 +21,7 @@ class CostLine:
     front: int | None
     """Number on the Pareto front."""
     entries: tuple[tuple[str, float | None], ...]
-    """Score and costs, as text and number."""
+    """The numbers below the headings, as text and as they are."""
 
 
 @attrs.frozen
@@ -31,9 +31,7 @@ class CostTable:
     found: ScoreAgainstCost
     title: str
     headings: tuple[str, ...]
-    """Of the score and the costs."""
-    drawn: int
-    """Number of the heading of the cost that decides the front."""
+    """Of the score, the cost that decides the front, and the other costs."""
     rows: tuple[CostLine, ...]
     remark: str
 
@@ -46,18 +44,18 @@ def cost_tables(data: StudyData, summaries: Sequence[Summary]) -> tuple[CostTabl
 
 def _table(cells: dict[str, CellInfo], found: ScoreAgainstCost) -> CostTable:
     scores, costs = found.scores, found.costs
+    order = sorted(range(len(costs.columns)), key=lambda index: index != found.index)
+    digits = (scores.digits, *(costs.decimals[index] for index in order))
     lines = []
     for point in found.points:
-        means = [point.score, *(one.mean for one in point.costs)]
-        digits = (scores.digits, *costs.decimals)
+        means = [point.score, *(point.costs[index].mean for index in order)]
         entries = tuple(zip(map(number, means, digits), means, strict=True))
         lines.append(CostLine(cells[point.row.cell], point.row.name, point.front, entries))
     return CostTable(
         found,
         title_of_both(found),
         # Units are in the headings of the table of costs; here are many columns.
-        (scores.headings[-1], *(column.task for column in costs.columns)),
-        1 + found.index,
+        (scores.headings[-1], *(costs.columns[index].task for index in order)),
         tuple(lines),
         _remark(found),
     )
