@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sentbed import Encoder
+from sentbed._cli.main import main
 from sentbed._document.structuring import structure
 from sentbed._document.toml import Document
 from sentbed._recipe.prompts import TEMPLATES
@@ -18,6 +20,7 @@ from sentbed.protocols import TokenIds, Tokenizer
 from sentbed_common import OutlineContext
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
+from sentbed_studies import load_study
 from sentbed_workbench.vector_cache import VectorCache
 
 EOL, COT = {"template": "prompt-eol"}, {"template": "pretended-cot"}
@@ -135,3 +138,50 @@ def test_what_was_encoded_or_kept_before_changes_no_count(prompt: Any, texts: ST
     encoder.evaluate(texts, "encoder", store=store)
     assert counted(costs(encoder, texts, store=store)) == fresh
     assert counted(costs(encoder, texts)) == fresh
+
+
+STUDY = """
+schema = 1
+[run]
+name = "costs"
+[runtime]
+use = "cpu"
+threads = 1
+[encoder]
+max_length = 16
+backbone = {{ use = "opt", model = "{model}" }}
+pooler = {{ use = "mean" }}
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+[[evaluate]]
+use = "encoding-cost"
+texts = {{ use = "sts", path = "pkg:sentbed_data/sample/sts-test.tsv" }}
+sample = 20
+repeats = 1
+[study]
+cost = "operations"
+[study.axes.pooler]
+path = "encoder.pooler.use"
+values = ["mean", "last"]
+"""
+
+
+def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path: Path) -> None:
+    built().save(tmp_path / "opt")
+    recipe = tmp_path / "study.toml"
+    recipe.write_text(STUDY.format(model=tmp_path / "opt" / "backbone"))
+    found = []
+    for name, options in (("shared", ()), ("alone", ("--no-share",))):
+        out = tmp_path / name
+        words = ["study", str(recipe), "--workers", "1", "--out", str(out), *options]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, result.output
+        assert ("shared: one pass of the backbone for 2 runs" in result.output) is (name == "shared")
+        runs = [run for cell in load_study(out).data.cells for run in cell.runs]
+        costs = [{s.task: s.value for s in run.scores if s.axis == "cost"} for run in runs]
+        found.append([counted(one) for one in costs])
+        assert '<h2 id="cost">Score against cost</h2>' in (out / "report.html").read_text("utf-8")
+    assert found[0] == found[1]
+    assert [one["passes"] for one in found[0]] == [1.0, 1.0]
+    assert all(one["operations"] > 0 for one in found[0])
