@@ -16,7 +16,7 @@ from sentbed._document.toml import Document
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import TokenIds, Tokenizer
+from sentbed.protocols import Runtime, TokenIds, Tokenizer
 from sentbed_common import OutlineContext
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
@@ -48,7 +48,9 @@ def texts(tmp_path: Path) -> STS:
     return STS(str(file))
 
 
-def built(prompt: Any = None, pooler: str = "prompt-eol", **backbone: Any) -> Encoder:
+def built(
+    prompt: Any = None, pooler: str = "prompt-eol", runtime: Runtime | None = None, **backbone: Any
+) -> Encoder:
     """Return a random encoder; an OPT of four layers unless said otherwise."""
     table = {"use": "opt", "init": "random", "size": "mini", "vocab_size": 300, "dropout": 0.0, **backbone}
     own = {"backbone": table, "pooler": {"use": pooler}, "max_length": 16}
@@ -56,7 +58,8 @@ def built(prompt: Any = None, pooler: str = "prompt-eol", **backbone: Any) -> En
     given = own if prompt is None else {**own, "prompt": prompt}
     recipe, problems = structure(given, EncoderRecipe, Document({}), plugins, Path.cwd())
     assert not problems, problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    cpu: Runtime = plugins.find("runtime", "cpu").cls(threads=1)
+    engine = (runtime or cpu).build()
     engine.seed(3)
     return Encoder.build(recipe, engine, lambda: (*TEMPLATES.values(), "a few words more"))
 
@@ -140,6 +143,17 @@ def test_what_was_encoded_or_kept_before_changes_no_count(prompt: Any, texts: ST
     assert counted(costs(encoder, texts)) == fresh
 
 
+@pytest.mark.jax
+def test_under_jax_passes_tokens_and_parameters_are_counted(texts: STS) -> None:
+    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    tpu: Runtime = load_plugins().find("runtime", "tpu").cls(platform="cpu")
+    here, there = (costs(built([EOL, COT], runtime=one), texts) for one in (None, tpu))
+    assert there.keys() == here.keys() - {"operations", "memory"}
+    # It shares no prefix, and pads to the lengths that it has compiled.
+    assert there["tokens"] == there["tokens-unshared"] == here["tokens-unshared"]
+    assert (there["passes"], there["parameters"]) == (here["passes"], here["parameters"])
+
+
 STUDY = """
 schema = 1
 [run]
@@ -167,6 +181,7 @@ values = ["mean", "last"]
 """
 
 
+@pytest.mark.slow
 def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path: Path) -> None:
     built().save(tmp_path / "opt")
     recipe = tmp_path / "study.toml"
