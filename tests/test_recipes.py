@@ -31,6 +31,7 @@ CELLS = {
     "mini/studies/matryoshka.toml": 18,
     "mini/studies/objectives.toml": 15,
     "mini/studies/poolers.toml": 8,
+    "mini/studies/prompt-methods.toml": 20,
     "mini/studies/prompteol.toml": 8,
     "mini/studies/quick.toml": 18,
     "mini/studies/sentbench.toml": 14,

@@ -121,6 +121,8 @@ def local(table: Mapping[str, Any], directory: Path) -> list[str]:
     for i, evaluate in enumerate(table["evaluate"]):
         if evaluate["use"] == "geometry":
             settings.append(_geometry(f"evaluate.{i}", evaluate, parallel, "test"))
+        elif evaluate["use"] == "encoding-cost":
+            settings.append(f'evaluate.{i}.texts={{ use = "sts", path = "{SAMPLE}/sts-test.tsv" }}')
         elif evaluate["use"] != "throughput":
             kept = {key: evaluate[key] for key in ("encoder", "second", "at") if key in evaluate}
             new = {**kept, "use": "sts", "path": f"{SAMPLE}/sts-test.tsv", "task": f"t{i}"}
@@ -178,6 +180,8 @@ def small(table: Mapping[str, Any], directory: Path) -> list[str]:
         if evaluate["use"] == "throughput":
             few = {"lengths": [16], "batch_sizes": [4], "examples": 4, "repeats": 1, "warmup": 0}
             settings += [f"evaluate.{i}.{key}={value}" for key, value in few.items()]
+        elif evaluate["use"] == "encoding-cost":
+            settings += [f"evaluate.{i}.sample=4", f"evaluate.{i}.repeats=1"]
         elif "parallel" in evaluate:
             settings += [f"evaluate.{i}.pairs=40", f"evaluate.{i}.positives=10"]
     return _of_keys_there(table, settings)

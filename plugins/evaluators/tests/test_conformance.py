@@ -11,6 +11,7 @@ import pytest
 import sentbed_evaluators
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
+from sentbed_evaluators.sts import STS
 from sentbed_testing import check_component, offered
 
 Write = Callable[[str, str | bytes], Path]
@@ -73,6 +74,7 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
         "next-token": {},
         "throughput": {"lengths": [16], "examples": 4, "repeats": 1, "warmup": 0},
         "memory": {},
+        "encoding-cost": {"texts": {"use": "sts", "path": sts}, "sample": 5, "repeats": 1},
     }  # fmt: skip
 
 
@@ -82,12 +84,13 @@ def test_an_evaluator_keeps_the_contract(evaluator: Any, examples: Mapping[str, 
     skip = dict.fromkeys(("scores", "repeatable", "items"), why) if why else {}
     if evaluator.name == "sentbench":
         skip["lists"] = WITHOUT_DATA["sentbench"]  # they are built of the collections as well
-    if evaluator.name in ("throughput", "memory"):
+    if evaluator.name in ("throughput", "memory", "encoding-cost"):
         skip = TIMED
     report = check_component(evaluator, kind="evaluator", example=examples[evaluator.name], skip=skip)
     assert report.not_run.keys() == skip.keys()
 
 
 def test_those_that_take_a_second_encoder_say_so(examples: Mapping[str, dict[str, Any]]) -> None:
+    examples["encoding-cost"]["texts"] = STS(examples["sts"]["path"])
     made = [evaluator(**examples[evaluator.name]) for evaluator in offered(sentbed_evaluators.evaluators())]
     assert [one.name for one in made if one.traits.two_sided] == ["sts", "geometry", "retrieval", "bitext"]

@@ -16,6 +16,7 @@ def test_the_plugin_offers_its_evaluators_by_name() -> None:
         "bitext",
         "mteb",
         "next-token",
+        "encoding-cost",
         "throughput",
         "memory",
     ]

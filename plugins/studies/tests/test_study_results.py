@@ -60,6 +60,32 @@ def test_scores_are_a_tidy_table(data: StudyData) -> None:
     assert (found.value.dtype, found.seed.dtype) == ("float64", "int64")
 
 
+def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+
+    def with_costs(one: CellRun) -> CellRun:
+        said = {"encoder": {}, "evaluator": {"id": "c"}}
+        costs = (("passes", 1.0), ("pooler", 2.0), ("tokens", one.seed * 10.0), ("passes", 3.0))
+        added = (Score(task, "a", value, said, "en", "c", axis="cost") for task, value in costs)
+        return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
+
+    cells = tuple(attrs.evolve(cell, runs=tuple(map(with_costs, cell.runs))) for cell in data.cells)
+    study = LoadedStudy(attrs.evolve(data, cells=cells))
+    found = study.costs
+    place = ["cell", "pooler", "axis seed", "seed", "encoder", "evaluator"]
+    assert [*found.columns] == [*place, "passes", "cost pooler", "tokens"]
+    # Five runs have finished; what is measured twice has two rows.
+    assert len(found) == 2 * 5
+    whole = found[found.tokens.notna()]
+    assert [*whole.passes] == [1.0] * 5
+    assert [*whole.tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
+    assert [*found[found.tokens.isna()].passes] == [3.0] * 5
+    # Beside the scores of the same run.
+    mr = study.scores[study.scores.task == "MR"].merge(whole, on=["cell", "pooler", "axis seed", "seed"])
+    assert [*zip(mr.value, mr.tokens, strict=True)][:2] == [(70.0, 10.0), (72.0, 20.0)]
+    assert len(LoadedStudy(data).costs) == 0
+
+
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas`")
     cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
@@ -104,12 +130,12 @@ def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("ranks", "expected"), [(None, None), ([], ()), (["pooler"], ("pooler",))])
-def test_ranks_and_colour_are_those_of_the_studys_directory(
+def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     tmp_path: Path, ranks: list[str] | None, expected: tuple[str, ...] | None
 ) -> None:
     (tmp_path / "study.toml").write_text("")
     content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "cells": [], "excluded": []}
-    said = {"expected": {}, "order": [], "ranks": ranks, "colour": "STSB"}
+    said = {"expected": {}, "order": [], "ranks": ranks, "colour": "STSB", "cost": "passes"}
     (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
     data = read_data(tmp_path)
-    assert (data.ranks, data.colour) == (expected, "STSB")
+    assert (data.ranks, data.colour, data.cost) == (expected, "STSB", "passes")

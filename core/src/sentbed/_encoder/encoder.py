@@ -424,6 +424,9 @@ class _Seen(TextEncoder):
         self.encoder.require_positions(max_length)
         return _Seen(self.encoder, max_length=max_length)
 
+    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> _Seen:
+        return _Seen(attrs.evolve(self.encoder, placed=wrap(self.encoder.placed)), max_length=self.max_length)
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         finished = 0
         bar = self.bar or EncodeBar(len(texts))

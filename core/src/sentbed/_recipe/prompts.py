@@ -73,7 +73,7 @@ class Prompt:
     published one: `prompt-eol`, `prompt`, `prompt-bert`, `pretended-cot`, `knowledge`, `prompt-sum`,
     `prompt-sth`, `contrastive-auxiliary`, `meta-eol-1` to `meta-eol-8`, `echo`, `echo-document`; or
     PromptEOL's shell form, with `_` for a space and `*sent_0*` for the sentence. The pooler's own where left
-    out. With `{text}` twice (Echo, arXiv 2402.15449), the pooler sees the second sentence and what follows."""
+    out. With `{text}` twice (Echo, arXiv 2402.15449), the pooler sees the second one and what follows it."""
     file: FilePath | None = None
     """A file of templates in the shell form, one a line, instead of `template`."""
     line: int = attrs.field(default=1, validator=attrs.validators.ge(1))

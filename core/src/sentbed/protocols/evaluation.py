@@ -12,7 +12,7 @@ import attrs
 
 from sentbed.errors import RunError, printable
 from sentbed.protocols.components import AnyEncoder, Backbone, BuiltBackbone, Component, Pooler
-from sentbed.protocols.engine import Head
+from sentbed.protocols.engine import Head, PlacedEncoder
 from sentbed.protocols.traits import EvaluatorTraits
 
 if TYPE_CHECKING:
@@ -65,6 +65,14 @@ class TextEncoder(ABC):
 
         It computes every requested vector and reports no progress, so that it can be timed. Return None if
         the encoder has no maximum length.
+        """
+        return None
+
+    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> TextEncoder | None:
+        """Return the encoder with `wrap(placed)` for its placed part, which is handed every batch.
+
+        It computes every requested vector and reports no progress, so that it can be counted and timed.
+        Return None if there is no placed encoder.
         """
         return None
 
@@ -123,9 +131,9 @@ class Score:
     """Why it says nothing about the encoder, such as constant predictions; tables then give it no marks."""
     skipped: tuple[str, ...] = ()
     """Tasks of its row that were left out for want of data: a mean over the row is one over a part of it."""
-    axis: Literal["", "x", "y"] = ""
+    axis: Literal["", "x", "y", "cost"] = ""
     """Axis of this score if the report plots two scores of a task and protocol against each other, such as
-    alignment over uniformity."""
+    alignment over uniformity; `cost` of what an encoder takes, against which a study plots other scores."""
     transform: Mapping[str, Any] = attrs.field(factory=dict)
     """What was done to the vectors before they were scored, such as whitening; the runner adds it to the
     encoder's part of the protocol."""

@@ -66,6 +66,10 @@ def evaluators() -> Mapping[str, Lazy]:
             "sentbed_evaluators.next_token:NextToken",
             "The tokens that a language model predicts where a prompt reads a sentence's vector.",
         ),
+        "encoding-cost": Lazy(
+            "sentbed_evaluators.encoding_cost:EncodingCost",
+            "What encoding the texts of another evaluation takes: columns of cost beside a study's scores.",
+        ),
         "throughput": Lazy(
             "sentbed_evaluators.throughput:Throughput", "Texts per second, by their length in tokens."
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 
@@ -25,6 +26,16 @@ def number(value: float | None, digits: int = 2) -> str:
     if float(text) == 0:
         text = text.lstrip("-")
     return text.replace("-", MINUS)
+
+
+def cost_digits(values: Iterable[float]) -> int:
+    """Return decimals for a column of costs, whose sizes differ: three digits of the least count, and no more
+    than six of the largest."""
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    if not sizes:
+        return 0
+    least, most = (math.floor(math.log10(size)) for size in (min(sizes), max(sizes)))
+    return max(0, min(2 - least, max(5 - most, 2 - most)))
 
 
 def signed(value: float | None, digits: int = 2) -> str:

@@ -14,7 +14,7 @@ from sentbed.protocols import Direction, Score
 from sentbed_report.comparability import evaluation_protocol, unlike
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable
-from sentbed_report.formatting import number
+from sentbed_report.formatting import cost_digits, number
 
 AVERAGE = "AVG"
 """Task name for an average given by the evaluator."""
@@ -35,6 +35,8 @@ class Column:
     """Why a value says nothing about its encoder, one per row, empty if it does; or nothing at all."""
     part: str = ""
     """For an average over a part of the row: how many of its tasks, such as `5 of 7`; empty if over all."""
+    cost: bool = False
+    """Whether it says what encoders take: it is neither ranked nor in an average."""
 
     @property
     def average_name(self) -> str:
@@ -52,7 +54,7 @@ class Column:
             for value, why in zip(self.values, said, strict=True)
         ]
         distinct = sorted({v for v in shown if v is not None}, reverse=self.direction == "higher")
-        if len(distinct) < 2 or self.direction == "none":
+        if len(distinct) < 2 or self.direction == "none" or self.cost:
             return (None,) * len(shown)
         ranks: dict[float, Place] = {distinct[0]: 0, distinct[1]: 1}
         return tuple(None if value is None else ranks.get(value) for value in shown)
@@ -107,11 +109,11 @@ class PaperTable:
             places = nowhere if column.plotted else column.places(self.digits)
             whys = column.degenerate or ("",) * len(self.encoders)
             found = zip(column.values, places, whys, strict=True)
+            digits = self.digits
+            if column.cost:
+                digits = cost_digits(value for value in column.values if value is not None)
             lines.append(
-                [
-                    PrintedCell(number(value, self.digits), place, degenerate=why)
-                    for value, place, why in found
-                ]
+                [PrintedCell(number(value, digits), place, degenerate=why) for value, place, why in found]
             )
         rows = zip(self.encoders, zip(*lines, strict=True), strict=True)
         return PrintedTable(
@@ -188,7 +190,7 @@ class _Draft:
         part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
         if AVERAGE in self.protocols:
             columns.append(self._column(AVERAGE))
-        elif len(columns) > 1:
+        elif len(columns) > 1 and not any(column.cost for column in columns):
             means = (_mean(row) for row in zip(*(column.values for column in columns), strict=True))
             metrics = {column.metric for column in columns}
             metric = metrics.pop() if len(metrics) == 1 else "mean"
@@ -205,9 +207,10 @@ class _Draft:
         found = [self.first.get((row, task)) for row in self.rows]
         values = tuple(None if score is None else score.value for score in found)
         direction = _shared({score.direction for score in found if score is not None})
-        plotted = any(score is not None and score.axis != "" for score in found)
+        axes = {score.axis for score in found if score is not None}
         whys = tuple("" if score is None else degenerate_of(score) for score in found)
-        return Column(task, str(self.protocols[task]["metric"]), values, direction, plotted, whys)
+        metric, plotted = str(self.protocols[task]["metric"]), not axes.isdisjoint("xy")
+        return Column(task, metric, values, direction, plotted, whys, cost="cost" in axes)
 
 
 def _includes(columns: Sequence[Column], row: int) -> str:

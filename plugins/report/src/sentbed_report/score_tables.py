@@ -173,7 +173,7 @@ def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
     """Pair each encoder's scores on two axes, of the same evaluator, protocol id and task."""
     measured: dict[tuple[str, str, str], dict[str, dict[str, list[Score]]]] = {}
     for score in scores:
-        if score.axis and math.isfinite(score.value):
+        if score.axis in ("x", "y") and math.isfinite(score.value):
             key = (score.evaluator, _entry(score, "id"), score.task)
             by_axis = measured.setdefault(key, {}).setdefault(score.encoder, {"x": [], "y": []})
             by_axis[score.axis].append(score)

@@ -66,7 +66,7 @@ def trajectory_panels(watched: Iterable[Watched]) -> tuple[TrajectoryPanel, ...]
     for one in watched:
         columns: dict[tuple[str, str, str], dict[str, int]] = {}
         for index, score in enumerate(one.scores):
-            if score.axis:
+            if score.axis in ("x", "y"):
                 where = (score.protocol_id, score.task, one.evaluator)
                 columns.setdefault(where, {})[score.axis] = index
         for where, of in columns.items():

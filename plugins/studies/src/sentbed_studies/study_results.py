@@ -11,14 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RuntimeUnavailableError
+from sentbed.protocols import Score
 from sentbed_report.formatting import count
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
 
 if TYPE_CHECKING:
     import pandas
+
+
+COLUMNS = (
+    "cell",
+    "seed",
+    "encoder",
+    "evaluator",
+    "protocol",
+    "task",
+    "metric",
+    "value",
+    "direction",
+    "degenerate",
+)
+"""Columns of `LoadedStudy.scores`; an axis of the same name is called `axis NAME` there."""
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -76,23 +92,10 @@ class LoadedStudy:
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
         """
-        if find_spec("pandas") is None:
-            raise RuntimeUnavailableError(
-                "a study's `scores` need the package `pandas`, which is not installed; "
-                "run `pip install 'sentbed-studies[pandas]'`"
-            )
-        import pandas
-
-        columns = ["cell", "seed", "encoder", "evaluator", "protocol", "task", "metric"]
-        columns += ["value", "direction", "degenerate"]
-        named = {name: f"axis {name}" if name in columns else name for name in self.axes}
+        columns = ["protocol", "task", "metric", "value", "direction", "degenerate"]
         rows: list[dict[str, Any]] = [
             {
-                "cell": cell.name,
-                **{named[axis]: label for axis, label in cell.labels.items()},
-                "seed": run.seed,
-                "encoder": score.encoder,
-                "evaluator": score.evaluator,
+                **self._place(cell, run, score),
                 "protocol": score.protocol_name,
                 "task": score.task,
                 "metric": score.metric,
@@ -104,7 +107,60 @@ class LoadedStudy:
             for run in cell.runs
             for score in run.scores
         ]
-        found = pandas.DataFrame(rows, columns=["cell", *named.values(), *columns[1:]])
+        return self._frame(rows, columns)
+
+    @cached_property
+    def costs(self) -> pandas.DataFrame:
+        """What each finished run costs, one encoder per row, with a column for each cost.
+
+        Columns: `cell`, a column per axis, `seed`, `encoder` and `evaluator` as in `scores`, and a column for
+        each task of a score that is a cost (`axis` is `cost`), such as `passes`; `cost NAME` if an axis has
+        its name. A cost that was measured twice in a run, as on other texts, begins another row.
+
+        Raises:
+            RuntimeUnavailableError: if pandas is not installed.
+        """
+        rows: list[dict[str, Any]] = []
+        columns: dict[str, None] = {}
+        last = None
+        for cell in self.data.cells:
+            for run in cell.runs:
+                for score in (one for one in run.scores if one.axis == "cost"):
+                    place = self._place(cell, run, score)
+                    column = f"cost {score.task}" if score.task in place else score.task
+                    if place != last or column in rows[-1]:
+                        rows.append(dict(place))
+                    last = place
+                    rows[-1][column] = score.value
+                    columns[column] = None
+        return self._frame(rows, list(columns))
+
+    def _named(self) -> dict[str, str]:
+        """Return the name of each axis -> the name of its column."""
+        return {name: f"axis {name}" if name in COLUMNS else name for name in self.axes}
+
+    def _place(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
+        """Return the columns that say what was scored."""
+        named = self._named()
+        return {
+            "cell": cell.name,
+            **{named[axis]: label for axis, label in cell.labels.items()},
+            "seed": run.seed,
+            "encoder": score.encoder,
+            "evaluator": score.evaluator,
+        }
+
+    def _frame(self, rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
+        if find_spec("pandas") is None:
+            raise RuntimeUnavailableError(
+                "a study's `scores` and `costs` need the package `pandas`, which is not installed; "
+                "run `pip install 'sentbed-studies[pandas]'`"
+            )
+        import pandas
+
+        named = self._named()
+        about = ["cell", *named.values(), "seed", "encoder", "evaluator"]
+        found = pandas.DataFrame(rows, columns=[*about, *columns])
         for axis, labels in self.axes.items():
             found[named[axis]] = pandas.Categorical(found[named[axis]], categories=labels, ordered=True)
         return found

@@ -102,6 +102,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "order": study.table.order,
         "ranks": study.table.ranks,
         "colour": study.table.colour,
+        "cost": study.table.cost,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
         ],

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from sentbed.protocols import (
     BuiltBackbone,
     DrivesEncoder,
     Evaluation,
+    PlacedEncoder,
     Preparation,
     Prepared,
     Score,
     TextEncoder,
     Texts,
+    TokenBatch,
     Vectors,
 )
 
@@ -75,6 +78,10 @@ class LetterEncoder(TextEncoder):
         """Return the encoder as it is: what times texts of one length can be tried with it."""
         return self
 
+    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> TextEncoder:
+        """Return an encoder that hands the code points of texts to the wrapped `LetterPlaced`."""
+        return _Through(wrap(LetterPlaced(self)))
+
     def _vector(self, text: str) -> NDArray[Any]:
         import numpy as np
 
@@ -83,6 +90,33 @@ class LetterEncoder(TextEncoder):
         salt = "another " if text == self.other else ""
         seed = int.from_bytes(hashlib.sha256(f"{salt}{text}".encode()).digest()[:8], "little")
         return np.random.default_rng(seed).standard_normal(WIDTH)
+
+
+class LetterPlaced(PlacedEncoder):
+    """Placed part of a `LetterEncoder`: its tokens are code points."""
+
+    width = WIDTH
+
+    def __init__(self, encoder: LetterEncoder) -> None:
+        self.encoder = encoder
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return the vectors of the texts that the code points spell."""
+        rows = ("".join(map(chr, filter(None, row.tolist()))) for row in batch.input_ids)
+        return self.encoder.encode(list(rows))
+
+
+@attrs.frozen
+class _Through(TextEncoder):
+    placed: PlacedEncoder
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        ids = np.zeros((len(texts), max(map(len, texts), default=0)), np.int64)
+        for row, text in enumerate(texts):
+            ids[row, : len(text)] = [ord(letter) for letter in text]
+        return next(iter(self.placed.encode_batches([TokenBatch(ids, (ids > 0).astype(np.int64))])))
 
 
 def _prepared(subject: Subject) -> Preparation:

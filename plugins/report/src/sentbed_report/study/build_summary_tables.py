@@ -124,7 +124,8 @@ def _summary(
                 of_row[index][seed] = score
                 protocols.setdefault(column.task, evaluation_protocol(score))
     heads = tuple(
-        SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction, c.part) for c in columns
+        SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction, c.part, c.cost)
+        for c in columns
     )
     # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
@@ -263,6 +264,8 @@ def _judged(
     for against, keys in groups.items():
         tasks: list[dict[Named, Judged]] = []
         for index, column in enumerate(columns):
+            if column.cost:
+                continue
             before = scores[against][index]
             after = {key: scores[key][index] for key in keys}
             found = judge_column(before, after, resamples, single=single)

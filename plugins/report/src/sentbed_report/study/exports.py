@@ -18,6 +18,7 @@ from sentbed_report.formatting import expected_verdict
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
+from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryRow
@@ -173,6 +174,7 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "tables": [_table(one, name) for one, name in zip(summaries, _names(summaries), strict=True)],
         "demonstrations": [_found(row) for row in found_demonstrations(data, summaries)],
         "published": [_number(one) for one in published_numbers(data, summaries)],
+        "costs": [_against(one) for one in scores_against_cost(summaries, data.cost)],
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -264,6 +266,28 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         ],
         "rows": [_row(row) for row in summary.rows],
         "references": [attrs.asdict(reference) for reference in summary.references],
+    }
+
+
+def _against(found: ScoreAgainstCost) -> dict[str, Any]:
+    scores = found.scores
+    return {
+        "evaluator": scores.evaluator,
+        "protocol": scores.protocol,
+        "task": scores.columns[-1].task,
+        "metric": scores.columns[-1].metric,
+        "cost": found.column.task,
+        "unit": found.column.metric,
+        "points": [
+            {
+                "cell": one.row.cell,
+                "encoder": one.row.encoder,
+                "score": one.score,
+                "cost": one.cost,
+                "front": one.front,
+            }
+            for one in found.points
+        ],
     }
 
 

@@ -62,6 +62,7 @@ def read_data(directory: str | Path) -> StudyData:
             {name: Reference(**found) for name, found in content.get("references", {}).items()},
             None if content.get("ranks") is None else tuple(content["ranks"]),
             content.get("colour", ""),
+            content.get("cost", ""),
         )
 
 

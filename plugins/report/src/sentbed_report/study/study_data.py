@@ -88,6 +88,8 @@ class StudyData:
     """Axes within whose labels numbers have ranks in their column, `()` for all cells; None for no ranks."""
     colour: str = ""
     """Task whose score colours the points of planes; empty if an axis does."""
+    cost: str = ""
+    """Task against which other scores are drawn; empty for the first cost that was measured, if any."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

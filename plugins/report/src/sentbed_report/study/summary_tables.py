@@ -15,7 +15,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import Direction, ExpectedRow
 
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
-from sentbed_report.formatting import count, expected_digits, number
+from sentbed_report.formatting import cost_digits, count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
@@ -68,6 +68,8 @@ class SummaryColumn:
     direction: Direction = "higher"
     part: str = ""
     """For an average over a part of the row: how many of its tasks, such as `5 of 7`; empty if over all."""
+    cost: bool = False
+    """Whether it says what cells take: it is neither ranked nor tested."""
 
     @property
     def average(self) -> bool:
@@ -81,12 +83,12 @@ class SummaryColumn:
 
     @property
     def ranked(self) -> bool:
-        """Whether higher or lower is better at all."""
-        return self.direction != "none"
+        """Whether cells are ranked by it: higher or lower is better, and it is no cost."""
+        return self.direction != "none" and not self.cost
 
     def places(self, means: Sequence[float | None], decimals: int) -> tuple[Place | None, ...]:
         """Return the place of each mean, as printed with `decimals` decimals."""
-        return Column(self.task, self.metric, tuple(means), self.direction).places(decimals)
+        return Column(self.task, self.metric, tuple(means), self.direction, cost=self.cost).places(decimals)
 
     def ranks(self, means: Sequence[float | None]) -> tuple[int | None, ...]:
         """Return the rank of each mean, from 1, before rounding; equal means have the same, the least.
@@ -198,6 +200,16 @@ class Summary:
         return score_digits(c.mean for row in self.rows for c in row.cells if c.mean is not None)
 
     @property
+    def decimals(self) -> tuple[int, ...]:
+        """Decimals to print in each column: `digits`, but for costs, each of which has its own unit."""
+        return tuple(
+            cost_digits(mean for row in self.rows if (mean := row.cells[index].mean) is not None)
+            if column.cost
+            else self.digits
+            for index, column in enumerate(self.columns)
+        )
+
+    @property
     def over(self) -> str:
         """Sentence on what the numbers are."""
         counts = {len(row.scored) for row in self.rows if row.scored}
@@ -268,7 +280,7 @@ class Summary:
             number(cell.published[0].value, expected_digits(cell.published[0])) if cell.published else ""
             for cell in row.cells
         )
-        cells = tuple(cell.printed(self.digits) for cell in row.cells)
+        cells = tuple(map(Measured.printed, row.cells, self.decimals))
         return PrintedRow(row.name, cells, tuple(filter(None, remarks)), below)
 
     def _said(self) -> Iterator[str]:

@@ -17,7 +17,15 @@ from sentbed_report.run_plots import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.found_demonstrations import search_of
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study_page.line_styles import LINES, TONES, chosen, group_tones, left_out, tone
+from sentbed_report.study_page.line_styles import (
+    LINES,
+    TONES,
+    chosen,
+    group_tones,
+    left_out,
+    tone,
+    tone_handles,
+)
 from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
@@ -201,8 +209,6 @@ def _geometry(
     named = len(points) <= LINES
 
     def paint(figure: Figure) -> None:
-        from matplotlib.lines import Line2D
-
         axes = figure.subplots()
         axes.set_xlim(low, high)
         axes.set_ylim(*padded_range((place[1] for _, _, place in points), margin=0.15))
@@ -237,14 +243,7 @@ def _geometry(
             bar.outline.set_visible(False)
         if named:
             return
-        handles = []
-        for index, axis in enumerate(axes_told):
-            for nth, label in enumerate(axis.labels):
-                look = tone(nth) if not index else tone(nth * TONES)
-                shade = look.colour if not index else colour("muted")
-                text = label_text(f"{axis.name} {label}", 28)
-                handles.append(Line2D([], [], linestyle="", marker=look.marker, color=shade, label=text))
-        if handles:
+        if handles := list(tone_handles(axes_told)):
             axes.legend(
                 handles=handles,
                 frameon=False,

@@ -14,9 +14,11 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import found_demonstrations
 from sentbed_report.study.main_effects import AxisEffect, Grid, interaction, main_effects
 from sentbed_report.study.published_number_comparison import Number, published_numbers
+from sentbed_report.study.score_against_cost import unknown_cost
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.result_tables import ResultTable, result_tables
+from sentbed_report.study_page.score_cost_tables import CostTable, cost_tables
 
 EFFECTS = (
     "Mean: over matched cells, the combinations of everything else that all compared labels have. "
@@ -102,6 +104,10 @@ class Views:
     published: tuple[Number, ...]
     demonstrations: DemonstrationTable | None = None
     """What searches have found, if there were any."""
+    costs: tuple[CostTable, ...] = ()
+    """Scores against costs, if there were any."""
+    cost_remark: str = ""
+    """Why there are none although the study asks for a cost."""
 
     @property
     def marked(self) -> bool:
@@ -128,6 +134,8 @@ def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Vie
         tuple(heat for one in judged for heat in _heat_maps(data, one)),
         published_numbers(data, found),
         _demonstrations(data, judged),
+        cost_tables(data, found),
+        unknown_cost(found, data.cost),
     )
 
 

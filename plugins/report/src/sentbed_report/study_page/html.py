@@ -18,6 +18,7 @@ from sentbed_report.study_page import html_and_markdown_content
 from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
+from sentbed_report.study_page.score_cost_plots import cost_plot
 from sentbed_report.study_page.sweep_plots import sweep_plots
 from sentbed_report.study_page.trajectory_plots import trajectory_plots
 
@@ -69,6 +70,7 @@ def to_html(data: StudyData, views: Views) -> str:
         views=views,
         effects_note=EFFECTS,
         effects_plots=[effects_plot(data, one.summary, f"e{i}") for i, one in enumerate(views.effects)],
+        cost_plots=[cost_plot(data, one, f"c{i}") for i, one in enumerate(views.costs)],
         plots=_drawn(data, views),
         run_seeds=seeds,
         style=_resource("sentbed_report", "style.css") + _resource("sentbed_report.study_page", "study.css"),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import attrs
 
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
-from sentbed_report.svg import colour
+from sentbed_report.svg import colour, label_text
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 LINES = 12
 """Maximum number of lines, or labelled points, in a readable plot."""
@@ -49,6 +53,18 @@ def group_tones(data: StudyData) -> tuple[tuple[AxisInfo, ...], Callable[[CellIn
         return Tone(colour(f"c{first}"), _MARKERS[second], _STYLES[0])
 
     return axes, of
+
+
+def tone_handles(axes: Sequence[AxisInfo]) -> Iterator[Line2D]:
+    """Yield an entry of the legend for each label: colours of the first axis, shapes of the second."""
+    from matplotlib.lines import Line2D
+
+    for index, axis in enumerate(axes):
+        for nth, label in enumerate(axis.labels):
+            look = tone(nth * TONES if index else nth)
+            shade = colour("muted") if index else look.colour
+            text = label_text(f"{axis.name} {label}", 28)
+            yield Line2D([], [], linestyle="", marker=look.marker, color=shade, label=text)
 
 
 def with_sizes(axis: AxisInfo) -> AxisInfo:

@@ -87,6 +87,19 @@ def _entry(entry: Entry) -> str:
 
 
 def _views(views: Views) -> Iterator[str]:
+    if views.costs or views.cost_remark:
+        yield "## Score against cost"
+    if views.cost_remark:
+        yield escape(views.cost_remark)
+    for table in views.costs:
+        yield f"**{escape(table.title)}**"
+        headings = ("cell", "front", *map(escape, table.headings))
+        lines = [
+            (escape(line.name), str(line.front or ""), *(text for text, _ in line.entries))
+            for line in table.rows
+        ]
+        yield markdown_table(headings, lines, numbers=range(1, len(headings)))
+        yield escape(table.remark)
     if views.effects:
         yield "## One factor"
     for effects in views.effects:

@@ -104,7 +104,7 @@ def result_table(summary: Summary, data: StudyData) -> ResultTable:
         remarks=summary.said,
         printed=summary.printed,
         references=tuple(
-            ReferenceLine(one.name, one.source, tuple(number(v, summary.digits) for v in one.values))
+            ReferenceLine(one.name, one.source, tuple(map(number, one.values, summary.decimals)))
             for one in summary.references
             if not one.cell
         ),
@@ -113,13 +113,13 @@ def result_table(summary: Summary, data: StudyData) -> ResultTable:
 
 
 def _entries(row: SummaryRow, summary: Summary) -> tuple[Entry, ...]:
-    pairs = zip(row.cells, summary.columns, strict=True)
-    return tuple(_entry(found, column, summary) for found, column in pairs)
+    found = zip(row.cells, summary.columns, summary.decimals, strict=True)
+    return tuple(_entry(cell, column, summary, digits) for cell, column, digits in found)
 
 
-def _entry(found: Measured, column: SummaryColumn, summary: Summary) -> Entry:
+def _entry(found: Measured, column: SummaryColumn, summary: Summary, digits: int) -> Entry:
     judged, mean = found.judged, found.mean
-    printed = found.printed(summary.digits)
+    printed = found.printed(digits)
     kind: Kind = ""
     if judged is not None and printed.sign and judged.difference is not None and column.ranked:
         kind = "better" if (judged.difference > 0) != column.lower else "worse"

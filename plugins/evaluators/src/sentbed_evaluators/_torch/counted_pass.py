@@ -1,0 +1,113 @@
+"""Operations and memory of forward passes, counted while PyTorch runs them."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+
+@attrs.frozen
+class Counted:
+    """What passes have needed."""
+
+    operations: int
+    """Floating-point operations of matrix products, convolutions and attention, two per multiply-add."""
+    peak: int
+    """Largest size in bytes of the tensors made by the passes that lived at one time."""
+
+
+def counted(passes: Callable[[], object]) -> Counted:
+    """Run `passes` in this thread and return what PyTorch computed for them."""
+    with _Watching() as found:
+        passes()
+    return Counted(found.operations, found.peak)
+
+
+def parameters(module: Any) -> int:
+    """Return the number of parameters of a module; shared ones count once, those in 4 bits one by one."""
+    return sum(math.prod(_shape(parameter)) for parameter in module.parameters())
+
+
+def weight_bytes(module: Any) -> int:
+    """Return the size in bytes of the parameters and buffers of a module."""
+    return sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
+
+
+def _shape(parameter: Any) -> tuple[int, ...]:
+    # bitsandbytes holds two weights in a byte, and their shape beside them.
+    state = getattr(parameter, "quant_state", None)
+    return tuple(parameter.shape if state is None else state.shape)
+
+
+def _linear(x: torch.Tensor, *_: Any, out_val: torch.Tensor, **__: Any) -> int:
+    return 2 * out_val.numel() * x.shape[-1]
+
+
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
+    texts, heads, length, width = query.shape
+    return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
+
+
+_COUNTS: Mapping[Any, Callable[..., int]] = {
+    **flop_registry,
+    # Operations on a processor that PyTorch's own counter does not know.
+    torch.ops.mkldnn._linear_pointwise: _linear,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+}
+"""Number of floating-point operations of each operation, from its arguments and result."""
+
+
+class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types for it
+    """Counts operations, and adds up the sizes of storages from when they are made until they are freed.
+
+    PyTorch's own counter puts hooks on modules, which keep a compiler from running them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types for it
+        self.known: set[int] = set()
+        self.operations = self.size = self.peak = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        count = _COUNTS.get(func._overloadpacket)
+        if count is None:
+            with self:
+                found = func.decompose(*args, **named)
+            if found is not NotImplemented:
+                return found
+        given = {_storage(leaf) for leaf in tree_leaves((args, named)) if isinstance(leaf, torch.Tensor)}
+        found = func(*args, **named)
+        if count is not None:
+            self.operations += count(*args, **named, out_val=found)
+        for leaf in tree_leaves(found):
+            # Views and results in place have the storage of an argument.
+            if isinstance(leaf, torch.Tensor) and (key := _storage(leaf)) and key not in given | self.known:
+                self._hold(leaf, key)
+        return found
+
+    def _hold(self, tensor: torch.Tensor, key: int) -> None:
+        size = tensor.untyped_storage().nbytes()
+        self.known.add(key)
+        self.size += size
+        self.peak = max(self.peak, self.size)
+        weakref.finalize(tensor.untyped_storage(), self._free, key, size)
+
+    def _free(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.size -= size
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """Return a number of the storage of a tensor, 0 for one without, such as weights packed by oneDNN."""
+    return 0 if tensor.is_mkldnn else int(tensor.untyped_storage()._cdata)

@@ -1,0 +1,243 @@
+"""What an encoder takes to encode a text: time, operations, passes, tokens, memory, parameters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import ge
+from sentbed import DataError, RunError
+from sentbed.protocols import (
+    DrivesEncoder,
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    PlacedEncoder,
+    Prepared,
+    Score,
+    TextEncoder,
+    TokenBatch,
+)
+
+from sentbed_evaluators.text_lines import texts_digest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@attrs.frozen
+class EncodingCost(Evaluator):
+    """What encoding the texts of another evaluation takes: columns of cost beside a study's scores.
+
+    A sample of its distinct texts is encoded alone, with the prompts and the `max_length` of the recipe; no
+    vector comes from the store or from a pass that cells of a study share. What is counted is the same on
+    every machine with equal batches:
+
+    - `passes`: texts that went through the backbone, for each text of the sample. Every prompt is a pass.
+    - `tokens`: tokens that were computed for each text, special tokens and template included, padding left
+      out. A prefix that all texts of the sample share is computed once, where the backbone can do that.
+    - `tokens-unshared`: the same, with the shared prefix in every text.
+    - `padding`: padded places for each text.
+    - `operations`: billions of floating-point operations for each text, two per multiply-add, of matrix
+      products and attention as they are computed: padding, shared prefixes, additional passes and layers
+      that are not run are in it. Only on PyTorch, in one process and without a compiler.
+    - `memory`: MiB of the weights, and of the tensors of a pass that live at one time, beside them. A second
+      copy of the weights and what libraries hold are left out; the evaluator `memory` has those of a run.
+      Where `operations` are counted.
+    - `parameters`: millions, with those of layers that are not run.
+
+    What is measured is that of one machine, which the protocol describes. It is the least of `repeats`
+    passes, since other programs can only add to it, from strings to vectors in memory:
+
+    - `seconds`: for 1,000 texts.
+    - `processor-seconds`: of all threads of the process, for 1,000 texts, which hardly depend on other
+      programs; on a processor only, and then before `seconds`.
+
+    `primary` is minus the seconds.
+    """
+
+    name: ClassVar[str] = "encoding-cost"
+
+    texts: Evaluator
+    """Evaluator whose texts are encoded, such as `{ use = "senteval-sts", tasks = ["STSB-dev"] }`; nothing is
+    scored. It must be one that prepares lists of texts."""
+    sample: int = attrs.field(default=512, validator=ge(1))
+    """Texts, evenly spaced in the sorted list of distinct ones; all of them if there are fewer."""
+    repeats: int = attrs.field(default=3, validator=ge(1))
+    """Number of timed passes, after one that is counted."""
+
+    @property
+    def traits(self) -> EvaluatorTraits:
+        """Development data where that of `texts` is."""
+        return EvaluatorTraits(development=self.texts.traits.development)
+
+    def files(self) -> Iterable[Path]:
+        """Return what `texts` reads."""
+        return self.texts.files()
+
+    def prepare(self) -> DrivesEncoder:
+        """Read the data of `texts`.
+
+        Raises:
+            DataError: if it cannot be used.
+            RunError: if it prepares no lists of texts.
+        """
+        prepared = self.texts.prepare()
+        if not isinstance(prepared, Prepared):
+            raise RunError(
+                f"`{self.name}` measures the texts of `{self.texts.name}`, which drives the encoder itself "
+                'and names none; set `texts` to another evaluator, such as `{ use = "senteval-sts" }`'
+            )
+        distinct = sorted({text for listed in prepared.lists.values() for text in listed.both})
+        if not distinct:
+            raise DataError(f"`{self.texts.name}` has no texts to encode; set `texts` to another evaluator")
+        count = min(self.sample, len(distinct))
+        texts = [distinct[place * len(distinct) // count] for place in range(count)]
+        return DrivesEncoder(lambda encoder: self._evaluate(encoder, texts), lambda: distinct)
+
+    def _evaluate(self, encoder: TextEncoder, texts: Sequence[str]) -> Evaluation:
+        """Count and time the passes.
+
+        Raises:
+            RunError: if the encoder has no placed part that can be watched.
+        """
+        placed: list[_Watched] = []
+
+        def watch(own: PlacedEncoder) -> PlacedEncoder:
+            placed.append(_Watched(own))
+            return placed[-1]
+
+        if (alone := encoder.through(watch)) is None:
+            raise RunError(
+                f"`{self.name}` needs an encoder whose batches it can see (`through`); measure it as an "
+                "encoder of a recipe"
+            )
+        # Kernels are chosen, shapes compiled, weights copied.
+        alone.encode(texts)
+        (watched,) = placed
+        seen = watched.tally.over(len(texts))
+        encoder.progress(self.name, 1, self.repeats + 2)
+        computed = list(_computed(watched, lambda: alone.encode(texts), encoder.machine, len(texts)))
+        encoder.progress(self.name, 2, self.repeats + 2)
+        wall, busy = [], []
+        for done in range(self.repeats):
+            watched.forget_prefix()
+            start, start_busy = time.perf_counter(), time.process_time()
+            alone.encode(texts)
+            wall.append(1000 * (time.perf_counter() - start) / len(texts))
+            busy.append(1000 * (time.process_time() - start_busy) / len(texts))
+            encoder.progress(self.name, done + 3, self.repeats + 2)
+        counted = {
+            "id": self.name,
+            "texts": self.texts.name,
+            "sample": len(texts),
+            "data": texts_digest(texts),
+        }
+        timed = {**counted, "repeats": self.repeats, "machine": dict(encoder.machine)}
+        rate = "per 1,000"
+        found = [("processor-seconds", rate, min(busy), timed)] if encoder.device == "cpu" else []
+        found.append(("seconds", rate, min(wall), timed))
+        found += [(task, "per text", value, counted) for task, value in seen.items()]
+        found += [(task, unit, value, counted) for task, unit, value in computed]
+        scores = [Score(*one, direction="lower", axis="cost") for one in found]
+        return Evaluation(tuple(scores), primary=-min(wall))
+
+
+def _computed(
+    watched: _Watched, encode: Callable[[], object], machine: Mapping[str, Any], texts: int
+) -> Iterator[tuple[str, str, float]]:
+    """Yield operations, memory and parameters with their units, as far as PyTorch tells them."""
+    if watched.module is None:
+        return
+    from sentbed_evaluators._torch import counted_pass
+
+    # Of several processes, this one would see its own rows alone.
+    if machine.get("processes", 1) == 1:
+        watched.forget_prefix()
+        found = counted_pass.counted(encode)
+        # Other engines run the module by functions of their own.
+        if found.operations:
+            yield "operations", "GFLOP", found.operations / 1e9 / texts
+            yield "memory", "MiB", (counted_pass.weight_bytes(watched.module) + found.peak) / 2**20
+    yield "parameters", "millions", counted_pass.parameters(watched.module) / 1e6
+
+
+@attrs.define
+class _Tally:
+    """Counts of the batches that were handed to an engine."""
+
+    rows: int = 0
+    tokens: int = 0
+    """Tokens without padding and without the shared prefix."""
+    prefixes: int = 0
+    """Tokens of the shared prefixes, each computed once."""
+    repeated: int = 0
+    """Tokens of the shared prefixes, in every row."""
+    padding: int = 0
+
+    def over(self, texts: int) -> dict[str, float]:
+        """Return the counts for each of `texts` texts."""
+        return {
+            "passes": self.rows / texts,
+            "tokens": (self.tokens + self.prefixes) / texts,
+            "tokens-unshared": (self.tokens + self.repeated) / texts,
+            "padding": self.padding / texts,
+        }
+
+
+class _Watched(PlacedEncoder):
+    """A placed encoder that counts the batches it is handed."""
+
+    def __init__(self, placed: PlacedEncoder) -> None:
+        self.placed, self.tally = placed, _Tally()
+        self.width, self.shares_prefix = placed.width, placed.shares_prefix
+        self.asynchronous, self.module = placed.asynchronous, placed.module
+        self.last: NDArray[np.int64] | None = None
+        """The prefix of the batch before."""
+        self.first: TokenBatch | None = None
+        """The first batch."""
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        return next(self.encode_batches([batch]))
+
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        return self.placed.encode_batches(map(self._count, batches))
+
+    def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]] | None:
+        return self.placed.plan(lengths)
+
+    def _count(self, batch: TokenBatch) -> TokenBatch:
+        import numpy as np
+
+        rows, places = len(batch.input_ids), batch.input_ids.size
+        tokens = places if batch.attention_mask is None else int(batch.attention_mask.sum())
+        shared = 0 if batch.prefix is None else len(batch.prefix)
+        again = self.last is not None and batch.prefix is not None and np.array_equal(self.last, batch.prefix)
+        tally = self.tally
+        tally.rows += rows
+        tally.tokens += tokens
+        tally.padding += places - tokens
+        tally.prefixes += 0 if again else shared
+        tally.repeated += rows * shared
+        self.first, self.last = self.first or batch, batch.prefix
+        return batch
+
+    def forget_prefix(self) -> None:
+        """Have the engine drop the states of the prefix that it has kept, by one that is a token shorter."""
+        import numpy as np
+
+        if (batch := self.first) is None or batch.prefix is None:
+            return
+        last = np.full((len(batch.input_ids), 1), batch.prefix[-1])
+        mask = batch.attention_mask
+        shorter = attrs.evolve(
+            batch,
+            input_ids=np.concatenate([last, batch.input_ids], axis=1),
+            attention_mask=None if mask is None else np.concatenate([np.ones_like(last), mask], axis=1),
+            prefix=batch.prefix[:-1],
+        )
+        self.placed.encode(shorter)

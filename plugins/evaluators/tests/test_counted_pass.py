@@ -1,0 +1,68 @@
+"""Operations and memory of passes against arithmetic, for products, attention and what oneDNN fuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from sentbed_evaluators._torch.counted_pass import Counted, counted, parameters, weight_bytes
+from torch.nn import functional
+
+ROWS, WIDE, NARROW = 10, 64, 32
+
+
+def passes() -> dict[str, Callable[[], torch.Tensor]]:
+    """Matrix products of 10 x 64 and 64 x 32 numbers, as the engines compute them."""
+    x, other = torch.randn(ROWS, WIDE), torch.randn(ROWS, NARROW)
+    weight, bias = torch.randn(NARROW, WIDE), torch.randn(NARROW)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight, 2048)
+    product = torch.ops.mkldnn._linear_pointwise
+    return {
+        "linear": lambda: functional.linear(x, weight, bias),
+        "packed": lambda: product(x, packed, bias, "relu", [], ""),
+        "packed and joined": lambda: product.binary(x, other, packed, bias, "add"),
+    }
+
+
+@pytest.mark.parametrize("name", passes())
+def test_a_product_has_two_operations_a_multiply_add_and_keeps_its_result(name: str) -> None:
+    compute = passes()[name]
+    with torch.inference_mode():
+        assert counted(compute) == Counted(2 * ROWS * WIDE * NARROW, 4 * ROWS * NARROW)
+
+
+@pytest.mark.parametrize("key_heads", [4, 2])
+def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads: int) -> None:
+    texts, heads, length, width = 2, 4, 16, 8
+    query = torch.randn(texts, heads, length, width)
+    key = torch.randn(texts, key_heads, length, width)
+    with torch.inference_mode():
+        found = counted(lambda: functional.scaled_dot_product_attention(query, key, key, enable_gqa=True))
+    assert found.operations == 2 * 2 * texts * heads * length * length * width
+
+
+def test_memory_is_that_of_the_tensors_that_live_together() -> None:
+    x = torch.randn(100, 10)
+
+    def compute() -> torch.Tensor:
+        first = x + 1  # 4,000 bytes
+        view = first[:50]
+        second = view * 2  # 2,000 bytes
+        del first, view
+        third = second + 1  # 2,000 bytes
+        del second
+        third += 1
+        return torch.cat([third, third])  # 4,000 bytes
+
+    with torch.inference_mode():
+        assert counted(compute) == Counted(0, 6000)
+
+
+def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters() -> None:
+    first, second = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4)
+    second.weight = first.weight
+    module = torch.nn.Sequential(first, second, torch.nn.BatchNorm1d(4))
+    assert parameters(module) == 16 + 4 + 8
+    # Two float32 buffers of four numbers, and a count in int64.
+    assert weight_bytes(module) == 4 * (16 + 4 + 8) + 4 * 8 + 8

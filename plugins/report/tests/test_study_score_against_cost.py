@@ -1,0 +1,238 @@
+"""Scores against costs: the Pareto front against a loop over all pairs, tables, page and exports."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sentbed.protocols import Direction, Score
+from sentbed_report.formatting import cost_digits
+from sentbed_report.paper_style_tables import paper_tables
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.exports import to_json, to_long_csv
+from sentbed_report.study.score_against_cost import pareto_front, scores_against_cost, unknown_cost
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study_page import write_study_report
+
+PROMPT = AxisInfo("prompt", ("short", "long", "eight"))
+LAYERS = AxisInfo("layers", ("half", "all"))
+# Score, passes and seconds of each cell. On the front by seconds: short half, short all, eight all.
+NUMBERS = {
+    "short, half": (60.0, 1.0, 50.0),
+    "short, all": (65.0, 1.0, 100.0),
+    "long, half": (59.0, 1.0, 62.5),
+    "long, all": (64.5, 1.0, 125.0),
+    "eight, half": (65.0, 8.0, 400.0),
+    "eight, all": (70.0, 8.0, 800.0),
+}
+
+
+def cost_of(task: str, value: float, unit: str = "per text", direction: Direction = "lower") -> Score:
+    said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
+    return Score(task, unit, value, said, "en", "encoding-cost", direction=direction, axis="cost")
+
+
+@pytest.fixture
+def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
+    """A study of six cells under two seeds whose means are `NUMBERS`, with costs or without."""
+
+    def make(costs: bool = True, **more: Any) -> StudyData:
+        tasks = {
+            name: {seed: {"MR": score + seed - 1.5} for seed in (1, 2)}
+            for name, (score, *_) in NUMBERS.items()
+        }
+        data = study_of(tasks, (PROMPT, LAYERS), "short, all", **more)
+        if not costs:
+            return data
+        cells = []
+        for cell in data.cells:
+            _, passes, seconds = NUMBERS[cell.name]
+            added = cost_of("seconds", seconds, "per 1,000 texts"), cost_of("passes", passes)
+            runs = tuple(attrs.evolve(run, scores=(*run.scores, *added)) for run in cell.runs)
+            cells.append(attrs.evolve(cell, runs=runs))
+        return attrs.evolve(data, cells=tuple(cells))
+
+    return make
+
+
+def fronts(data: StudyData) -> dict[str, int]:
+    (found,) = scores_against_cost(summarise(data), data.cost)
+    return {point.row.cell: point.front for point in found.points if point.front is not None}
+
+
+def by_a_loop(costs: Sequence[float], scores: Sequence[float]) -> set[int]:
+    """Every place but those that another one dominates."""
+    places = range(len(costs))
+    return {
+        one
+        for one in places
+        if not any(
+            costs[other] <= costs[one]
+            and scores[other] >= scores[one]
+            and (costs[other] < costs[one] or scores[other] > scores[one])
+            for other in places
+        )
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_front_is_that_of_a_loop_over_all_pairs(seed: int) -> None:
+    draw = random.Random(seed)
+    # Few values, so that there are many ties.
+    costs = [float(draw.randrange(12)) for _ in range(seed * 3)]
+    scores = [float(draw.randrange(12)) for _ in costs]
+    found = pareto_front(costs, scores)
+    assert set(found) == by_a_loop(costs, scores)
+    assert len(found) == len(set(found))
+    assert [costs[place] for place in found] == sorted(costs[place] for place in found)
+
+
+def test_the_first_cost_decides_the_front_unless_the_study_names_another(
+    study: Callable[..., StudyData],
+) -> None:
+    by_seconds = {"short, half": 1, "short, all": 2, "eight, all": 3}
+    assert fronts(study()) == fronts(study(cost="seconds")) == by_seconds
+    assert fronts(study(cost="passes")) == {"short, all": 1, "eight, all": 2}
+
+
+def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study: Callable[..., StudyData]) -> None:
+    def turned(score: Score) -> Score:
+        if score.axis:
+            return attrs.evolve(score, value=-score.value, direction="higher")
+        return attrs.evolve(score, value=-score.value, direction="lower")
+
+    data = study()
+    cells = []
+    for cell in data.cells:
+        runs = (attrs.evolve(run, scores=tuple(map(turned, run.scores))) for run in cell.runs)
+        cells.append(attrs.evolve(cell, runs=tuple(runs)))
+    assert fronts(attrs.evolve(data, cells=tuple(cells))) == fronts(data)
+
+
+def test_what_has_no_number_or_has_not_finished_has_no_point(study: Callable[..., StudyData]) -> None:
+    data = study()
+
+    def changed(place: int, **more: Any) -> StudyData:
+        cell = data.cells[place]
+        runs = tuple(
+            attrs.evolve(run, scores=(attrs.evolve(run.scores[0], **more), *run.scores[1:]))
+            for run in cell.runs
+        )
+        return attrs.evolve(
+            data, cells=(*data.cells[:place], attrs.evolve(cell, runs=runs), *data.cells[place + 1 :])
+        )
+
+    for broken in (changed(5, degenerate="all vectors are alike"), changed(5, value=math.nan)):
+        (found,) = scores_against_cost(summarise(broken))
+        assert len(found.points) == 5
+        assert found.left == ("eight, all",)
+        assert {point.row.cell for point in found.points if point.front} == {"short, half", "short, all"}
+    cell = data.cells[5]
+    waiting = attrs.evolve(cell.runs[1], status="waiting", scores=())
+    half = attrs.evolve(data, cells=(*data.cells[:5], attrs.evolve(cell, runs=(cell.runs[0], waiting))))
+    (found,) = scores_against_cost(summarise(half))
+    assert (len(found.points), found.left) == (5, ())
+
+
+def test_costs_are_neither_ranked_nor_averaged_nor_tested(study: Callable[..., StudyData]) -> None:
+    scores, costs = summarise(study(ranks=()))
+    assert [column.task for column in costs.columns] == ["seconds", "passes"]
+    for row in costs.rows:
+        assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [(None, None, None)] * 2
+    assert any(row.cells[0].place == 0 for row in scores.rows)
+    assert any(row.cells[0].judged for row in scores.rows)
+    rows = [("a", one) for one in (cost_of("seconds", 1.0), cost_of("passes", 2.0))]
+    rows += [("b", one) for one in (cost_of("seconds", 3.0), cost_of("passes", 4.0))]
+    (table,) = paper_tables(rows)
+    assert [column.task for column in table.columns] == ["seconds", "passes"]
+    assert [cell.place for row in table.printed.rows for cell in row.cells] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("values", "digits"),
+    [
+        ((1, 8), 2),
+        ((0.0141, 0.00702), 5),
+        ((21.8, 243.5), 1),
+        ((0.25, 7000), 2),
+        ((125e3, 280e3), 0),
+        ((0,), 0),
+        ((), 0),
+    ],
+)
+def test_each_cost_has_the_decimals_of_its_own_size(values: Sequence[float], digits: int) -> None:
+    assert cost_digits(values) == digits
+
+
+def test_the_page_has_the_plot_and_the_table(study: Callable[..., StudyData], tmp_path: Path) -> None:
+    data = study()
+    page = write_study_report(tmp_path, data).read_text("utf-8")
+    section = page[page.index('id="cost"') : page.index('id="effects"')]
+    assert section.count("<svg") == 1
+    assert (
+        "The Pareto front: 1: short, half, 60.00 for 50.0; 2: short, all, 65.00 for 100.0; 3: eight, all,"
+        in section
+    )
+    # Each point is numbered in the plot as in the table.
+    assert re.findall(r"<text[^>]*>([123])</text>", section) == ["1", "2", "3"]
+    assert re.findall(r'<td class="n" data-value="([123])">\1</td>', section) == ["1", "2", "3"]
+    markdown = (tmp_path / "report.md").read_text("utf-8")
+    assert "## Score against cost" in markdown
+    assert re.search(r"\| eight, all +\| +3 \| +70\.00 \| +800\.0 \| +8\.00 \|", markdown)
+
+
+def test_the_cost_that_is_drawn_stands_beside_the_score(
+    study: Callable[..., StudyData], tmp_path: Path
+) -> None:
+    page = write_study_report(tmp_path, study(cost="passes")).read_text("utf-8")
+    headings = re.findall(
+        r"<th[^>]*>([^<]+)</th>", page[page.index('id="cost"') : page.index('id="effects"')]
+    )
+    assert headings[:5] == ["Cell", "Front", "MR", "passes", "seconds"]
+
+
+@pytest.mark.parametrize("cost", ["", "passes"])
+def test_a_study_without_costs_has_no_plot_and_says_why_if_one_was_asked_for(
+    cost: str, study: Callable[..., StudyData], tmp_path: Path
+) -> None:
+    data = study(costs=False, cost=cost)
+    page = write_study_report(tmp_path, data).read_text("utf-8")
+    assert ("Score against cost" in page) is bool(cost)
+    remark = "which was not measured; add the evaluator"
+    for text in (page, (tmp_path / "report.md").read_text("utf-8")):
+        assert (remark in text) is bool(cost)
+    assert not scores_against_cost(summarise(data), cost)
+
+
+def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study: Callable[..., StudyData]) -> None:
+    data = study(cost="euros")
+    found = summarise(data)
+    assert not scores_against_cost(found, data.cost)
+    assert "set it to one of `seconds`, `passes`." in unknown_cost(found, data.cost)
+    assert unknown_cost(found, "passes") == unknown_cost(found, "MR") == unknown_cost((), "euros") == ""
+
+
+def test_exports_have_costs_as_scores_and_the_front(study: Callable[..., StudyData]) -> None:
+    data = study()
+    found = summarise(data)
+    lines = to_long_csv(data, found).splitlines()
+    assert sum(",passes," in line and ",lower," in line for line in lines) == 12
+    (against,) = json.loads(to_json(data, found))["costs"]
+    assert {key: against[key] for key in ("task", "metric", "cost", "unit")} == {
+        "task": "MR",
+        "metric": "accuracy",
+        "cost": "seconds",
+        "unit": "per 1,000 texts",
+    }
+    expected: Mapping[str, int] = {"short, half": 1, "short, all": 2, "eight, all": 3}
+    for point in against["points"]:
+        score, _, seconds = NUMBERS[point["cell"]]
+        assert (point["score"], point["cost"]) == (score, seconds)
+        assert point["front"] == expected.get(point["cell"])

@@ -1,0 +1,202 @@
+"""What encoding takes: counted by hand, against `sentbed plan`, and whatever was kept before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sentbed import Encoder
+from sentbed._cli.main import main
+from sentbed._document.structuring import structure
+from sentbed._document.toml import Document
+from sentbed._recipe.prompts import TEMPLATES
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import Runtime, TokenIds, Tokenizer
+from sentbed_common import OutlineContext
+from sentbed_evaluators.encoding_cost import EncodingCost
+from sentbed_evaluators.sts import STS
+from sentbed_studies import load_study
+from sentbed_workbench.vector_cache import VectorCache
+
+EOL, COT = {"template": "prompt-eol"}, {"template": "pretended-cot"}
+
+
+class Words(Tokenizer):
+    """One token a word, after a token for the start."""
+
+    pad_id = 1
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        rows = [[2, *(3 + sum(word.encode()) % 290 for word in text.split())][:max_length] for text in texts]
+        offsets = np.cumsum([0, *map(len, rows)])
+        return TokenIds(np.array([token for row in rows for token in row], np.int32), offsets)
+
+    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+        return [" ".join(text.split()[:max_length]) for text in texts]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> STS:
+    """Three distinct texts of one, two and three words."""
+    file = tmp_path / "pairs.tsv"
+    file.write_text("sentence1\tsentence2\tscore\nred fish\tcat\t1\nold grey dogs\tcat\t2\n")
+    return STS(str(file))
+
+
+def built(
+    prompt: Any = None, pooler: str = "prompt-eol", runtime: Runtime | None = None, **backbone: Any
+) -> Encoder:
+    """Return a random encoder; an OPT of four layers unless said otherwise."""
+    table = {"use": "opt", "init": "random", "size": "mini", "vocab_size": 300, "dropout": 0.0, **backbone}
+    own = {"backbone": table, "pooler": {"use": pooler}, "max_length": 16}
+    plugins = load_plugins()
+    given = own if prompt is None else {**own, "prompt": prompt}
+    recipe, problems = structure(given, EncoderRecipe, Document({}), plugins, Path.cwd())
+    assert not problems, problems
+    cpu: Runtime = plugins.find("runtime", "cpu").cls(threads=1)
+    engine = (runtime or cpu).build()
+    engine.seed(3)
+    return Encoder.build(recipe, engine, lambda: (*TEMPLATES.values(), "a few words more"))
+
+
+def costs(encoder: Encoder, texts: STS, **more: Any) -> dict[str, float]:
+    scores = encoder.evaluate(EncodingCost(texts, repeats=1), "encoder", **more).scores
+    return {score.task: score.value for score in scores}
+
+
+def counted(found: dict[str, float]) -> dict[str, float]:
+    """Return what is counted, which is the same every time."""
+    return {task: value for task, value in found.items() if not task.endswith("seconds")}
+
+
+def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(texts: STS) -> None:
+    # The start and five words before the sentence, one behind it.
+    long = {"template": "what five plain words say {text} end", "normalizer": "none"}
+    # The start and one word: too few to be computed apart.
+    short = {"template": "say {text}", "normalizer": "none"}
+    encoder = built(long)
+    encoder.backbone.tokenizer = Words()
+    one = costs(encoder, texts)
+    assert one["passes"] == 1
+    assert one["tokens"] == pytest.approx((6 + (1 + 1) + (2 + 1) + (3 + 1)) / 3)
+    assert one["tokens-unshared"] == pytest.approx((8 + 9 + 10) / 3)
+    # One batch, as long as its longest text.
+    assert one["padding"] == pytest.approx((2 + 1 + 0) / 3)
+
+    encoder = built([long, short])
+    encoder.backbone.tokenizer = Words()
+    two = costs(encoder, texts)
+    assert two["passes"] == 2
+    assert two["tokens"] == pytest.approx(one["tokens"] + (3 + 4 + 5) / 3)
+    assert two["tokens-unshared"] == pytest.approx(one["tokens-unshared"] + (3 + 4 + 5) / 3)
+    assert two["padding"] == pytest.approx(one["padding"] + (2 + 1 + 0) / 3)
+    assert (one["parameters"], two["parameters"]) == (one["parameters"],) * 2
+
+
+def test_a_backbone_that_shares_no_prefix_computes_it_in_every_text(texts: STS) -> None:
+    found = costs(built(EOL, "mean", use="bert"), texts)
+    assert found["tokens"] == found["tokens-unshared"]
+
+
+@pytest.mark.parametrize("kind", ["bert", "opt", "causal", "t5"])
+def test_operations_are_those_that_a_plan_has_for_the_batches(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "same.tsv"
+    file.write_text("sentence1\tsentence2\tscore\nred\tcat\t1\nfish\tcat\t2\n")
+    encoder = built(None, "mean", use=kind)
+    encoder.backbone.tokenizer = Words()
+    found = costs(encoder, STS(str(file)))
+    assert found["padding"] == 0
+    context = OutlineContext(encoder.recipe.pooler.traits.needs, training=False)
+    outline = encoder.recipe.backbone.outline(context)
+    planned = outline.forward.of(1, found["tokens"]) / 1e9
+    # A random model has as many words as its tokenizer, the plan as many as it may; they decide no product.
+    assert found["operations"] == pytest.approx(planned, rel=1e-6)
+
+
+def test_a_pass_that_ends_early_costs_its_share_of_the_blocks(texts: STS) -> None:
+    whole = costs(built(EOL), texts)
+    half = costs(built(EOL, layers=[2]), texts)
+    assert half["operations"] == pytest.approx(whole["operations"] / 2, rel=1e-6)
+    assert half["tokens"] == whole["tokens"]
+
+
+def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts: STS) -> None:
+    both = costs(built([EOL, COT]), texts)
+    assert both["operations"] == pytest.approx(
+        sum(costs(built(one), texts)["operations"] for one in (EOL, COT)), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("prompt", [EOL, [EOL, COT]], ids=["one", "two"])
+def test_what_was_encoded_or_kept_before_changes_no_count(prompt: Any, texts: STS, tmp_path: Path) -> None:
+    fresh = counted(costs(built(prompt), texts))
+    assert {"operations", "memory", "parameters"} <= fresh.keys()
+    encoder, store = built(prompt), VectorCache(tmp_path / "cache")
+    # The prefix's states are in the backbone then, and the vectors in the store.
+    encoder.evaluate(texts, "encoder", store=store)
+    assert counted(costs(encoder, texts, store=store)) == fresh
+    assert counted(costs(encoder, texts)) == fresh
+
+
+@pytest.mark.jax
+def test_under_jax_passes_tokens_and_parameters_are_counted(texts: STS) -> None:
+    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    tpu: Runtime = load_plugins().find("runtime", "tpu").cls(platform="cpu")
+    here, there = (costs(built([EOL, COT], runtime=one), texts) for one in (None, tpu))
+    assert there.keys() == here.keys() - {"operations", "memory"}
+    # It shares no prefix, and pads to the lengths that it has compiled.
+    assert there["tokens"] == there["tokens-unshared"] == here["tokens-unshared"]
+    assert (there["passes"], there["parameters"]) == (here["passes"], here["parameters"])
+
+
+STUDY = """
+schema = 1
+[run]
+name = "costs"
+[runtime]
+use = "cpu"
+threads = 1
+[encoder]
+max_length = 16
+backbone = {{ use = "opt", model = "{model}" }}
+pooler = {{ use = "mean" }}
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+[[evaluate]]
+use = "encoding-cost"
+texts = {{ use = "sts", path = "pkg:sentbed_data/sample/sts-test.tsv" }}
+sample = 20
+repeats = 1
+[study]
+cost = "operations"
+[study.axes.pooler]
+path = "encoder.pooler.use"
+values = ["mean", "last"]
+"""
+
+
+@pytest.mark.slow
+def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path: Path) -> None:
+    built().save(tmp_path / "opt")
+    recipe = tmp_path / "study.toml"
+    recipe.write_text(STUDY.format(model=tmp_path / "opt" / "backbone"))
+    found = []
+    for name, options in (("shared", ()), ("alone", ("--no-share",))):
+        out = tmp_path / name
+        words = ["study", str(recipe), "--workers", "1", "--out", str(out), *options]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0, result.output
+        assert ("shared: one pass of the backbone for 2 runs" in result.output) is (name == "shared")
+        runs = [run for cell in load_study(out).data.cells for run in cell.runs]
+        costs = [{s.task: s.value for s in run.scores if s.axis == "cost"} for run in runs]
+        found.append([counted(one) for one in costs])
+        assert '<h2 id="cost">Score against cost</h2>' in (out / "report.html").read_text("utf-8")
+    assert found[0] == found[1]
+    assert [one["passes"] for one in found[0]] == [1.0, 1.0]
+    assert all(one["operations"] > 0 for one in found[0])
