@@ -224,6 +224,12 @@ class _Watched(PlacedEncoder):
         tally.prefixes += 0 if again else shared
         tally.repeated += rows * shared
         self.first, self.last = self.first or batch, batch.prefix
+        if (auxiliary := batch.auxiliary) is not None:
+            places, mask = auxiliary.input_ids.size, auxiliary.attention_mask
+            more = places if mask is None else int(mask.sum())
+            tally.rows += rows
+            tally.tokens += more
+            tally.padding += places - more
         return batch
 
     def forget_prefix(self) -> None:
