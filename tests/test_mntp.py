@@ -244,7 +244,7 @@ steps = 2
         ('{ use = "t5", init = "random" }', "cpu", "`t5` has no trained head"),
         ('{ use = "causal", init = "random" }', "cpu", "`causal` has no trained head"),
         ('{ use = "opt", init = "random", layers = [1] }', "cpu", "`opt` has no trained head"),
-        ('{ use = "opt", init = "random" }', "tpu", "the runtime `tpu` so set does not train that"),
+        ('{ use = "opt", init = "random" }', "tpu", "the runtime `tpu` as set here trains no such loss"),
     ],
 )
 def test_check_refuses_what_cannot_predict(backbone: str, runtime: str, reason: str, tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_check_refuses_several_processes(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cuda"))
     sentbed.load_recipe(file)
-    with pytest.raises(sentbed.RecipeError, match="the runtime `cuda` so set does not train that"):
+    with pytest.raises(sentbed.RecipeError, match="the runtime `cuda` as set here trains no such loss"):
         sentbed.load_recipe(file, ["runtime.devices=2"])
 
 

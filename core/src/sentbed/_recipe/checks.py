@@ -237,7 +237,7 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
     for message in sentences(stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"):
         add(message, "loss", misfit=True)
-    lacking = [f"the runtime `{recipe.runtime.name}` so set does not train that"]
+    lacking = [f"the runtime `{recipe.runtime.name}` as set here trains no such loss"]
     lacking *= not recipe.runtime.traits.predicts
     lacking += [f"`{e.backbone.name}` has no trained head" for e in used if not e.backbone.traits.predicts]
     for why in lacking if stage.loss.traits.predicts else ():
