@@ -67,8 +67,8 @@ class EmbedFilter(Transform):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a mean of zeros, and directions or projection.
 
-        Raises `ModelError` if there is no output embedding, or it has another width than the vectors, or it is
-        not finite.
+        Raises `ModelError` if there is no output embedding, it has another width than the vectors, or it
+        is not finite.
         """
         import numpy as np
 
