@@ -105,6 +105,13 @@ def test_an_output_embedding_of_another_width_is_refused() -> None:
         fitted(Embedding(EMBEDDING[:, :5]))
 
 
+def test_a_backbone_that_gives_no_output_embedding_is_named() -> None:
+    with pytest.raises(
+        ModelError, match=r"backbone of `sentbed\.protocols\.components` does not give its out"
+    ):
+        fitted(BuiltBackbone())
+
+
 def test_an_output_embedding_that_is_not_finite_is_refused() -> None:
     broken = EMBEDDING.copy()
     broken[3, 4] = np.nan

@@ -26,6 +26,7 @@ TINY: Mapping[str, Any] = {
     "head": {"projection": 6, "normalize": True},
     "max_length": 16,
 }
+WHITENING = {"use": "whitening", "dimensions": 2, "data": {"use": "sample", "limit": 30}}
 
 
 def build(seed: int, **table: Any) -> Encoder:
@@ -137,12 +138,16 @@ def test_test_data_chooses_nothing(three: list[Path], dev: list[str], tmp_path: 
         ({"pooler": {"use": "first"}}, "differ in `pooler`"),
         ({"head": {"projection": 7, "normalize": True}}, "differ in `head`"),
         ({"backbone": {**TINY["backbone"], "lora": {}}}, "has an adapter, and the mean of products"),
+        (
+            {"head": {**TINY["head"], "transform": WHITENING}},
+            "has a transform that was fitted to its vectors",
+        ),
     ],
 )
 def test_encoders_of_other_recipes_are_refused(
     table: dict[str, Any], message: str, three: list[Path], tmp_path: Path
 ) -> None:
-    build(0, **table).save(tmp_path / "other")
+    build(0, **table).fit_transform().save(tmp_path / "other")
     with pytest.raises(ModelError, match=message):
         make_soup(tmp_path / "soup", [three[0], tmp_path / "other"])
     assert not (tmp_path / "soup").exists()

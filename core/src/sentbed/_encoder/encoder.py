@@ -94,8 +94,8 @@ class Encoder:
     def fit_transform(self) -> Encoder:
         """Fit the head's transform, if it has one, to the weights as they are now; return this encoder."""
         if (transform := self.recipe.head.transform) is not None:
-            bare = self.placed.transformed()
-            vectors = attrs.evolve(self, placed=bare).encode(self.fit_texts)
+            bare, recipe = self.placed.transformed(), attrs.evolve(self.recipe, prompt=self.recipe.prompts[0])
+            vectors = attrs.evolve(self, placed=bare, recipe=recipe).encode(self.fit_texts)
             text = json.dumps(self.fit_texts).encode()
             on = {"texts": len(vectors), "data": hashlib.sha256(text).hexdigest()} if len(vectors) else {}
             self.placed = bare.transformed(transform.fit(vectors, self.backbone), on)

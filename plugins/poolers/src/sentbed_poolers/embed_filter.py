@@ -67,11 +67,12 @@ class EmbedFilter(Transform):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a mean of zeros, and directions or projection.
 
-        Raises `ModelError` if the output embedding has another width than the vectors, or is not finite.
+        Raises `ModelError` if there is no output embedding, it has another width than the vectors, or it
+        is not finite.
         """
         import numpy as np
 
-        width, embedding = vectors.shape[1], backbone.output_embedding()
+        width, embedding = vectors.shape[1], _output_embedding(backbone)
         if embedding.shape[1] != width:
             raise ModelError(
                 f"the transform `embed-filter` is given vectors that are {width} wide, and the rows of the "
@@ -102,3 +103,15 @@ class EmbedFilter(Transform):
                 f"{width - max(count, 1)}"
             )
         return first, first + count
+
+
+def _output_embedding(backbone: BuiltBackbone) -> NDArray[np.float32]:
+    try:
+        found: NDArray[np.float32] = backbone.output_embedding()
+    except NotImplementedError as error:
+        raise ModelError(
+            f"the backbone of `{type(backbone).__module__}` does not give its output embedding "
+            "(`BuiltBackbone.output_embedding`), which the transform `embed-filter` needs; use "
+            "another backbone"
+        ) from error
+    return found
