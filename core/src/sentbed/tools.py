@@ -14,7 +14,7 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed._cli.common import FAILED, done_elsewhere, set_option, trust_option
     from sentbed._cli.plugins import columns, component_rows
-    from sentbed._document.extends import EXTENDS, leaves
+    from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from sentbed._run.context import RunContext
     from sentbed._run.history import History
     from sentbed._run.manifest import MANIFEST, describe
-    from sentbed._run.report_json import plain, record_json, score_of, score_record
+    from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume
     from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
     from sentbed._run.trackers import hook_faults

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.report_json import plain, score_of, score_record
+from sentbed._run.report_json import plain, score_record
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -70,7 +70,7 @@ class History:
             return
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
-        self._scores = [*map(score_of, state["scores"])]
+        self._scores = _restored(state["scores"])
         self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(state["warnings"])
@@ -216,7 +216,12 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     ]
 
 
+def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
+    """Restore scores from the tables of a history's state."""
+    return [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
+
+
 def _stage(table: Mapping[str, Any]) -> _Stage:
     """Restore a stage from a history's state."""
-    watched = [Watched(**{**one, "scores": tuple(map(score_of, one["scores"]))}) for one in table["watched"]]
+    watched = [Watched(**{**one, "scores": tuple(_restored(one["scores"]))}) for one in table["watched"]]
     return _Stage(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})
