@@ -184,10 +184,10 @@ def test_a_document_without_keys_has_no_lines(text: str):
 
 def test_a_path_that_is_not_in_the_file_has_the_line_of_its_nearest_parent():
     document = parse(b"\n[a.b]\nc = 1\n", "x.toml")
-    assert document.line(("a", "b", "c")) == 3
-    assert document.line(("a", "b", "missing", 0)) == 2
-    assert document.line(("z",)) is None
-    assert document.line(()) is None
+    assert document.place(("a", "b", "c"))[1] == 3
+    assert document.place(("a", "b", "missing", 0))[1] == 2
+    assert document.place(("z",))[1] is None
+    assert document.place(())[1] is None
 
 
 def test_a_problem_says_file_line_and_dotted_path():
@@ -306,8 +306,8 @@ def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
     text = b'[[stage]]\nname = "a"\nsteps = 1\n[[stage]]\nname = "b"\nsteps = 2\n[[stage]]\nname = "c"\n'
     document = apply_overrides(parse(text), ["stage.b=false", "stage.0.steps=3"])
     assert [stage["name"] for stage in document.data["stage"]] == ["a", "c"]
-    assert document.line(("stage", 0, "steps")) == 3
-    assert document.line(("stage", 1, "name")) == 8
+    assert document.place(("stage", 0, "steps"))[1] == 3
+    assert document.place(("stage", 1, "name"))[1] == 8
     assert ("stage", 2) not in document.places
 
 

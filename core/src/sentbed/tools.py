@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
-    from sentbed._lock_files import is_locked, locked
+    from sentbed._files import locked
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, heeded_by, misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.plugin_compatibility import requirements
+    from sentbed._registry.plugin_info import ComponentInfo, Offer
     from sentbed._registry.plugin_offer_rules import promise_fault
-    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
+    from sentbed._registry.registry import GROUP, LIFECYCLE, Plugins, load_plugins
     from sentbed._registry.user_config import Settings
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.checkpoints import CHECKPOINTS

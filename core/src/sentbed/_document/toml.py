@@ -78,10 +78,6 @@ class Document:
                 return self.places[path[:end]]
         return self.file, None
 
-    def line(self, path: KeyPath) -> int | None:
-        """Return the line of `path`, or of its nearest parent with a position."""
-        return self.place(path)[1]
-
     def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
         """Return a problem with the file, line and dotted path of `path`, in which a stage has its name."""
         shown = path

@@ -9,7 +9,7 @@ from importlib import metadata
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sentbed._registry.plugin_source_code import assigned_text, module_of
+from sentbed._registry.plugin_source_code import module_of
 from sentbed._version import API_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ def declared_api(value: str, plugin: object) -> object:
         if found is not None:
             return found
     return None
-
-
-def written_api(value: str) -> str | None:
-    """Return `sentbed_api` as written in the source, for a plugin whose import fails; None if absent."""
-    return assigned_text(value, API_NAME)
 
 
 def api_refusal(api: object, distribution: str) -> str | None:

@@ -18,13 +18,10 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_compatibility import api_refusal, declared_api, unmet_sentbed, written_api
-from sentbed._registry.plugin_info import Clash as Clash
-from sentbed._registry.plugin_info import ComponentInfo as ComponentInfo
-from sentbed._registry.plugin_info import Offer as Offer
-from sentbed._registry.plugin_info import PluginInfo as PluginInfo
+from sentbed._registry.plugin_compatibility import API_NAME, api_refusal, declared_api, unmet_sentbed
+from sentbed._registry.plugin_info import Clash, ComponentInfo, Offer, PluginInfo
 from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
-from sentbed._registry.plugin_source_code import defined_at, place_of, would_offer
+from sentbed._registry.plugin_source_code import assigned_text, defined_at, place_of, would_offer
 from sentbed._registry.slow_imports import watched
 from sentbed._registry.user_config import Settings, fits, read_settings
 from sentbed.errors import PluginError, reason_of, suggest
@@ -219,7 +216,7 @@ def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo
 
 
 def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
-    written = info.api or written_api(info.value)
+    written = info.api or assigned_text(info.value, API_NAME)
     reason = api_refusal(written, info.distribution)
     if reason is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)

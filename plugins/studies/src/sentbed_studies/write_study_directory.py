@@ -14,7 +14,8 @@ import attrs
 import tomli_w
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import Recipe, differences, is_locked, locked, unstructure
+from sentbed.tools import Recipe, differences, locked, unstructure
+from sentbed_common import is_locked
 from sentbed_report.study.read_study_directory import (
     LOCKS,
     RECIPE,
