@@ -53,11 +53,6 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except SentbedError as error:
-            if ctx.params.get("traceback"):
-                raise
-            _say(f"error: {error}", error)
-            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
         except (KeyboardInterrupt, click.Abort) as error:
             _say("interrupted", error)
             ctx.exit(INTERRUPTED)
@@ -68,8 +63,8 @@ class _Group(click.Group):
                 raise
             from sentbed._registry.culprit import blame
 
-            _say(f"error: {blame(error)}", error)
-            ctx.exit(FAILED)
+            _say(f"error: {error if isinstance(error, SentbedError) else blame(error)}", error)
+            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
 
 
 def _say(message: str, error: BaseException) -> None:

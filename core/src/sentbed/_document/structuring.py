@@ -47,12 +47,12 @@ def structure(
     document: Document,
     plugins: Components | None,
     base: Path,
-    rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+    rename: tuple[KeyPath, KeyPath] = ((), ()),
     check: bool = True,
 ) -> tuple[T, list[Problem]]:
     """Structure `data` as `cls`; return the result, which is only valid without problems, and the problems.
 
-    `base` is the directory of relative paths; `rename` maps a path prefix to the prefix used in the file.
+    `base` is the directory of relative paths; `rename` is a path prefix, and the prefix used in the file.
     With `check`, components also check their requirements, such as files.
     """
     converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
@@ -60,9 +60,9 @@ def structure(
         return converter.structure(data, cls), []
     except _InvalidError as error:
         problems = []
+        old, new = rename
         for path, message in error.faults:
-            prefixes = [old for old in rename or {} if path[: len(old)] == old]
-            shown = (*(rename or {})[prefixes[0]], *path[len(prefixes[0]) :]) if prefixes else path
+            shown = (*new, *path[len(old) :]) if path[: len(old)] == old else path
             problems.append(document.problem(message, shown))
         problems.sort(key=lambda problem: problem.line or 0)
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented

@@ -86,8 +86,7 @@ def following(context: RunContext, plugins: Plugins, history: History) -> Iterat
                 if found.plugin is not history and not (found.wrapper or found.hookwrapper):
                     stack.callback(setattr, found, "function", found.function)
                     name = whose.get(found.plugin_name, f"the plugin `{found.plugin_name}`")
-                    guarded = _guarded(context, hook, found, name, failed)
-                    found.function = guarded
+                    found.function = _guarded(context, hook, found, name, failed)
         yield
 
 

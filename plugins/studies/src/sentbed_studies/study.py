@@ -222,7 +222,7 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
     table, problems = structure(
-        document.data["study"], StudyTable, document, plugins, base, rename={(): ("study",)}
+        document.data["study"], StudyTable, document, plugins, base, rename=((), ("study",))
     )
     if problems:
         raise RecipeError(problems)
