@@ -19,7 +19,6 @@ from sentbed.errors import RecipeError, SentbedError
 if TYPE_CHECKING:
     from sentbed._registry.plugin_info import Offer
 
-
 _OFFERED = "sentbed.commands"
 """Key of the plugins' commands in `ctx.meta`."""
 
@@ -120,6 +119,8 @@ def run(
     from sentbed._recipe.load import load_recipe
     from sentbed._recipe.recipe import RESOLVED
     from sentbed._run.resume import own_recipe
+    from sentbed._run.resume import resume as resume_run
+    from sentbed._run.runner import run as start_run
 
     if no_cache:
         overrides = (*overrides, "run.cache=false")
@@ -138,13 +139,9 @@ def run(
     if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
         sys.exit(code)
     if resumed is not None:
-        from sentbed._run.resume import resume
-
-        result = resume(resumed, loaded, allow_changes=allow_changes)
+        result = resume_run(resumed, loaded, allow_changes=allow_changes)
     elif loaded is not None:
-        from sentbed._run.runner import run as run_recipe
-
-        result = run_recipe(loaded, out)
+        result = start_run(loaded, out)
     if result.unmet:
         click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     click.echo(result.report)

@@ -38,7 +38,7 @@ def extend(content: bytes, file: str, schema: int) -> Document:
     problems = list(_read(content, file, {}, layers, schema))
     if problems:
         raise RecipeError(problems)
-    merged, *others = (_relative(document, Path(file).resolve().parent) for document in layers.values())
+    merged, *others = layers.values()
     for other in others:
         merged = _Merge(merged, other).document()
     return merged
@@ -81,7 +81,9 @@ def _read(
             yield document.problem(message, path)
         except (SentbedError, ValueError, RuntimeError) as error:
             yield document.problem(f"cannot read the base: {error}", path)
-    layers[own] = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != EXTENDS})
+    data = {key: value for key, value in document.data.items() if key != EXTENDS}
+    directory = next(iter(chain)).parent
+    layers[own] = attrs.evolve(document, data=data if own.parent == directory else _located(data, own.parent))
 
 
 def _shown(base: Path, location: str, file: str) -> str:
@@ -90,13 +92,8 @@ def _shown(base: Path, location: str, file: str) -> str:
     return short if Path(short).resolve() == base else str(base)
 
 
-def _relative(document: Document, directory: Path) -> Document:
-    """Mark the strings of a file in another directory with that directory."""
-    own = Path(document.file or "").resolve().parent
-    return document if own == directory else attrs.evolve(document, data=_located(document.data, own))
-
-
 def _located(value: Any, directory: Path) -> Any:
+    """Mark the strings of a file in another directory than the recipe's with that directory."""
     if isinstance(value, dict):
         return {key: _located(item, directory) for key, item in value.items()}
     if isinstance(value, list):

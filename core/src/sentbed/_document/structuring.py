@@ -212,10 +212,8 @@ def _problems(part: Component) -> list[str]:
 
 
 def _fault(value: Any, expected: str) -> _InvalidError:
-    found = f"the {'table' if isinstance(value, dict) else 'array'} {value!r}"
-    return _InvalidError(
-        [((), f"found {found if isinstance(value, dict | list) else repr(value)}, expected {expected}")]
-    )
+    what = "the table " if isinstance(value, dict) else "the array " if isinstance(value, list) else ""
+    return _InvalidError([((), f"found {what}{value!r}, expected {expected}")])
 
 
 def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) -> dict[Any, Any]:

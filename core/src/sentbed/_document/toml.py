@@ -145,8 +145,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error
-    lines = _Scanner(text.replace("\r\n", "\n"), file).lines
-    return Document(data, file, {path: (file, line) for path, line in lines.items()})
+    return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).places)
 
 
 class _Scanner:
@@ -156,7 +155,7 @@ class _Scanner:
         self.text, self.file = text, file
         self.at = 0
         self.counted, self.line_there = 0, 1
-        self.lines: dict[KeyPath, int] = {}
+        self.places: dict[KeyPath, tuple[str | None, int]] = {}
         self.array_lengths: dict[KeyPath, int] = {}
         table: KeyPath = ()
         self.space()
@@ -168,9 +167,7 @@ class _Scanner:
             self.space()
 
     def space(self) -> None:
-        match = _SPACE.match(self.text, self.at)
-        assert match is not None  # the pattern matches the empty string
-        self.at = match.end()
+        self.take(_SPACE)
 
     def line(self) -> int:
         self.line_there += self.text.count("\n", self.counted, self.at)
@@ -180,11 +177,11 @@ class _Scanner:
     def mark(self, path: KeyPath, line: int) -> None:
         if len(path) > DEEPEST:
             self.refuse(f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter")
-        if len(self.lines) > MOST_KEYS:
+        if len(self.places) > MOST_KEYS:
             self.refuse(f"the file has more than {MOST_KEYS:,} keys and elements of arrays; take some out")
         if printable(str(path[-1])) != path[-1] and isinstance(path[-1], str):
             self.refuse(f"the key {path[-1]!r} has control characters; take them out")
-        self.lines.setdefault(path, line)
+        self.places.setdefault(path, (self.file, line))
 
     def refuse(self, message: str) -> NoReturn:
         raise RecipeError([Problem(message, file=self.file, line=self.line())])

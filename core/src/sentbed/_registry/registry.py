@@ -95,11 +95,10 @@ class Plugins:
         owner = owner_of("components", f"{kind}/{name}")
         for plugin in absent:
             if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind].hook, name):
-                which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(
-                    plugin.status, "is "
-                )
+                became = {"broken": "could not be loaded: ", "refused": "is refused: ", "disabled": "is "}
                 raise PluginError(
-                    f"the {kind} `{name}` belongs to `{plugin.distribution}`, which {which}{plugin.reason}"
+                    f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
+                    f"{became[plugin.status]}{plugin.reason}"
                 )
         if owner is not None and owner not in {plugin.distribution for plugin in self.plugins}:
             raise PluginError(

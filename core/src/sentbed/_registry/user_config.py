@@ -127,12 +127,10 @@ def read_settings() -> Settings:
 
 
 def _listed(variable: str) -> dict[str, str] | None:
-    value = os.environ.get(variable)
+    value, place = os.environ.get(variable), f"the environment variable `{variable}`"
     if value is None:
         return None
-    return {
-        name.strip(): f"the environment variable `{variable}`" for name in value.split(",") if name.strip()
-    }
+    return {name.strip(): place for name in value.split(",") if name.strip()}
 
 
 def _parsed(file: Path, content: bytes) -> Settings:

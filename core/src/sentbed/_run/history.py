@@ -81,7 +81,7 @@ class History:
         """Return the whole history."""
         return STATE, {
             "started": self._started.isoformat(),
-            "seconds": self._seconds,
+            "seconds": time.monotonic() - self._clock,
             "scores": _tables(self.scores),
             "scatters": [
                 (encoder, {**attrs.asdict(one), "x": [*map(float, one.x)], "y": [*map(float, one.y)]})
@@ -152,10 +152,6 @@ class History:
         watched.primary.append(float(evaluation.primary))
         watched.values.append([float(score.value) for score in evaluation.scores])
 
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._clock
-
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield each number of `[expected]` with the number found."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
@@ -181,7 +177,7 @@ class History:
             status=status,
             error=None if error is None else str(error) or type(error).__name__,
             started=self._started.isoformat(timespec="seconds"),
-            seconds=self._seconds,
+            seconds=time.monotonic() - self._clock,
             recipe_toml=recipe_toml,
             manifest=run.facts,
             scores=tuple(self.scores),

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pluggy
@@ -21,15 +20,13 @@ from sentbed._run.history import History
 from sentbed.errors import PluginError, SentbedError, reason_of, suggest
 from sentbed.protocols import ReportSection
 
-RETURNS: Mapping[str, Any] = MappingProxyType(
-    {
-        "run_started": Mapping,
-        "run_resumed": Mapping,
-        "tracker_state": tuple,
-        "report_sections": Sequence,
-        "write_report": Path,
-    }
-)
+RETURNS: Mapping[str, Any] = {
+    "run_started": Mapping,
+    "run_resumed": Mapping,
+    "tracker_state": tuple,
+    "report_sections": Sequence,
+    "write_report": Path,
+}
 """Hook whose results are used -> the type of a result that is not None."""
 
 
