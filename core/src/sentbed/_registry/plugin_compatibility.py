@@ -22,11 +22,8 @@ API_NAME = "sentbed_api"
 def declared_api(value: str, plugin: object) -> object:
     """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
     modules = reversed(list(accumulate(module_of(value).split("."), "{}.{}".format)))
-    for thing in (plugin, *map(sys.modules.get, modules)):
-        found = getattr(thing, API_NAME, None)
-        if found is not None:
-            return found
-    return None
+    declared = (getattr(thing, API_NAME, None) for thing in (plugin, *map(sys.modules.get, modules)))
+    return next((api for api in declared if api is not None), None)
 
 
 def api_refusal(api: object, distribution: str) -> str | None:

@@ -164,8 +164,7 @@ def _load(
     taken: Mapping[str, Mapping[str, Offer]],
 ) -> tuple[PluginInfo, list[Offer]]:
     """Register a plugin; return its info and what it offers."""
-    reason = settings.refusal(info.distribution, info.name)
-    if reason is not None:
+    if (reason := settings.refusal(info.distribution, info.name)) is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
     registered = False
     try:
@@ -173,8 +172,7 @@ def _load(
         api = declared_api(info.value, plugin)
         if api is not None:
             info = attrs.evolve(info, api=str(api))
-        reason = api_refusal(api, info.distribution)
-        if reason is not None:
+        if (reason := api_refusal(api, info.distribution)) is not None:
             return attrs.evolve(info, status="refused", reason=reason), []
         if inspect.isclass(plugin):
             plugin = plugin()
@@ -216,8 +214,7 @@ def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo
 
 def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
     written = info.api or assigned_text(info.value, API_NAME)
-    reason = api_refusal(written, info.distribution)
-    if reason is not None:
+    if (reason := api_refusal(written, info.distribution)) is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)
     place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
     reason = reason_of(error) + unmet_sentbed(info.distribution)
