@@ -16,7 +16,8 @@ import pytest
 import sentbed
 from blocks import ROOT, pages
 from sentbed import hookspecs
-from sentbed._registry.registry import ComponentInfo, load_plugins
+from sentbed._registry.plugin_info import ComponentInfo
+from sentbed._registry.registry import load_plugins
 from sentbed_workbench.component_docs import describe
 
 sys.path.insert(0, str(ROOT / "tools"))

@@ -12,7 +12,8 @@ from sentbed import RecipeError, load_recipe
 from sentbed._recipe.component_compatibility import REASONS, misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
-from sentbed._registry.registry import ComponentInfo, Plugins
+from sentbed._registry.plugin_info import ComponentInfo
+from sentbed._registry.registry import Plugins
 from sentbed.protocols import Backbone, BackboneTraits, Pooler, PoolerTraits
 from toy_plugin import RECIPE
 

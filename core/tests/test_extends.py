@@ -13,8 +13,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RecipeError
-from sentbed._document.extends import extend, leaves
-from sentbed._document.toml import Document, KeyPath, Located, Said
+from sentbed._document.extends import extend
+from sentbed._document.toml import Document, KeyPath, Located
 from sentbed._recipe.load import load_recipe, read_document
 from sentbed._recipe.recipe import Recipe, resolved_toml
 from sentbed._registry.registry import Plugins
@@ -88,7 +88,7 @@ def test_everything_else_is_replaced(merged: Callable[..., Document], low: str, 
     alone = merged(f"a = {high}")
     document = merged(f"a = {low}", f"a = {high}")
     assert document.data == alone.data
-    assert set(document.lines) == {path for path in alone.lines if path[0] != "extends"}
+    assert set(document.places) == {path for path in alone.places if path[0] != "extends"}
 
 
 def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(
@@ -203,8 +203,7 @@ def test_every_key_has_a_line_and_the_file_that_says_its_value(files: list[dict[
         Path(names[-1]).write_text(text)
         document = extend(text.encode(), names[-1], 1)
     found = dict(everything(document.data))
-    assert set(document.lines) - {("extends",), *(("extends", i) for i in range(3))} == set(found) - {()}
-    assert set(document.files) == set(document.lines)
+    assert set(document.places) - {("extends",), *(("extends", i) for i in range(3))} == set(found) - {()}
     for path, value in found.items():
         file, _ = document.place(path)
         if path and not isinstance(value, dict | list):
@@ -217,18 +216,12 @@ def _alike(one: KeyPath, other: KeyPath) -> bool:
     return [key for key in one if isinstance(key, str)] == [key for key in other if isinstance(key, str)]
 
 
-def test_what_was_said_before_is_kept_the_last_first(merged: Callable[..., Document]):
+def test_what_a_file_extends_is_kept_the_last_first(merged: Callable[..., Document]):
     document = merged("a = 1\nb = 1", "\na = 2", "\n\na = 3")
-    assert document.before == {("a",): (Said(2, "2.toml", 2), Said(1, "1.toml", 1))}
-
-
-def test_all_of_a_component_that_was_replaced_is_kept(merged: Callable[..., Document]):
-    document = merged('c = { use = "x", deep = { y = 1 }, z = [1] }', 'c = { use = "b" }')
-    assert {path: said[0].value for path, said in document.before.items()} == {
-        ("c", "use"): "x",
-        ("c", "deep", "y"): 1,
-        ("c", "z"): [1],
-    }
+    assert [(one.data, one.place(("a",))) for one in document.below] == [
+        ({"a": 2, "b": 1}, ("2.toml", 2)),
+        ({"a": 1, "b": 1}, ("1.toml", 1)),
+    ]
 
 
 def test_a_problem_names_the_file_that_says_it(put: Put, here: Path, plugins: Plugins):
@@ -247,18 +240,6 @@ def test_encoders_over_an_encoder_are_refused_at_the_base(put: Put, here: Path, 
     put("top.toml", 'extends = "base.toml"\n[encoders.en]\nmax_length = 16\n')
     with pytest.raises(RecipeError, match=r"both `\[encoder\]` and `\[encoders\]`.* @ base.toml:10 encoder"):
         load_recipe("top.toml", plugins=plugins)
-
-
-def test_leaves_are_values_and_what_is_empty():
-    value = {"a": {"b": 1, "c": {}}, "d": [{"e": [1, 2]}, {}], "f": [], "g": [1, {"h": 1}]}
-    assert dict(leaves(value)) == {
-        ("a", "b"): 1,
-        ("a", "c"): {},
-        ("d", 0, "e"): [1, 2],
-        ("d", 1): {},
-        ("f",): [],
-        ("g",): [1, {"h": 1}],
-    }
 
 
 # --- paths -------------------------------------------------------------------------------------------------

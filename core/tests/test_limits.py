@@ -70,7 +70,7 @@ def test_bases_of_many_keys_are_merged_in_seconds(tmp_path: Path):
 
 def test_levels_are_counted_in_tables_keys_and_arrays():
     deep = ".".join("abcdefgh" * 4)
-    assert len(parse(f"{deep} = 1".encode()).lines) == DEEPEST
+    assert len(parse(f"{deep} = 1".encode()).places) == DEEPEST
     for text in (f"{deep}.x = 1", f"[{deep}]\nx = 1", f"{deep} = [1]", f"{deep} = {{ x = 1 }}"):
         with pytest.raises(RecipeError, match="more than 32 levels") as caught:
             parse(text.encode(), "r.toml")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sentbed._registry.plugin_compatibility import requirements, written_api
+from sentbed._registry.plugin_compatibility import API_NAME, requirements
+from sentbed._registry.plugin_source_code import assigned_text
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
     put("packed/silent.py", "")
     put("packed/inner/deep.py", "")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert written_api(value) == api
+    assert assigned_text(value, API_NAME) == api
 
 
 def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
@@ -40,7 +41,7 @@ def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
     put("space/one/plugin.py", "sentbed_api = '1.1'\n")
     put("space/a_neighbour/plugin.py", "sentbed_api = '9.9'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert written_api("space.one.plugin") == "1.1"
+    assert assigned_text("space.one.plugin", API_NAME) == "1.1"
 
 
 def test_requirements_are_those_of_an_extra_and_of_this_machine(

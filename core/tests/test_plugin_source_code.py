@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 
 import pytest
-from sentbed._registry.plugin_compatibility import written_api
-from sentbed._registry.plugin_source_code import would_offer
+from sentbed._registry.plugin_compatibility import API_NAME
+from sentbed._registry.plugin_source_code import assigned_text, would_offer
 from sentbed.errors import reason_of
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
@@ -24,12 +24,12 @@ class B:
 def poolers(): ...
 """
     distribute("d", {"unrun_plugin": source})
-    assert written_api("unrun_plugin:thing") == "4.2"
+    assert assigned_text("unrun_plugin:thing", API_NAME) == "4.2"
     assert would_offer("unrun_plugin", "poolers", "first")
     assert would_offer("unrun_plugin", "poolers", "second")
     assert not would_offer("unrun_plugin", "poolers", "secon.")
     assert not would_offer("unrun_plugin", "losses", "first")
-    assert written_api("a_module_that_is_not_there") is None
+    assert assigned_text("a_module_that_is_not_there", API_NAME) is None
     assert not would_offer("", "poolers", "first")
 
 

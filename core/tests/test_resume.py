@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from damage import flip, truncate
 from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, resume, run
-from sentbed._lock_files import is_locked, locked
+from sentbed._files import locked
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -931,7 +931,8 @@ def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
     plugins.manager.register(look)
     out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
     assert len(refused) == 10
-    assert not is_locked(out / LOCK)
+    with locked(out / LOCK) as free:
+        assert free
 
 
 @pytest.mark.parametrize("inside", [False, True])

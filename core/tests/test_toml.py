@@ -18,7 +18,7 @@ Q3, A3 = '"""', "'''"
 
 
 def lines(text: str) -> dict[str, int]:
-    return {dotted(path): line for path, line in parse(text.encode()).lines.items()}
+    return {dotted(path): line for path, (_, line) in parse(text.encode()).places.items()}
 
 
 def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -82,7 +82,8 @@ def test_every_part_of_a_dotted_key_has_the_line():
 )
 def test_a_quoted_key_is_found_under_the_name_it_spells(written: str, key: str):
     document = parse(f"\n{written} = 1\n[t.{written}]\nk = 2".encode())
-    assert document.lines == {(key,): 2, ("t",): 3, ("t", key): 3, ("t", key, "k"): 4}
+    expected = {(key,): 2, ("t",): 3, ("t", key): 3, ("t", key, "k"): 4}
+    assert document.places == {path: (None, line) for path, line in expected.items()}
 
 
 def test_inline_tables_and_their_nested_keys_have_positions():
@@ -172,21 +173,21 @@ def test_lines_that_end_in_crlf_count_once():
 def test_a_byte_order_mark_is_no_part_of_the_first_key():
     document = parse(b"\xef\xbb\xbfa = 1\nb = 2")
     assert document.data == {"a": 1, "b": 2}
-    assert document.lines == {("a",): 1, ("b",): 2}
+    assert document.places == {("a",): (None, 1), ("b",): (None, 2)}
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "   \t"])
 def test_a_document_without_keys_has_no_lines(text: str):
     document = parse(text.encode())
-    assert (document.data, document.lines) == ({}, {})
+    assert (document.data, document.places) == ({}, {})
 
 
 def test_a_path_that_is_not_in_the_file_has_the_line_of_its_nearest_parent():
     document = parse(b"\n[a.b]\nc = 1\n", "x.toml")
-    assert document.line(("a", "b", "c")) == 3
-    assert document.line(("a", "b", "missing", 0)) == 2
-    assert document.line(("z",)) is None
-    assert document.line(()) is None
+    assert document.place(("a", "b", "c"))[1] == 3
+    assert document.place(("a", "b", "missing", 0))[1] == 2
+    assert document.place(("z",))[1] is None
+    assert document.place(())[1] is None
 
 
 def test_a_problem_says_file_line_and_dotted_path():
@@ -196,18 +197,11 @@ def test_a_problem_says_file_line_and_dotted_path():
 
 
 def test_a_key_of_another_file_is_placed_there():
-    document = Document({}, "top.toml", {("a",): 1, ("a", "b"): 7}, {("a", "b"): "base.toml"})
+    document = Document({}, "top.toml", {("a",): ("top.toml", 1), ("a", "b"): ("base.toml", 7)})
     assert document.place(("a", "b", "c")) == ("base.toml", 7)
     assert document.place(("a", "x")) == ("top.toml", 1)
     assert document.place(("z",)) == ("top.toml", None)
     assert str(document.problem("wrong", ("a", "b"))) == "wrong @ base.toml:7 a.b"
-
-
-def test_what_is_placed_elsewhere_takes_all_below_it_along():
-    document = parse(b"a = { b = { c = 1 } }\nab = 1\n", "x.toml").placed(("a", "b"), "y.toml", 9)
-    assert document.place(("a", "b", "c")) == ("y.toml", 9)
-    assert (document.place(("a",)), document.place(("ab",))) == (("x.toml", 1), ("x.toml", 2))
-    assert document.placed(("a", "b"), "z.toml", None).place(("a", "b")) == ("x.toml", 1)
 
 
 @pytest.mark.parametrize(
@@ -299,9 +293,9 @@ def test_every_key_that_tomli_reads_has_a_line_that_holds_it(
     text = tomli_w.dumps(data, multiline_strings=multiline)
     document = parse((text.replace("\n", "\r\n") if windows else text).encode())
     assert document.data == tomli.loads(text)
-    assert set(document.lines) == set(paths(document.data))
+    assert set(document.places) == set(paths(document.data))
     written = text.split("\n")
-    for path, line in document.lines.items():
+    for path, (_, line) in document.places.items():
         if isinstance(path[-1], str):
             key = path[-1]
             spellings = {key, *tomli_w.dumps({key: 0}).removesuffix(" = 0\n").split("\n")}
@@ -312,9 +306,9 @@ def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
     text = b'[[stage]]\nname = "a"\nsteps = 1\n[[stage]]\nname = "b"\nsteps = 2\n[[stage]]\nname = "c"\n'
     document = apply_overrides(parse(text), ["stage.b=false", "stage.0.steps=3"])
     assert [stage["name"] for stage in document.data["stage"]] == ["a", "c"]
-    assert document.line(("stage", 0, "steps")) == 3
-    assert document.line(("stage", 1, "name")) == 8
-    assert ("stage", 2) not in document.lines
+    assert document.place(("stage", 0, "steps"))[1] == 3
+    assert document.place(("stage", 1, "name"))[1] == 8
+    assert ("stage", 2) not in document.places
 
 
 def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -> None:

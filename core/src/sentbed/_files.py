@@ -1,4 +1,4 @@
-"""Reading files with a limit, checksums, and atomic writing."""
+"""Reading files with a limit, checksums, atomic writing, and locks."""
 
 from __future__ import annotations
 
@@ -147,6 +147,32 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Hold the lock file `path`; yield whether it was free. The lock is released if the process dies.
+
+    Raises:
+        RunError: if the file cannot be created or written.
+    """
+    # Imported here: most commands lock nothing.
+    from filelock import FileLock, Timeout
+
+    lock, free = FileLock(path, timeout=0), True
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        free = False
+    except OSError as error:
+        # Not every file system supports locks.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise RunError(cannot_write(path, error)) from error
+    try:
+        yield free
+    finally:
+        lock.release()
 
 
 def cannot_write(path: Path, error: OSError) -> str:

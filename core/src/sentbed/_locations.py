@@ -38,13 +38,12 @@ def locate(location: str) -> Path:
     """
     path = _resolve(location)
     try:
+        if path.is_file() or path.is_dir():
+            return path
         wrong = "is a pipe or a device, expected a file" if is_device(path) else "does not exist"
-        wrong = "" if path.is_file() or path.is_dir() else wrong
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
-    if wrong:
-        raise DataError(f"`{location}` {wrong}; check the path", path if str(path) != location else None)
-    return path
+    raise DataError(f"`{location}` {wrong}; check the path", path if str(path) != location else None)
 
 
 def _resolve(location: str) -> Path:
@@ -65,8 +64,7 @@ def _resolve(location: str) -> Path:
             )
         return directory / inner
     if scheme == "data":
-        root = data_root()
-        if root is None:
+        if (root := data_root()) is None:
             raise DataError(
                 f"`{location}` is relative to `{DATA_VARIABLE}`, which is not set; "
                 f"set it to the directory that holds the data"

@@ -14,7 +14,6 @@ from functools import partial
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """The signals of batch systems and of Ctrl-C."""
 
-
 SAME_SIGNAL = 1.0
 """Seconds within which a repeated signal counts as the same one: a batch system signals every process, and a
 launcher forwards the signal."""

@@ -14,13 +14,13 @@ from sentbed._lazy_exports import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed._cli.common import FAILED, done_elsewhere, set_option, trust_option
     from sentbed._cli.plugins import columns, component_rows
-    from sentbed._document.extends import EXTENDS, leaves
+    from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
-    from sentbed._lock_files import is_locked, locked
+    from sentbed._files import locked
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
@@ -52,15 +52,16 @@ if TYPE_CHECKING:
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.plugin_compatibility import requirements
+    from sentbed._registry.plugin_info import ComponentInfo, Offer
     from sentbed._registry.plugin_offer_rules import promise_fault
-    from sentbed._registry.registry import GROUP, LIFECYCLE, ComponentInfo, Offer, Plugins, load_plugins
+    from sentbed._registry.registry import GROUP, LIFECYCLE, Plugins, load_plugins
     from sentbed._registry.user_config import Settings
     from sentbed._run.batch_sampling import Sampler
     from sentbed._run.checkpoints import CHECKPOINTS
     from sentbed._run.context import RunContext
     from sentbed._run.history import History
     from sentbed._run.manifest import MANIFEST, describe
-    from sentbed._run.report_json import plain, record_json, score_of, score_record
+    from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume
     from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
     from sentbed._run.trackers import hook_faults

@@ -37,7 +37,7 @@ values = [0.1, 0.2, 0.3]
 def read(text: str) -> tuple[StudyTable, tuple[Axis, ...], Document]:
     document = parse(text.encode(), "s.toml")
     table, problems = structure(
-        document.data["study"], StudyTable, document, NO_PLUGINS, Path("/here"), rename={(): ("study",)}
+        document.data["study"], StudyTable, document, NO_PLUGINS, Path("/here"), rename=((), ("study",))
     )
     assert problems == []
     return table, read_axes(table, document), document

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentbed._lock_files import locked
 from sentbed._registry.registry import load_plugins
+from sentbed.tools import locked
 from sentbed_studies import progress_display
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.progress_display import Watched

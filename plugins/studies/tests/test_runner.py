@@ -7,10 +7,10 @@ from pathlib import Path
 
 import attrs
 import pytest
-from sentbed._lock_files import locked
 from sentbed._registry.registry import load_plugins
 from sentbed._run import runner
 from sentbed.errors import RecipeError, RunError
+from sentbed.tools import locked
 from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import Job, run_study

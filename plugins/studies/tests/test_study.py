@@ -9,11 +9,12 @@ import attrs
 import pytest
 import sentbed
 from sentbed import RecipeError
+from sentbed._document.toml import parse
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.study import Study, read_study, unknown_cell
+from sentbed_studies.study import Study, placed, read_study, unknown_cell
 from toy_plugin import RECIPE, Lines, Toy
 
 STAGE = '"stage.0.loss"'
@@ -91,6 +92,13 @@ def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: Call
         "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
     )
     assert "(0.1, 0.2), and not the same in all cells" in found
+
+
+def test_what_is_placed_elsewhere_takes_all_below_it_along():
+    document = placed(parse(b"a = { b = { c = 1 } }\nab = 1\n", "x.toml"), ("a", "b"), "y.toml", 9)
+    assert document.place(("a", "b", "c")) == ("y.toml", 9)
+    assert (document.place(("a",)), document.place(("ab",))) == (("x.toml", 1), ("x.toml", 2))
+    assert placed(document, ("a", "b"), "z.toml", None).place(("a", "b")) == ("x.toml", 1)
 
 
 STAGE_AXIS = """

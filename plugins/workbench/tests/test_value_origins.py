@@ -7,7 +7,7 @@ import pytest
 import tomli
 from sentbed import RecipeError
 from sentbed._registry.registry import Plugins
-from sentbed_workbench.value_origins import Explanation, explain, spelled
+from sentbed_workbench.value_origins import Explanation, explain, leaves, spelled
 from toy_plugin import RECIPE, TOWERS
 
 Put = Callable[[str, str], Path]
@@ -175,6 +175,39 @@ def test_of_a_run_directory_the_resolved_recipe_is_explained(put: Put, plugins: 
     assert next(found.one("run.seed")) == f"run.seed = 7   # {resolved}:5"
     with pytest.raises(RecipeError, match=r"the directory has no `resolved.toml`; name a recipe or a run"):
         explain(tmp_path, (), plugins)
+
+
+PAST = """\
+extends = ["1.toml", "2.toml"]
+[[stage]]
+name = "pull"
+loss = { use = "chase" }
+"""
+
+
+def test_a_chain_of_files_is_told_the_last_first_with_what_was_replaced(
+    explained: Callable[..., Explanation], put: Put
+):
+    put("1.toml", 'extends = "base.toml"\nrun.seed = 8\n[[stage]]\nname = "pull"\nloss.temperature = 3.0\n')
+    put("2.toml", '\n[run]\nseed = 9\n[[stage]]\nname = "pull"\nloss.temperature = 4.0\n')
+    found = explained(PAST)
+    assert found.history(("run", "seed")) == [(9, "2.toml:3"), (8, "1.toml:2"), (7, "base.toml:5")]
+    # Of a component that was replaced, all that was said of it.
+    assert found.history(("stage", 0, "loss", "temperature")) == [(4.0, "2.toml:6"), (3.0, "1.toml:5")]
+    assert found.history(("stage", 0, "loss", "use")) == [("chase", "top.toml:4"), ("pull", "base.toml:18")]
+    assert found.history(("stage", 0, "loss")) == [({"use": "chase"}, "top.toml:4")]
+
+
+def test_leaves_are_values_and_what_is_empty():
+    value = {"a": {"b": 1, "c": {}}, "d": [{"e": [1, 2]}, {}], "f": [], "g": [1, {"h": 1}]}
+    assert dict(leaves(value)) == {
+        ("a", "b"): 1,
+        ("a", "c"): {},
+        ("d", 0, "e"): [1, 2],
+        ("d", 1): {},
+        ("f",): [],
+        ("g",): [1, {"h": 1}],
+    }
 
 
 # --- cells -------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from sentbed.errors import RecipeError, SentbedError
 if TYPE_CHECKING:
     from sentbed._registry.plugin_info import Offer
 
-
 _OFFERED = "sentbed.commands"
 """Key of the plugins' commands in `ctx.meta`."""
 
@@ -53,11 +52,6 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except SentbedError as error:
-            if ctx.params.get("traceback"):
-                raise
-            _say(f"error: {error}", error)
-            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
         except (KeyboardInterrupt, click.Abort) as error:
             _say("interrupted", error)
             ctx.exit(INTERRUPTED)
@@ -68,8 +62,8 @@ class _Group(click.Group):
                 raise
             from sentbed._registry.culprit import blame
 
-            _say(f"error: {blame(error)}", error)
-            ctx.exit(FAILED)
+            _say(f"error: {error if isinstance(error, SentbedError) else blame(error)}", error)
+            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
 
 
 def _say(message: str, error: BaseException) -> None:
@@ -125,6 +119,8 @@ def run(
     from sentbed._recipe.load import load_recipe
     from sentbed._recipe.recipe import RESOLVED
     from sentbed._run.resume import own_recipe
+    from sentbed._run.resume import resume as resume_run
+    from sentbed._run.runner import run as start_run
 
     if no_cache:
         overrides = (*overrides, "run.cache=false")
@@ -143,13 +139,9 @@ def run(
     if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
         sys.exit(code)
     if resumed is not None:
-        from sentbed._run.resume import resume
-
-        result = resume(resumed, loaded, allow_changes=allow_changes)
+        result = resume_run(resumed, loaded, allow_changes=allow_changes)
     elif loaded is not None:
-        from sentbed._run.runner import run as run_recipe
-
-        result = run_recipe(loaded, out)
+        result = start_run(loaded, out)
     if result.unmet:
         click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
     click.echo(result.report)

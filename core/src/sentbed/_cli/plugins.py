@@ -44,8 +44,7 @@ def _text(found: Plugins) -> Iterator[str]:
         if plugin.slow:
             yield f"    {plugin.slow}"
         yield from (f"    {line}" for line in _claims(plugin, found))
-    components = component_rows(found)
-    if components:
+    if components := component_rows(found):
         yield ""
         yield from columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
     remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from sentbed._document.toml import Document, KeyPath, Located, Said, parse
+from sentbed._document.toml import Document, KeyPath, Located, parse
 from sentbed._files import read_file
 from sentbed._locations import absolute, locate
 from sentbed.errors import Problem, RecipeError, SentbedError
@@ -38,7 +38,7 @@ def extend(content: bytes, file: str, schema: int) -> Document:
     problems = list(_read(content, file, {}, layers, schema))
     if problems:
         raise RecipeError(problems)
-    merged, *others = (_relative(document, Path(file).resolve().parent) for document in layers.values())
+    merged, *others = layers.values()
     for other in others:
         merged = _Merge(merged, other).document()
     return merged
@@ -81,7 +81,9 @@ def _read(
             yield document.problem(message, path)
         except (SentbedError, ValueError, RuntimeError) as error:
             yield document.problem(f"cannot read the base: {error}", path)
-    layers[own] = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != EXTENDS})
+    data = {key: value for key, value in document.data.items() if key != EXTENDS}
+    directory = next(iter(chain)).parent
+    layers[own] = attrs.evolve(document, data=data if own.parent == directory else _located(data, own.parent))
 
 
 def _shown(base: Path, location: str, file: str) -> str:
@@ -90,13 +92,8 @@ def _shown(base: Path, location: str, file: str) -> str:
     return short if Path(short).resolve() == base else str(base)
 
 
-def _relative(document: Document, directory: Path) -> Document:
-    """Mark the strings of a file in another directory with that directory."""
-    own = Path(document.file or "").resolve().parent
-    return document if own == directory else attrs.evolve(document, data=_located(document.data, own))
-
-
 def _located(value: Any, directory: Path) -> Any:
+    """Mark the strings of a file in another directory than the recipe's with that directory."""
     if isinstance(value, dict):
         return {key: _located(item, directory) for key, item in value.items()}
     if isinstance(value, list):
@@ -105,18 +102,16 @@ def _located(value: Any, directory: Path) -> Any:
 
 
 class _Merge:
-    """Merge of two documents that records each key's source and the values it replaces."""
+    """Merge of two documents that records each key's source."""
 
     def __init__(self, low: Document, high: Document) -> None:
         self.low, self.high = low, high
-        self.below_low, self.below_high = _by_prefix(low.lines), _by_prefix(high.lines)
-        self.lines = dict(low.lines)
-        self.files = {path: low.files.get(path, low.file) for path in low.lines}
-        self.before = dict(low.before)
+        self.below_low, self.below_high = _by_prefix(low.places), _by_prefix(high.places)
+        self.places = dict(low.places)
 
     def document(self) -> Document:
         data = self.tables(self.low.data, self.high.data, (), ())
-        return Document(data, self.high.file, self.lines, self.files, self.before)
+        return Document(data, self.high.file, self.places, (self.low, *self.low.below))
 
     def tables(
         self, low: Mapping[str, Any], high: Mapping[str, Any], at: KeyPath, source: KeyPath
@@ -147,27 +142,20 @@ class _Merge:
                     self.take((*at, len(merged)), (*source, i))
                     merged.append(element)
             return merged
-        self.forget(at, low)
+        for path in self.below_low.get(at, ()):
+            del self.places[path]
         self.take(at, source)
         return high
 
     def move(self, at: KeyPath, source: KeyPath) -> None:
         """Set the position of an existing key to its position in the second document."""
-        if source in self.high.lines:
-            self.lines[at], self.files[at] = self.high.lines[source], self.high.file
+        if source in self.high.places:
+            self.places[at] = self.high.places[source]
 
     def take(self, at: KeyPath, source: KeyPath) -> None:
         """Copy the positions of a key, and of all keys below it, from the second document."""
         for path in self.below_high.get(source, ()):
             self.move((*at, *path[len(source) :]), path)
-
-    def forget(self, at: KeyPath, value: Any) -> None:
-        """Remove the positions of a replaced value, and remember the value in `before`."""
-        for path, said in leaves(value, at):
-            place = self.files.get(path, self.low.file), self.lines.get(path, self.lines.get(at))
-            self.before[path] = (Said(said, *place), *self.before.get(path, ()))
-        for path in self.below_low.get(at, ()):
-            del self.lines[path], self.files[path]
 
 
 def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
@@ -177,19 +165,6 @@ def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
         for end in range(1, len(path) + 1):
             found.setdefault(path[:end], []).append(path)
     return found
-
-
-def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield path and value of every leaf: anything but a non-empty table or array of tables."""
-    inner: Mapping[Any, Any] = {}
-    if isinstance(value, Mapping):
-        inner = value
-    elif isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
-        inner = dict(enumerate(value))
-    for key, item in inner.items():
-        yield from leaves(item, (*at, key))
-    if not inner:
-        yield at, value
 
 
 def _names(value: Any) -> list[str]:

@@ -47,12 +47,12 @@ def structure(
     document: Document,
     plugins: Components | None,
     base: Path,
-    rename: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+    rename: tuple[KeyPath, KeyPath] = ((), ()),
     check: bool = True,
 ) -> tuple[T, list[Problem]]:
     """Structure `data` as `cls`; return the result, which is only valid without problems, and the problems.
 
-    `base` is the directory of relative paths; `rename` maps a path prefix to the prefix used in the file.
+    `base` is the directory of relative paths; `rename` is a path prefix, and the prefix used in the file.
     With `check`, components also check their requirements, such as files.
     """
     converter = make_converter(plugins, base, check)  # type: ignore[arg-type]  # plugins have an identity
@@ -60,9 +60,9 @@ def structure(
         return converter.structure(data, cls), []
     except _InvalidError as error:
         problems = []
+        old, new = rename
         for path, message in error.faults:
-            prefixes = [old for old in rename or {} if path[: len(old)] == old]
-            shown = (*(rename or {})[prefixes[0]], *path[len(prefixes[0]) :]) if prefixes else path
+            shown = (*new, *path[len(old) :]) if path[: len(old)] == old else path
             problems.append(document.problem(message, shown))
         problems.sort(key=lambda problem: problem.line or 0)
         return None, problems  # type: ignore[return-value]  # invalid where there are problems, as documented
@@ -212,10 +212,8 @@ def _problems(part: Component) -> list[str]:
 
 
 def _fault(value: Any, expected: str) -> _InvalidError:
-    found = f"the {'table' if isinstance(value, dict) else 'array'} {value!r}"
-    return _InvalidError(
-        [((), f"found {found if isinstance(value, dict | list) else repr(value)}, expected {expected}")]
-    )
+    what = "the table " if isinstance(value, dict) else "the array " if isinstance(value, list) else ""
+    return _InvalidError([((), f"found {what}{value!r}, expected {expected}")])
 
 
 def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) -> dict[Any, Any]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias
 
 import attrs
 
 from sentbed.errors import Problem, RecipeError, printable
-
-T = TypeVar("T")
 
 DEEPEST = 32
 """Longest path of a key, in tables and array elements."""
@@ -59,26 +57,15 @@ def unlocated(value: Any) -> Any:
 
 
 @attrs.frozen
-class Said:
-    """Value that a file gave a key before a later file replaced it."""
-
-    value: Any
-    file: str | None
-    line: int | None
-
-
-@attrs.frozen
 class Document:
     """Parsed TOML file, or several files merged in order."""
 
     data: Mapping[str, Any]
     file: str | None = None
-    lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
-    """Line of every key and array element, from 1."""
-    files: Mapping[KeyPath, str | None] = attrs.field(factory=dict)
-    """File of each key, for keys that do not come from `file`."""
-    before: Mapping[KeyPath, tuple[Said, ...]] = attrs.field(factory=dict)
-    """Replaced values of each key, the latest first."""
+    places: Mapping[KeyPath, tuple[str | None, int]] = attrs.field(factory=dict)
+    """File and line (from 1) of every key and array element."""
+    below: tuple[Document, ...] = attrs.field(default=(), repr=False)
+    """Documents that a merge extended, the latest first: each lacks one more of the files."""
     overrides: tuple[str, ...] = ()
     """`PATH=VALUE` overrides that were applied, in order."""
     plain: Document | None = attrs.field(default=None, repr=False)
@@ -87,13 +74,9 @@ class Document:
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return file and line of `path`, or of its nearest parent with a position."""
         for end in range(len(path), 0, -1):
-            if path[:end] in self.lines:
-                return self.files.get(path[:end], self.file), self.lines[path[:end]]
+            if path[:end] in self.places:
+                return self.places[path[:end]]
         return self.file, None
-
-    def line(self, path: KeyPath) -> int | None:
-        """Return the line of `path`, or of its nearest parent with a position."""
-        return self.place(path)[1]
 
     def problem(self, message: str, path: KeyPath, misfit: bool = False) -> Problem:
         """Return a problem with the file, line and dotted path of `path`, in which a stage has its name."""
@@ -127,26 +110,14 @@ class Document:
         """Return the document without the positions of a removed array element; `data` lacks it already."""
         *above, gone = path
         depth = len(above)
-
-        def kept(places: Mapping[KeyPath, T]) -> dict[KeyPath, T]:
-            found = {}
-            for known, at in places.items():
-                number = known[depth] if len(known) > depth and list(known[:depth]) == above else None
-                if not isinstance(number, int) or not isinstance(gone, int) or number < gone:
-                    found[known] = at
-                elif number > gone:
-                    found[(*known[:depth], number - 1, *known[depth + 1 :])] = at
-            return found
-
-        return attrs.evolve(self, lines=kept(self.lines), files=kept(self.files), before=kept(self.before))
-
-    def placed(self, path: KeyPath, file: str | None, line: int | None) -> Document:
-        """Return the document with `path`, and all keys below it, at the given file and line."""
-        lines = {known: at for known, at in self.lines.items() if known[: len(path)] != path}
-        files = {known: at for known, at in self.files.items() if known[: len(path)] != path}
-        if line is not None:
-            lines[path], files[path] = line, file
-        return attrs.evolve(self, lines=lines, files=files)
+        places = {}
+        for known, place in self.places.items():
+            number = known[depth] if len(known) > depth and list(known[:depth]) == above else None
+            if not isinstance(number, int) or not isinstance(gone, int) or number < gone:
+                places[known] = place
+            elif number > gone:
+                places[(*known[:depth], number - 1, *known[depth + 1 :])] = place
+        return attrs.evolve(self, places=places)
 
 
 def dotted(path: KeyPath) -> str:
@@ -174,7 +145,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
         raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error
-    return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).lines)
+    return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).places)
 
 
 class _Scanner:
@@ -184,7 +155,7 @@ class _Scanner:
         self.text, self.file = text, file
         self.at = 0
         self.counted, self.line_there = 0, 1
-        self.lines: dict[KeyPath, int] = {}
+        self.places: dict[KeyPath, tuple[str | None, int]] = {}
         self.array_lengths: dict[KeyPath, int] = {}
         table: KeyPath = ()
         self.space()
@@ -196,9 +167,7 @@ class _Scanner:
             self.space()
 
     def space(self) -> None:
-        match = _SPACE.match(self.text, self.at)
-        assert match is not None  # the pattern matches the empty string
-        self.at = match.end()
+        self.take(_SPACE)
 
     def line(self) -> int:
         self.line_there += self.text.count("\n", self.counted, self.at)
@@ -208,11 +177,11 @@ class _Scanner:
     def mark(self, path: KeyPath, line: int) -> None:
         if len(path) > DEEPEST:
             self.refuse(f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter")
-        if len(self.lines) > MOST_KEYS:
+        if len(self.places) > MOST_KEYS:
             self.refuse(f"the file has more than {MOST_KEYS:,} keys and elements of arrays; take some out")
         if printable(str(path[-1])) != path[-1] and isinstance(path[-1], str):
             self.refuse(f"the key {path[-1]!r} has control characters; take them out")
-        self.lines.setdefault(path, line)
+        self.places.setdefault(path, (self.file, line))
 
     def refuse(self, message: str) -> NoReturn:
         raise RecipeError([Problem(message, file=self.file, line=self.line())])

@@ -11,7 +11,7 @@ import attrs
 from sentbed._document.extends import extend
 from sentbed._document.overrides import EVERYWHERE, apply_overrides
 from sentbed._document.structuring import structure
-from sentbed._document.toml import Document
+from sentbed._document.toml import Document, KeyPath
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
@@ -46,8 +46,8 @@ def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins
     Relative paths start in the current directory; `key` is the table's path in messages. Raises `RecipeError`
     with all problems.
     """
-    rename: dict[tuple[str, ...], tuple[str, ...]] | None = {(): (key,)} if key else None
-    found, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), rename)
+    shown = (key,) if key else ()
+    found, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), ((), shown))
     if problems:
         raise RecipeError(problems)
     return found
@@ -85,16 +85,17 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
     if main is not None and "encoders" in data:
         message = "the recipe has both `[encoder]` and `[encoders]`; name every encoder under `[encoders]`"
         raise RecipeError([document.problem(message, ("encoder",))])
+    rename: tuple[KeyPath, KeyPath] = ((), ())
     if main is not None:
         data["encoders"] = {MAIN_ENCODER: main}
+        # Its problems are reported at `encoder`, as the file has it.
+        rename = (("encoders", MAIN_ENCODER), (MAIN_ENCODER,))
     if not data.get("encoders"):
         problems.append(document.problem("the recipe has no encoder; add a table `[encoder]`", ()))
         data["encoders"] = {}
     tables, more = _tables(data, document, plugins, base, look)
     problems += more
-    recipe, more = structure(
-        data, Recipe, document, plugins, base, rename=_single_encoder_path(main), check=look
-    )
+    recipe, more = structure(data, Recipe, document, plugins, base, rename, look)
     problems += more
     if problems:
         raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
@@ -121,28 +122,22 @@ def _tables(
     tables: dict[str, RecipeTable] = {}
     problems = []
     for key in list(data):
-        if key in plugins.tables:
-            try:
-                cls: type[RecipeTable] = plugins.tables[key].value
-            except PluginError as error:
-                data.pop(key)
-                problems.append(document.problem(str(error), (key,)))
-                continue
-            table, more = structure(
-                data.pop(key), cls, document, plugins, base, rename={(): (key,)}, check=look
-            )
-            tables[key] = table
-            problems += more
-        elif (owner := owner_of("tables", key)) is not None:
-            data.pop(key)
+        owner = owner_of("tables", key)
+        if key not in plugins.tables and owner is None:
+            continue
+        table = data.pop(key)
+        if key not in plugins.tables:
             message = (
                 f"the table `[{key}]` belongs to `{owner}`, which is not installed or not loaded; "
                 f"install it with `pip install {owner}`"
             )
             problems.append(document.problem(message, (key,)))
+            continue
+        try:
+            cls: type[RecipeTable] = plugins.tables[key].value
+        except PluginError as error:
+            problems.append(document.problem(str(error), (key,)))
+            continue
+        tables[key], more = structure(table, cls, document, plugins, base, ((), (key,)), look)
+        problems += more
     return tables, problems
-
-
-def _single_encoder_path(main: object) -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Return the renaming that reports problems of `[encoder]`, read as `[encoders.encoder]`, at its path."""
-    return {("encoders", MAIN_ENCODER): (MAIN_ENCODER,)} if main is not None else {}

@@ -9,7 +9,7 @@ from importlib import metadata
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sentbed._registry.plugin_source_code import assigned_text, module_of
+from sentbed._registry.plugin_source_code import module_of
 from sentbed._version import API_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -22,16 +22,8 @@ API_NAME = "sentbed_api"
 def declared_api(value: str, plugin: object) -> object:
     """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
     modules = reversed(list(accumulate(module_of(value).split("."), "{}.{}".format)))
-    for thing in (plugin, *map(sys.modules.get, modules)):
-        found = getattr(thing, API_NAME, None)
-        if found is not None:
-            return found
-    return None
-
-
-def written_api(value: str) -> str | None:
-    """Return `sentbed_api` as written in the source, for a plugin whose import fails; None if absent."""
-    return assigned_text(value, API_NAME)
+    declared = (getattr(thing, API_NAME, None) for thing in (plugin, *map(sys.modules.get, modules)))
+    return next((api for api in declared if api is not None), None)
 
 
 def api_refusal(api: object, distribution: str) -> str | None:

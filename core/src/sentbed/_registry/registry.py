@@ -18,13 +18,10 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_compatibility import api_refusal, declared_api, unmet_sentbed, written_api
-from sentbed._registry.plugin_info import Clash as Clash
-from sentbed._registry.plugin_info import ComponentInfo as ComponentInfo
-from sentbed._registry.plugin_info import Offer as Offer
-from sentbed._registry.plugin_info import PluginInfo as PluginInfo
+from sentbed._registry.plugin_compatibility import API_NAME, api_refusal, declared_api, unmet_sentbed
+from sentbed._registry.plugin_info import Clash, ComponentInfo, Offer, PluginInfo
 from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
-from sentbed._registry.plugin_source_code import defined_at, place_of, would_offer
+from sentbed._registry.plugin_source_code import assigned_text, defined_at, place_of, would_offer
 from sentbed._registry.slow_imports import watched
 from sentbed._registry.user_config import Settings, fits, read_settings
 from sentbed.errors import PluginError, reason_of, suggest
@@ -98,11 +95,10 @@ class Plugins:
         owner = owner_of("components", f"{kind}/{name}")
         for plugin in absent:
             if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind].hook, name):
-                which = {"broken": "could not be loaded: ", "refused": "is refused: "}.get(
-                    plugin.status, "is "
-                )
+                became = {"broken": "could not be loaded: ", "refused": "is refused: ", "disabled": "is "}
                 raise PluginError(
-                    f"the {kind} `{name}` belongs to `{plugin.distribution}`, which {which}{plugin.reason}"
+                    f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
+                    f"{became[plugin.status]}{plugin.reason}"
                 )
         if owner is not None and owner not in {plugin.distribution for plugin in self.plugins}:
             raise PluginError(
@@ -168,8 +164,7 @@ def _load(
     taken: Mapping[str, Mapping[str, Offer]],
 ) -> tuple[PluginInfo, list[Offer]]:
     """Register a plugin; return its info and what it offers."""
-    reason = settings.refusal(info.distribution, info.name)
-    if reason is not None:
+    if (reason := settings.refusal(info.distribution, info.name)) is not None:
         return attrs.evolve(info, status="disabled", reason=reason), []
     registered = False
     try:
@@ -177,8 +172,7 @@ def _load(
         api = declared_api(info.value, plugin)
         if api is not None:
             info = attrs.evolve(info, api=str(api))
-        reason = api_refusal(api, info.distribution)
-        if reason is not None:
+        if (reason := api_refusal(api, info.distribution)) is not None:
             return attrs.evolve(info, status="refused", reason=reason), []
         if inspect.isclass(plugin):
             plugin = plugin()
@@ -219,9 +213,8 @@ def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo
 
 
 def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
-    written = info.api or written_api(info.value)
-    reason = api_refusal(written, info.distribution)
-    if reason is not None:
+    written = info.api or assigned_text(info.value, API_NAME)
+    if (reason := api_refusal(written, info.distribution)) is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)
     place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
     reason = reason_of(error) + unmet_sentbed(info.distribution)

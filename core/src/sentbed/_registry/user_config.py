@@ -103,7 +103,6 @@ def read_settings() -> Settings:
         PluginError: if the file is invalid; lists all problems with their lines.
     """
     file = config_file()
-    settings = Settings(file)
     try:
         content = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -116,8 +115,7 @@ def read_settings() -> Settings:
         raise PluginError(
             f"the configuration `{file}` cannot be read: {error.strerror}; make it a file that you may read"
         ) from error
-    if content:
-        settings = _parsed(file, content)
+    settings = _parsed(file, content) if content else Settings(file)
     if (names := _listed(DISABLE_VARIABLE)) is not None:
         settings = attrs.evolve(settings, disable=names)
     if (names := _listed(ALLOW_VARIABLE)) is not None:
@@ -127,12 +125,10 @@ def read_settings() -> Settings:
 
 
 def _listed(variable: str) -> dict[str, str] | None:
-    value = os.environ.get(variable)
+    value, place = os.environ.get(variable), f"the environment variable `{variable}`"
     if value is None:
         return None
-    return {
-        name.strip(): f"the environment variable `{variable}`" for name in value.split(",") if name.strip()
-    }
+    return {name.strip(): place for name in value.split(",") if name.strip()}
 
 
 def _parsed(file: Path, content: bytes) -> Settings:

@@ -76,10 +76,8 @@ class RunContext:
     """Signal handling: whether the run was asked to end."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)
     """The run's evaluators with the data they have read."""
-
     hooks: pluggy.HookRelay = attrs.field(factory=pluggy.HookRelay)
     """Hooks of all plugins and trackers that follow the run."""
-
     run: Run = attrs.field(init=False)
     """Frozen view of the run that hooks receive."""
 

@@ -67,13 +67,7 @@ class Evaluations:
         With `keep`, vectors are read from and written to the store.
         """
         second = None if entry.second is None else (entry.second, encoders[entry.second])
+        store, prepared = self.store if keep else None, self.prepared(entry.with_)
         return encoders[name].evaluate(
-            entry.with_,
-            label,
-            second,
-            progress,
-            self.store if keep else None,
-            self.plugins,
-            prepared=self.prepared(entry.with_),
-            bar=bar,
+            entry.with_, label, second, progress, store, self.plugins, prepared=prepared, bar=bar
         )

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from sentbed._recipe.recipe import Recipe
-from sentbed._run.report_json import plain, score_of, score_record
+from sentbed._run.report_json import plain, score_record
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -58,7 +58,8 @@ class History:
     def __init__(self) -> None:
         self._started = datetime.now(UTC)
         self._clock = time.monotonic()
-        self._scores: list[Score] = []
+        self.scores: list[Score] = []
+        """All scores, in the order in which they were obtained."""
         self._scatters: list[tuple[str, Scatter]] = []
         self._stages: list[_Stage] = []
         self._warnings: list[str] = []
@@ -70,7 +71,7 @@ class History:
             return
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
-        self._scores = [*map(score_of, state["scores"])]
+        self.scores = _restored(state["scores"])
         self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(state["warnings"])
@@ -80,8 +81,8 @@ class History:
         """Return the whole history."""
         return STATE, {
             "started": self._started.isoformat(),
-            "seconds": self._seconds,
-            "scores": _tables(self._scores),
+            "seconds": time.monotonic() - self._clock,
+            "scores": _tables(self.scores),
             "scatters": [
                 (encoder, {**attrs.asdict(one), "x": [*map(float, one.x)], "y": [*map(float, one.y)]})
                 for encoder, one in self._scatters
@@ -107,7 +108,7 @@ class History:
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
         """Record scores and scatters."""
-        self._scores += evaluation.scores
+        self.scores += evaluation.scores
         self._scatters += [(encoder, scatter) for scatter in evaluation.scatters]
 
     @hookimpl
@@ -151,22 +152,9 @@ class History:
         watched.primary.append(float(evaluation.primary))
         watched.values.append([float(score.value) for score in evaluation.scores])
 
-    @property
-    def scores(self) -> tuple[Score, ...]:
-        """All scores, in the order in which they were obtained."""
-        return tuple(self._scores)
-
-    @property
-    def _seconds(self) -> float:
-        return time.monotonic() - self._clock
-
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
-        """Yield each expected number with `decides`, with the number found after training."""
-        return (row for row in self._compared(recipe) if row.decides)
-
-    def _compared(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield each number of `[expected]` with the number found."""
-        final = [score for score in self._scores if not score.encoder.endswith(START)]
+        final = [score for score in self.scores if not score.encoder.endswith(START)]
         for key, expected in recipe.expected.items():
             named = [score for score in final if key in _keys(score)]
             # Without a metric, the key means the evaluator's first metric of the task.
@@ -189,11 +177,11 @@ class History:
             status=status,
             error=None if error is None else str(error) or type(error).__name__,
             started=self._started.isoformat(timespec="seconds"),
-            seconds=self._seconds,
+            seconds=time.monotonic() - self._clock,
             recipe_toml=recipe_toml,
             manifest=run.facts,
-            scores=self.scores,
-            expected=tuple(self._compared(run.recipe)),
+            scores=tuple(self.scores),
+            expected=tuple(self.expected(run.recipe)),
             stages=tuple(
                 StageCurve(**{**attrs.asdict(stage, recurse=False), "validations": tuple(stage.validations)})
                 for stage in self._stages
@@ -216,7 +204,12 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     ]
 
 
+def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
+    """Restore scores from the tables of a history's state."""
+    return [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
+
+
 def _stage(table: Mapping[str, Any]) -> _Stage:
     """Restore a stage from a history's state."""
-    watched = [Watched(**{**one, "scores": tuple(map(score_of, one["scores"]))}) for one in table["watched"]]
+    watched = [Watched(**{**one, "scores": tuple(_restored(one["scores"]))}) for one in table["watched"]]
     return _Stage(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})

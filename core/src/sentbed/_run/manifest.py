@@ -6,12 +6,12 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sentbed._machine_resources import physical_memory, usable_cores
 from sentbed._registry.registry import Plugins
@@ -19,8 +19,6 @@ from sentbed._run.report_json import fields
 from sentbed._version import API_VERSION
 
 MANIFEST = "manifest.json"
-
-T = TypeVar("T")
 
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
@@ -46,19 +44,16 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
 @cache
 def _libraries(distributions: frozenset[str]) -> dict[str, str]:
     """Return the version of every installed requirement of these distributions, including extras."""
-    names = {
-        re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
-        for distribution in distributions
-        for requirement in _metadata(requires, distribution) or ()
-    }
-    versions = {name: _metadata(version, name) for name in sorted(names)}
+    names: set[str] = set()
+    versions: dict[str, str | None] = {}
+    for distribution in distributions:
+        with suppress(PackageNotFoundError):
+            lines = requires(distribution) or ()
+            names |= {re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower() for line in lines}
+    for name in sorted(names):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     return {name: found for name, found in versions.items() if found is not None}
-
-
-def _metadata(ask: Callable[[str], T], distribution: str) -> T | None:
-    with suppress(PackageNotFoundError):
-        return ask(distribution)
-    return None
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:

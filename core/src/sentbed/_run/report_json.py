@@ -6,9 +6,9 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any
 
-from sentbed.protocols import Direction, ReportData, Score, Watched
+from sentbed.protocols import ReportData, Score, Watched
 
 RECORD = "report.json"
 
@@ -67,34 +67,6 @@ def score_record(score: Score) -> dict[str, Any]:
     names = "encoder evaluator plugin task metric value direction note degenerate skipped axis protocol"
     unset = [n for n in ("plugin", "note", "degenerate", "skipped", "axis") if not getattr(score, n)]
     return {name: value for name, value in fields(score, names).items() if name not in unset}
-
-
-def score_of(record: Mapping[str, Any]) -> Score:
-    """Return the score of a record from `score_record`, without items.
-
-    Raises:
-        KeyError: if a key is missing.
-        TypeError: if the record is not a score.
-    """
-    names = ("task", "metric", "encoder", "evaluator")
-    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
-        raise TypeError("a score without names or protocol")
-    value = math.nan if record["value"] is None else float(record["value"])
-    if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
-        raise TypeError("a score without the protocol of its encoder or evaluator")
-    if record["direction"] not in get_args(Direction):
-        raise TypeError("a score that does not say which way is better")
-    return Score(
-        value=value,
-        protocol=record["protocol"],
-        direction=record["direction"],
-        plugin=str(record.get("plugin", "")),
-        note=str(record.get("note", "")),
-        degenerate=str(record.get("degenerate", "")),
-        skipped=tuple(map(str, record.get("skipped", ()))),
-        axis=record.get("axis", ""),
-        **{name: record[name] for name in names},
-    )
 
 
 def fields(thing: object, names: str) -> dict[str, Any]:

@@ -18,8 +18,7 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, pair_name
-from sentbed._files import write_atomic
-from sentbed._lock_files import locked
+from sentbed._files import locked, write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -118,8 +117,8 @@ def execute(
         hooks.run_finished(run=context.run, report=report)
         with context.stop.patient():
             tidy(directory, context.kept, context.stages is None)
-    unmet = tuple(row.key for row in history.expected(recipe) if not row.met)
-    return RunResult(directory, report, history.scores, unmet)
+    unmet = tuple(row.key for row in history.expected(recipe) if row.decides and not row.met)
+    return RunResult(directory, report, tuple(history.scores), unmet)
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pluggy
@@ -21,15 +20,13 @@ from sentbed._run.history import History
 from sentbed.errors import PluginError, SentbedError, reason_of, suggest
 from sentbed.protocols import ReportSection
 
-RETURNS: Mapping[str, Any] = MappingProxyType(
-    {
-        "run_started": Mapping,
-        "run_resumed": Mapping,
-        "tracker_state": tuple,
-        "report_sections": Sequence,
-        "write_report": Path,
-    }
-)
+RETURNS: Mapping[str, Any] = {
+    "run_started": Mapping,
+    "run_resumed": Mapping,
+    "tracker_state": tuple,
+    "report_sections": Sequence,
+    "write_report": Path,
+}
 """Hook whose results are used -> the type of a result that is not None."""
 
 
@@ -86,8 +83,7 @@ def following(context: RunContext, plugins: Plugins, history: History) -> Iterat
                 if found.plugin is not history and not (found.wrapper or found.hookwrapper):
                     stack.callback(setattr, found, "function", found.function)
                     name = whose.get(found.plugin_name, f"the plugin `{found.plugin_name}`")
-                    guarded = _guarded(context, hook, found, name, failed)
-                    found.function = guarded
+                    found.function = _guarded(context, hook, found, name, failed)
         yield
 
 

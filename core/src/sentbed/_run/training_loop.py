@@ -23,10 +23,7 @@ FIRST_ROWS = 5
 
 
 def train_stage(
-    context: RunContext,
-    index: int,
-    encoders: Mapping[str, Encoder],
-    resumed: State | None = None,
+    context: RunContext, index: int, encoders: Mapping[str, Encoder], resumed: State | None = None
 ) -> None:
     """Train stage `index` of the run's recipe; its encoders then have the kept weights.
 

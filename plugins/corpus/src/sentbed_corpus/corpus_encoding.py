@@ -17,8 +17,8 @@ from sentbed import Encoder
 from sentbed.errors import DataError, ModelError, RecipeError, RunError
 from sentbed.helpers import sha256
 from sentbed.protocols import Runtime
-from sentbed.tools import Document, Plugins, is_locked, load_plugins, locked, saved_recipe, structure
-from sentbed_common import TaskPool, Tell
+from sentbed.tools import Document, Plugins, load_plugins, locked, saved_recipe, structure
+from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 
 from sentbed_corpus.encoding_request import Request

@@ -140,7 +140,7 @@ def _part(cls: type[Any], option: str, name: str, overrides: Sequence[str], plug
     except RecipeError as error:
         raise RunError("; ".join(f"`--set`: {problem.message}" for problem in error.problems)) from error
     data = {"part": document.data}
-    request, problems = structure(data, cls, document, plugins, Path.cwd(), {("part",): ()})
+    request, problems = structure(data, cls, document, plugins, Path.cwd(), (("part",), ()))
     if problems:
         found = (f"`{_option(problem.path, option, name)}`: {problem.message}" for problem in problems)
         raise RunError("; ".join(found))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import attrs
-from sentbed.protocols import Score
-from sentbed.tools import record_json, score_of, score_record
+from sentbed.protocols import Direction, Score
+from sentbed.tools import record_json, score_record
 
 from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
 
@@ -85,6 +86,34 @@ def read_score(record: Mapping[str, Any]) -> Score:
     if "direction" not in record and isinstance(record["protocol"], dict):
         record = _of_schema_1(record)
     return score_of(record)
+
+
+def score_of(record: Mapping[str, Any]) -> Score:
+    """Return the score of a record of `report.json`, without items.
+
+    Raises:
+        KeyError: if a key is missing.
+        TypeError: if the record is not a score.
+    """
+    names = ("task", "metric", "encoder", "evaluator")
+    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
+        raise TypeError("a score without names or protocol")
+    value = math.nan if record["value"] is None else float(record["value"])
+    if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
+        raise TypeError("a score without the protocol of its encoder or evaluator")
+    if record["direction"] not in get_args(Direction):
+        raise TypeError("a score that does not say which way is better")
+    return Score(
+        value=value,
+        protocol=record["protocol"],
+        direction=record["direction"],
+        plugin=str(record.get("plugin", "")),
+        note=str(record.get("note", "")),
+        degenerate=str(record.get("degenerate", "")),
+        skipped=tuple(map(str, record.get("skipped", ()))),
+        axis=record.get("axis", ""),
+        **{name: record[name] for name in names},
+    )
 
 
 def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:

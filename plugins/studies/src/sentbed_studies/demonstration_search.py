@@ -31,11 +31,11 @@ from sentbed.tools import (
     new_directory,
     plain,
     resolved_toml,
-    score_of,
     score_record,
     unstructure,
 )
 from sentbed_report.formatting import verdict
+from sentbed_report.report_json import score_of
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache

@@ -23,14 +23,13 @@ from sentbed.tools import (
     Recipe,
     RunContext,
     execute,
-    is_locked,
     load_plugins,
     locked,
     new_directory,
     own_recipe,
     resume,
 )
-from sentbed_common import TaskPool, Tell
+from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import RANKING

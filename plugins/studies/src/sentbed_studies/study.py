@@ -222,7 +222,7 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
     table, problems = structure(
-        document.data["study"], StudyTable, document, plugins, base, rename={(): ("study",)}
+        document.data["study"], StudyTable, document, plugins, base, rename=((), ("study",))
     )
     if problems:
         raise RecipeError(problems)
@@ -237,7 +237,7 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
     whole, places = document, {}
     for path, axis in combination.axes.items():
         label: KeyPath = ("study", "axes", axis, combination.labels[axis])
-        places[path] = document.place(label if label in document.lines else (*label[:-1], "values"))
+        places[path] = document.place(label if label in document.places else (*label[:-1], "values"))
     document = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != "study"})
     settings, problems = dict(combination.settings), []
     try:
@@ -258,8 +258,16 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
             end for end in range(1, len(keys) + 1) if end == len(keys) or not _has(document, keys[:end])
         )
         for end in sorted({first, len(keys)}):
-            changed = changed.placed(keys[:end], *places[path])
+            changed = placed(changed, keys[:end], *places[path])
     return with_overrides(whole, changed, combination), problems
+
+
+def placed(document: Document, path: KeyPath, file: str | None, line: int | None) -> Document:
+    """Return the document with `path`, and all keys below it, at the given file and line."""
+    places = {known: place for known, place in document.places.items() if known[: len(path)] != path}
+    if line is not None:
+        places[path] = file, line
+    return attrs.evolve(document, places=places)
 
 
 def _has(document: Document, keys: KeyPath) -> bool:

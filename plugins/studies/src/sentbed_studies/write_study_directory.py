@@ -14,7 +14,8 @@ import attrs
 import tomli_w
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
-from sentbed.tools import Recipe, differences, is_locked, locked, unstructure
+from sentbed.tools import Recipe, differences, locked, unstructure
+from sentbed_common import is_locked
 from sentbed_report.study.read_study_directory import (
     LOCKS,
     RECIPE,
@@ -113,7 +114,8 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
 def _recipe(study: Study) -> str:
     """Return the recipe with bases and overrides applied, with a comment on the base of its paths."""
     document = study.document
-    files = dict.fromkeys(str(Path(f).resolve()) for f in (document.file, *document.files.values()) if f)
+    named = (document.file, *(file for file, _ in document.places.values()))
+    files = dict.fromkeys(str(Path(file).resolve()) for file in named if file)
     said = "".join(f"# From {file}\n" for file in files)
     note = "# A relative path starts from the directory of the file that says it.\n" if files else ""
     return said + note + tomli_w.dumps(dict(document.data))

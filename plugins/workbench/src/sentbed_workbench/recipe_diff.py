@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from sentbed.tools import MAIN_ENCODER, KeyPath, Plugins, leaves, read_document, unstructure
+from sentbed.tools import MAIN_ENCODER, KeyPath, Plugins, read_document, unstructure
 
 from sentbed_workbench.value_origins import (
     DEFAULT,
     Explanation,
     explain,
+    leaves,
     recipe_of,
     spelled,
     variants_key,

@@ -20,7 +20,6 @@ from sentbed.tools import (
     Plugins,
     Recipe,
     apply_overrides,
-    leaves,
     read_document,
     structure_recipe,
     unstructure,
@@ -76,8 +75,7 @@ class Explanation:
             found.append((value, _place(*document.place(path))))
         elif found:
             found.append((_ABSENT, DEFAULT))
-        found += ((said.value, _place(said.file, said.line)) for said in document.before.get(path, ()))
-        return found
+        return found + list(_replaced(document, path))
 
     def origin(self, path: KeyPath) -> str:
         """Return the origin of a value."""
@@ -210,6 +208,33 @@ def recipe_of(place: str | Path) -> Path:
         message = f"the directory has no `{RESOLVED}`; name a recipe or a run directory"
         raise RecipeError([Problem(message, file=str(place))])
     return path / RESOLVED
+
+
+def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield path and value of every leaf: anything but a non-empty table or array of tables."""
+    inner: Mapping[Any, Any] = {}
+    if isinstance(value, Mapping):
+        inner = value
+    elif isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+        inner = dict(enumerate(value))
+    for key, item in inner.items():
+        yield from leaves(item, (*at, key))
+    if not inner:
+        yield at, value
+
+
+def _replaced(document: Document, path: KeyPath) -> Iterator[tuple[Any, str]]:
+    """Yield the values that files gave a leaf before later files replaced them, the latest first."""
+    last, later = document.places.get(path), _value(document.data, path)
+    for below in document.below:
+        place = below.places.get(path)
+        if place is None or place == last:
+            continue
+        last, value = place, _value(below.data, path)
+        # A table is merged into a table, and not replaced.
+        if next(leaves(value)) == ((), value) and not (value == {} and isinstance(later, Mapping)):
+            yield value, _place(*place)
+        later = value
 
 
 def written(value: Any) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import foreign
-from sentbed.tools import MANIFEST, is_locked
+from sentbed.tools import MANIFEST
+from sentbed_common import is_locked
 
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.read_cell_run import read_run

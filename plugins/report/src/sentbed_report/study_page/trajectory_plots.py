@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 from sentbed.protocols import Watched
-from sentbed.tools import score_of
 
+from sentbed_report.report_json import score_of
 from sentbed_report.run_plots import Plot
 from sentbed_report.score_tables import Plane
 from sentbed_report.study.study_data import StudyData

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import RunError
-from sentbed._lock_files import is_locked, locked
+from sentbed._files import locked
 
 
 def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
@@ -15,23 +15,6 @@ def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
         assert (first, second) == (True, False)
     with locked(path) as third:
         assert third
-
-
-def test_a_lock_is_seen_while_it_is_held(tmp_path: Path):
-    path = tmp_path / "a.lock"
-    with locked(path):
-        assert is_locked(path)
-    assert not is_locked(path)
-
-
-def test_a_look_at_a_lock_makes_nothing(tmp_path: Path):
-    assert not is_locked(tmp_path / "locks" / "a.lock")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_cannot_be_read_is_not_locked(tmp_path: Path):
-    (tmp_path / "file").touch()
-    assert not is_locked(tmp_path / "file" / "a.lock")
 
 
 @pytest.mark.parametrize("name", ["file/locks/a.lock", "directory"])
@@ -45,12 +28,11 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(name: str, tmp
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_study_that_may_only_be_read_is_looked_at_and_not_locked(tmp_path: Path):
+def test_a_study_that_may_only_be_read_is_not_locked(tmp_path: Path):
     path = tmp_path / "locks" / "a.lock"
     with locked(path):
         pass
     path.chmod(0o444)
-    assert not is_locked(path)
     with pytest.raises(RunError, match="Permission denied"), locked(path):
         pytest.fail("it holds no lock")
 
@@ -58,4 +40,5 @@ def test_a_study_that_may_only_be_read_is_looked_at_and_not_locked(tmp_path: Pat
 def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path: Path):
     with pytest.raises(OSError, match=r"^its own$"), locked(tmp_path / "a.lock"):
         raise OSError("its own")
-    assert not is_locked(tmp_path / "a.lock")
+    with locked(tmp_path / "a.lock") as free:
+        assert free
