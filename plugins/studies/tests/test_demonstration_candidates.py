@@ -131,7 +131,7 @@ def test_without_a_template_there_are_no_candidates(put: Put):
         ("c.tsv", "sentence\tword\nRain.\tWet\tmore\n", 2, "expected a sentence, a tab and a word"),
         ("c.tsv", "sentence\tword\nRain.\tWet\n\nSun.\tDry\n", 3, "found '', expected a sentence"),
         ("c.txt", f"{SHELL[0]}\nno place here\n", 2, "has 0 places for the sentence"),
-        ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0*\n", 3, "has 2 places for the sentence"),
+        ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0**sent_0*\n", 3, "has 3 places for the sentence"),
         ("c.txt", f"{SHELL[0]}\n\n{SHELL[1]}\n", 2, "there is no template ``"),
     ],
 )

@@ -120,6 +120,29 @@ def test_the_winner_stands_in_a_recipe_that_runs(
     assert first.protocol["encoder"]["prompt"]["template"] == result.ranking.candidates[0].template
 
 
+def test_each_of_several_prompts_gets_the_demonstration(
+    recipe_of: Load, put: Put, plugins: Plugins, tmp_path: Path
+):
+    put("d.tsv", TABLE)
+    several = 'prompt = [{ template = "prompt-eol" }, { template = "pretended-cot" }]'
+    recipe = recipe_of(SEARCH.replace('prompt.template = "prompt-eol"', several))
+    result = search(recipe, tmp_path / "out", plugins)
+    assert isinstance(result.winner, tuple)
+    assert [prompt.template for prompt in result.winner] == ["prompt-eol", "pretended-cot"]
+    assert [prompt.demonstration for prompt in result.winner] == [Demonstration(SENTENCES[3], "Bread")] * 2
+    found = load_recipe(result.directory / "resolved.toml", plugins=plugins)
+    assert found.encoders["encoder"].prompt == result.winner
+    assert len({candidate.score for candidate in result.ranking.candidates}) == len(SENTENCES)
+
+
+def test_whole_templates_are_no_candidates_of_several_prompts(recipe_of: Load, put: Put):
+    put("d.tsv", TABLE)
+    put("t.txt", 'This_sentence_:_"*sent_0*"_means\n')
+    several = 'prompt = [{ template = "prompt-eol" }, { template = "pretended-cot" }]'
+    text = SEARCH.replace('prompt.template = "prompt-eol"', several).replace("d.tsv", "t.txt")
+    problems_of(recipe_of, text, "search.candidates", "whole templates, and the encoder has 2 prompts")
+
+
 def test_the_directory_holds_the_ranking_in_every_form(look: Callable[..., SearchResult]):
     result = look()
     assert {path.name for path in result.directory.iterdir()} == FILES

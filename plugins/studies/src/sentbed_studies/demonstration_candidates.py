@@ -35,6 +35,31 @@ QUOTES = "\"'“”‘’«»`*"
 """What models put around a word; none of it is part of one."""
 
 
+def candidate_prompts(file: str, prompts: Sequence[Prompt], pooler: Pooler) -> list[tuple[Prompt, ...]]:
+    """Return an encoder's prompts under each candidate of a file: all have its demonstrations.
+
+    Raises:
+        SentbedError, DataError: as `read_candidates`, and for whole templates beside several prompts.
+    """
+    first, *others = prompts
+    found = []
+    for prompt in read_candidates(file, first, pooler):
+        if others and prompt.demonstration is None:
+            raise DataError(
+                f"the file has whole templates, and the encoder has {len(prompts)} prompts; give sentences "
+                "and words (`.tsv`), which go into each of them",
+                locate(file),
+            )
+        more = (attrs.evolve(other, demonstration=prompt.demonstration) for other in others)
+        found.append((prompt, *more))
+    return found
+
+
+def as_field(prompts: tuple[Prompt, ...]) -> Prompt | tuple[Prompt, ...]:
+    """Return prompts as an encoder's recipe has them."""
+    return prompts if len(prompts) > 1 else prompts[0]
+
+
 def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
     """Return the candidates of a search: `prompt` with the demonstrations of each line of a file.
 

@@ -41,7 +41,7 @@ from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache
 
 from sentbed_studies.cell_keys import decisive
-from sentbed_studies.demonstration_candidates import read_candidates
+from sentbed_studies.demonstration_candidates import as_field, candidate_prompts
 from sentbed_studies.demonstration_search_config import Search
 
 JOURNAL = "search.jsonl"
@@ -59,7 +59,8 @@ class SearchResult:
     directory: Path
     report: Path
     """Path of `search.html`, next to `search.json`, `search.md` and the winner's recipe, `resolved.toml`."""
-    winner: Prompt
+    winner: Prompt | tuple[Prompt, ...]
+    """The encoder's `prompt`."""
     ranking: Ranking
     taken_over: int
     """Number of prompts scored before resuming, including the one without a demonstration."""
@@ -104,9 +105,9 @@ def search(
         for index, (template, prompt) in enumerate(prompts.items()):
             if template in journal.lines:
                 continue
-            place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt, index)))}"
+            place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt[0], index)))}"
             before = monotonic()
-            tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt))
+            tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt)))
             evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins, prepared=prepared)
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
@@ -115,7 +116,7 @@ def search(
         raise
 
     baseline, *ranked = (
-        Candidate(*_shown(prompt, index), journal.lines[template].score, template)
+        Candidate(*_shown(prompt[0], index), journal.lines[template].score, template)
         for index, (template, prompt) in enumerate(prompts.items())
     )
     # Python's sort is stable: ties are in file order.
@@ -126,7 +127,7 @@ def search(
         )
     ranking = Ranking(wanted.with_.name, baseline, tuple(ranked))
     say(verdict(ranking))
-    winner = prompts[ranked[0].template]
+    winner = as_field(prompts[ranked[0].template])
     chosen = attrs.evolve(recipe.encoders[name], prompt=winner)
     write_atomic(
         directory / RESOLVED,
@@ -166,17 +167,19 @@ def _shown(prompt: Prompt, index: int) -> tuple[str, str]:
     return " / ".join(one.text for one in found), " / ".join(one.word for one in found)
 
 
-def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, Prompt]:
-    """Return text -> prompt, without a demonstration first, then the distinct candidates."""
+def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, tuple[Prompt, ...]]:
+    """Return text -> the encoder's prompts, without a demonstration first, then the distinct candidates.
+
+    Of several prompts each gets the demonstration.
+    """
     encoder = recipe.encoders[name]
-    bare = attrs.evolve(encoder.prompts[0], demonstration=None)
-    candidates = read_candidates(wanted.candidates, bare, encoder.pooler)[: wanted.limit]
-    prompts: dict[str, Prompt] = {}
-    for prompt in (bare, *candidates):
-        resolved = prompt.resolve(encoder.pooler)
-        assert resolved is not None  # `checks.check` has refused an encoder without a template
-        prompts.setdefault(str(resolved.template), prompt)
-    return prompts
+    bare = tuple(attrs.evolve(prompt, demonstration=None) for prompt in encoder.prompts)
+    candidates = candidate_prompts(wanted.candidates, bare, encoder.pooler)[: wanted.limit]
+    found: dict[str, tuple[Prompt, ...]] = {}
+    for prompts in (bare, *candidates):
+        resolved = (one.resolve(encoder.pooler) for one in prompts)
+        found.setdefault(" | ".join(str(one.template) for one in resolved if one is not None), prompts)
+    return found
 
 
 def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:

@@ -12,7 +12,7 @@ from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluator, RecipeTable, TableTraits
 from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Recipe, misfits, problem_of_test_data
 
-from sentbed_studies.demonstration_candidates import read_candidates
+from sentbed_studies.demonstration_candidates import as_field, candidate_prompts
 
 
 @attrs.frozen
@@ -50,26 +50,18 @@ class Search(RecipeTable):
             yield ("with",), problem_of_test_data("a search chooses what scores best", self.with_)
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))
-        if searched is not None and len(searched.prompts) > 1:
-            yield (
-                ("encoder",),
-                (
-                    f"a search varies one prompt, and the encoder averages over {len(searched.prompts)}; "
-                    "give it a single `prompt`"
-                ),
-            )
-        elif searched is not None and fitting and look:
+        if searched is not None and fitting and look:
             for message in self._unfit_candidates(searched, plugins):
                 yield ("candidates",), message
 
     def _unfit_candidates(self, encoder: EncoderRecipe, plugins: Plugins) -> Iterator[str]:
         try:
-            candidates = read_candidates(self.candidates, encoder.prompts[0], encoder.pooler)
+            candidates = candidate_prompts(self.candidates, encoder.prompts, encoder.pooler)
         except SentbedError as error:
             yield str(error)
             return
-        for candidate in candidates:
-            for _, message in misfits(attrs.evolve(encoder, prompt=candidate), plugins):
-                what = candidate.template or candidate.demonstration
+        for prompts in candidates:
+            for _, message in misfits(attrs.evolve(encoder, prompt=as_field(prompts)), plugins):
+                what = prompts[0].template or prompts[0].demonstration
                 yield f"the candidate {what!r} does not fit: {message}"
                 return
