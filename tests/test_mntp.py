@@ -100,7 +100,7 @@ def seeded_gradients(encoder: Encoder, loss: MNTP, tokens: Any, **more: Any) -> 
 
 def corrupted_of(encoder: Encoder, loss: MNTP, tokens: Any) -> tuple[torch.Tensor, ...]:
     """Padded ids as they are read, their mask, and labels as transformers has them: -100 where none is."""
-    head: Any = encoder.backbone.head()
+    head: Any = encoder.backbone.prediction_head()
     torch.manual_seed(11)
     special = torch.isin(torch.from_numpy(tokens.ids).long(), torch.tensor(head.special_ids))
     read, chosen = loss.build(32).corrupt(torch.from_numpy(tokens.ids).long(), special, head)
@@ -192,7 +192,7 @@ def test_only_tokens_that_are_not_special_are_chosen_and_none_before_the_first_s
     encoder = placed("llama", save_whole("llama"))
     tokens = encoder.tokenizer().encode(SENTENCES, 32)
     loss = MNTP(probability=1.0, masked=1.0, random=0.0)
-    head: Any = encoder.backbone.head()
+    head: Any = encoder.backbone.prediction_head()
     assert built_tokenizer(encoder).convert_ids_to_tokens(head.mask_id) == "_"
     training = Training(loss, AdamW(lr=1e-3), Constant(), 10, {"anchor": "encoder"})
     found = Corrupted(tokens, loss.build(32), head, training)

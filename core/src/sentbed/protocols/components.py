@@ -91,7 +91,7 @@ class BuiltBackbone:
         """Return the last matrix of the head of `logits`, float32 `(tokens, width)`, in NumPy."""
         raise NotImplementedError
 
-    def head(self) -> Module:
+    def prediction_head(self) -> Module:
         """Return `module(states) -> logits` to train with; it has `mask_id`, `special_ids`, `tokens` (their
         number) and `shift`: 1 if a state predicts the next token, 0 if its own."""
         raise NotImplementedError

@@ -203,7 +203,7 @@ class BuiltTransformer(BuiltBackbone):
         """Return the last matrix of the head, `(tokens, width)`; raises `ModelError`."""
         return self._language_head().output_embedding()
 
-    def head(self) -> Module:
+    def prediction_head(self) -> Module:
         """Return the head to train with.
 
         Raises:

@@ -62,7 +62,7 @@ class TorchTrainer(Trainer):
         if engine.processes.world > 1:
             refuse_predictions(training, f"this engine has {engine.processes.world} processes")
         if not pools:
-            self.heads = {name: encoders[name].backbone.head().to(engine.device) for name in names}
+            self.heads = {name: encoders[name].backbone.prediction_head().to(engine.device) for name in names}
         self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
         self.averages = {
