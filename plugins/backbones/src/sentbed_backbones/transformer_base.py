@@ -200,7 +200,7 @@ class CausalTransformer(Transformer):
         traits = super().traits
         if not self.both_ways:
             return traits
-        offers = self.offered - {"causal"} | {"bidirectional"}
+        offers = (traits.offers or frozenset()) - {"causal"} | {"bidirectional"}
         return attrs.evolve(traits, offers=offers, cites=(*traits.cites, "behnamghader2024llm2vec"))
 
     @property

@@ -7,7 +7,7 @@ from typing import ClassVar
 import attrs
 from sentbed.protocols import Module
 
-from sentbed_losses.ranking_base import Ranking
+from sentbed_losses.pairwise_ranking_base import Ranking
 
 
 @attrs.frozen

@@ -11,9 +11,9 @@ from sentbed.protocols import START, Scatter, StageCurve
 
 from sentbed_report.curve_smoothing import BUCKETS, finite, padded_range, smoothed, thinned
 from sentbed_report.formatting import count, number, short
+from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_report import Ranking
 from sentbed_report.score_tables import GeometryPanel, GeometryPoint, base_name, encoder_order
-from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

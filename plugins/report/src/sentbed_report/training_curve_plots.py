@@ -13,9 +13,9 @@ from sentbed.protocols import StageCurve, Watched
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import number, short
+from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import MARKED, WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane
-from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

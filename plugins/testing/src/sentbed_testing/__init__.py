@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
     from sentbed_testing.engine_checks import engine_suite, parametrize_engine
-    from sentbed_testing.engine_encoding import check_encode, check_transform
+    from sentbed_testing.engine_encoding import check_encode
     from sentbed_testing.engine_gradients import (
         check_derivative,
         check_frozen_columns,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         check_moving_average,
         check_steps,
     )
+    from sentbed_testing.engine_transforms import check_transform
     from sentbed_testing.plugin_rules import PluginReport, check_plugin
     from sentbed_testing.sentences import SENTENCES
 

@@ -13,7 +13,7 @@ from sentbed.protocols import Head, Runtime
 from sentbed.tools import Plugins, load_plugins
 
 from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
-from sentbed_testing.engine_encoding import check_encode, check_transform
+from sentbed_testing.engine_encoding import check_encode
 from sentbed_testing.engine_gradients import (
     check_derivative,
     check_frozen_columns,
@@ -36,6 +36,7 @@ from sentbed_testing.engine_steps import (
     check_moving_average,
     check_steps,
 )
+from sentbed_testing.engine_transforms import check_transform
 
 Check: TypeAlias = Callable[[], None]
 

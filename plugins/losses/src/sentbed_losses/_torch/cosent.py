@@ -10,7 +10,7 @@ from sentbed.protocols import LossOutput
 
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, SCORE
-from sentbed_losses.ranking_base import Ranking
+from sentbed_losses.pairwise_ranking_base import Ranking
 
 
 class CoSENTLoss(torch.nn.Module):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from sentbed_report.formatting import number
+from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.main_effects import AxisEffect, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
@@ -16,7 +17,6 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.cell_plots import legend, name_rows
 from sentbed_report.study_page.effect_tables import title_of
 from sentbed_report.study_page.line_styles import TONES, spans_powers, tone, with_sizes
-from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

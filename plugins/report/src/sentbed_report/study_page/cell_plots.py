@@ -13,6 +13,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import count, number
+from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.found_demonstrations import search_of
@@ -26,7 +27,6 @@ from sentbed_report.study_page.line_styles import (
     tone,
     tone_handles,
 )
-from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from sentbed_report.matplotlib_svg import colour, label_text
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
-from sentbed_report.svg import colour, label_text
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.formatting import count, number
+from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.line_styles import group_tones, spans_powers, tone_handles
 from sentbed_report.study_page.score_cost_tables import CostTable
-from sentbed_report.svg import colour, draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

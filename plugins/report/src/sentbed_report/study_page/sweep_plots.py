@@ -15,10 +15,10 @@ import attrs
 from sentbed.protocols import START, Score
 
 from sentbed_report.formatting import count, number
+from sentbed_report.matplotlib_svg import draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.line_styles import LINES, spans_powers, tone, with_sizes
-from sentbed_report.svg import draw, label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
