@@ -64,8 +64,8 @@ class InterventionTraits(ComponentTraits):
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Template, or the name of one, of a second prompt that is run first; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False
-    """Whether states before the placeholder and before the last token stay as they are, so that a prefix of
-    all texts, up to the placeholder, may be computed once."""
+    """Whether states before the placeholder, or else before the last token, stay as they are and are not
+    read, so that a prefix of all texts may be computed once."""
 
 
 @attrs.frozen(kw_only=True)

@@ -37,7 +37,8 @@ class EncodingCost(Evaluator):
     vector comes from the store or from a pass that cells of a study share. What is counted is the same on
     every machine with equal batches:
 
-    - `passes`: texts that went through the backbone, for each text of the sample. Every prompt is a pass.
+    - `passes`: texts that went through the backbone, for each text of the sample. Every prompt is a
+      pass, and so is an auxiliary one.
     - `tokens`: tokens that were computed for each text, special tokens and template included, padding left
       out. A prefix that all texts of the sample share is computed once, where the backbone can do that.
     - `tokens-unshared`: the same, with the shared prefix in every text.

@@ -35,7 +35,7 @@ def cost_digits(values: Iterable[float]) -> int:
     if not sizes:
         return 0
     least, most = (math.floor(math.log10(size)) for size in (min(sizes), max(sizes)))
-    return max(0, min(2 - least, max(5 - most, 2 - most)))
+    return max(0, min(2 - least, 5 - most))
 
 
 def signed(value: float | None, digits: int = 2) -> str:

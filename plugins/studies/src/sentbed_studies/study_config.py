@@ -69,7 +69,8 @@ class StudyTable(RecipeTable):
     as in Sentence-T5's figure 4; by default an axis does."""
     cost: str = ""
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
-    `seconds` of the evaluator `encoding-cost`; by default the first cost that is measured: the seconds."""
+    `seconds` of the evaluator `encoding-cost`; by default the first cost that is measured:
+    `processor-seconds` on a processor, else `seconds`."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

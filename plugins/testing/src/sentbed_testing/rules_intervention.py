@@ -126,7 +126,7 @@ def padding(subject: Subject) -> Findings:
 
 
 def prefix(subject: Subject) -> Findings:
-    """With `shares_prefix`, states before the placeholder, and otherwise before the last token, stay."""
+    """With `shares_prefix`, states before the placeholder or the last token stay, and do not matter."""
     if not subject.part.traits.shares_prefix:
         return
     torch = load_torch()
@@ -139,6 +139,23 @@ def prefix(subject: Subject) -> Findings:
                     "take `shares_prefix` out of its traits",
                 )
                 return
+        cut = int(ends.min())
+        assert seen.attention_mask is not None
+        behind = seen._replace(
+            states=seen.states[:, cut:],
+            input_ids=seen.input_ids[:, cut:],
+            attention_mask=seen.attention_mask[:, cut:],
+            last=seen.last - cut,
+            placeholder=None if seen.placeholder is None else seen.placeholder - cut,
+        )
+        off = distance(subject.ready.build()(behind), found[:, cut:])
+        if not off <= 1e-6:
+            yield (
+                f"at {place} other states come of the same rows without their first {cut} (by {off:.2g} of "
+                "their size), and under `shares_prefix` those are missing where texts share them",
+                "take `shares_prefix` out of its traits, or read no states of a prefix",
+            )
+            return
 
 
 RULES = {"places": places, "shape": shape, "repeats": repeats, "padding": padding, "prefix": prefix}

@@ -102,7 +102,7 @@ class LanguageHead:
 
 
 class TrainableHead(torch.nn.Module):
-    """`module(states) -> logits` of a `LanguageHead`, with gradient; see `BuiltBackbone.head`."""
+    """`module(states) -> logits` of a `LanguageHead`, with gradient; see `BuiltBackbone.prediction_head`."""
 
     def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
         super().__init__()

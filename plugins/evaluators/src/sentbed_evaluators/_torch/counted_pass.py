@@ -58,8 +58,8 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: 
 
 _COUNTS: Mapping[Any, Callable[..., int]] = {
     **flop_registry,
-    # Operations on a processor that PyTorch's own counter does not know.
-    torch.ops.mkldnn._linear_pointwise: _linear,
+    # Operations on a processor that PyTorch's own counter does not know; the first needs oneDNN.
+    **({torch.ops.mkldnn._linear_pointwise: _linear} if torch._C._has_mkldnn else {}),
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
 }
 """Number of floating-point operations of each operation, from its arguments and result."""
