@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -19,6 +20,8 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
+from sentbed.helpers import pad
+from sentbed.protocols import BuildContext
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder
@@ -294,6 +297,37 @@ def test_the_store_tells_settings_apart(monkeypatch: pytest.MonkeyPatch) -> None
     assert len({space.name for space in spaces if space}) == len(settings)
 
 
+def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path: Path) -> None:
+    built("opt", NS).save(tmp_path / "e")
+    loaded = Encoder.load(tmp_path / "e")
+    tokens = loaded.tokenizer().encode(TEXTS, 24)
+    with pytest.raises(ModelError, match="`contrastive-prompting` needs an auxiliary prompt for each text"):
+        loaded.placed.encode(pad(tokens, np.arange(len(TEXTS)), 0))
+
+
+def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(tmp_path: Path) -> None:
+    encoder = built("opt", None)
+    encoder.backbone.save(tmp_path / "opt")
+    component = attrs.evolve(
+        encoder.recipe.backbone,  # type: ignore[misc]
+        init="pretrained",
+        model=str(tmp_path / "opt"),
+        layers=(1,),
+        intervention=load_plugins().find("intervention", "contrastive-prompting").cls(block=2),
+    )
+    with pytest.raises(ModelError, match="acts at block 2, and blocks 0 to 0 are run"):
+        component.build(BuildContext(tuple))
+
+
+def test_a_placeholder_is_no_part_of_the_output_embedding_and_is_not_predicted() -> None:
+    with_it, without = built("opt", TP).backbone, built("opt", None).backbone
+    assert with_it.output_embedding().shape == without.output_embedding().shape
+    states = np.ones((2, with_it.width), np.float32)
+    logits = with_it.logits(states)
+    assert logits.shape[1] == without.logits(states).shape[1] + 1
+    assert (logits[:, with_it.tokenizer.placeholder_id] == logits.min(1)).all()  # type: ignore[attr-defined]
+
+
 @pytest.mark.slow
 def test_an_encoder_with_token_prepending_learns(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", TOML_TP) + STAGE)
@@ -352,6 +386,7 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
         ),
         (TOML_TP.replace("0", "1"), [], "", "between which there is no block"),
         (TOML_TP, ["encoder.pooler.use=last"], "", "intervenes in a prompt, and there is none"),
+        (TOML_CP.replace(" }", ', template = "echo" }'), [], "", "must have `{text}` once, no mask"),
         (TOML_CP, [], STAGE, "runs an auxiliary prompt, which only encoding does"),
         (
             TOML_CP,

@@ -302,6 +302,11 @@ def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), encoder.encode(TEXTS), rtol=0, atol=1e-5)
 
 
+def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default() -> None:
+    own = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
+    np.testing.assert_array_equal(own, built("opt", {"template": "prompt-eol"}).encode(TEXTS))
+
+
 def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_path: Path) -> None:
     encoder = built("opt", CK)
     encoder.save(tmp_path / "e")

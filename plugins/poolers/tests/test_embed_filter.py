@@ -123,6 +123,8 @@ def test_an_output_embedding_that_is_not_finite_is_refused() -> None:
 class Parts:
     """What of a recipe's encoder the transform looks at."""
 
+    readings: tuple[tuple[int, ...], ...] = ()
+
     backbone: Any
     head: Head
 
@@ -136,10 +138,15 @@ class Model:
     def traits(self) -> BackboneTraits:
         return BackboneTraits(predicts=self.predicts)
 
+    def reading(self, layers: tuple[int, ...]) -> Model:
+        return attrs.evolve(self, predicts=layers == (-1,))
+
 
 def test_a_backbone_without_an_output_embedding_and_a_projection_are_refused() -> None:
     assert list(EmbedFilter().misfits(Parts(Model(True), Head(normalize=True)))) == []
     (said,) = EmbedFilter().misfits(Parts(Model(False), Head()))
     assert "the backbone `causal` as it is here has none" in said
+    (said,) = EmbedFilter().misfits(Parts(Model(True), Head(), ((-2,),)))
+    assert "or reads other layers than the last" in said
     (said,) = EmbedFilter().misfits(Parts(Model(True), Head(projection=5)))
     assert said.endswith("take `projection` out")

@@ -122,6 +122,11 @@ class Encoder:
         plugins = plugins or load_plugins()
         recipe = saved_recipe(directory, plugins, trust_remote_code)
         encoder = cls.build(recipe, _engine(runtime, plugins), saved=directory)
+        if recipe.head.transform is not None and encoder.placed.fitted_on is None:
+            raise ModelError(
+                f"the encoder in `{path}` was saved before its transform was fitted; finish its run "
+                "(`sentbed run --resume DIR`), or name the encoder of a run that has finished"
+            )
         return attrs.evolve(encoder, source=directory)
 
     @classmethod

@@ -240,8 +240,15 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     lacking = [f"the runtime `{recipe.runtime.name}` as set here trains no such loss"]
     lacking *= not recipe.runtime.traits.predicts
     lacking += [f"`{e.backbone.name}` has no trained head" for e in used if not e.backbone.traits.predicts]
+    lacking += ["a prompt hides tokens, has a placeholder or layers of its own" for e in used if e.marks]
     for why in lacking if stage.loss.traits.predicts else ():
         add(f"the loss `{stage.loss.name}` predicts tokens, and {why}; use another", "loss", misfit=True)
+    for name in stage.freeze:
+        if recipe.encoders[name].head.transform is not None:
+            add(
+                f"`{name}` has a transform, which is fitted after all stages; take it out to freeze it",
+                "freeze",
+            )
     keys = stage.loss.traits.keys
     others = {tower for column, tower in towers.items() if column not in keys}
     for key in sorted(keys):

@@ -141,6 +141,10 @@ class Prompt:
         if wanted.placeholder is not None:
             template = template.with_placeholder(wanted.placeholder)
         auxiliary = None if wanted.auxiliary is None else parse_template(wanted.auxiliary)
+        if auxiliary and (auxiliary.between is not None or MASK in auxiliary.suffix):
+            raise SentbedError(
+                f"the auxiliary template {wanted.auxiliary!r} must have `{{text}}` once, no mask"
+            )
         rules = self.normalizer or said.normalizer or "none"
         return ResolvedPrompt(template, rules, self.layers, auxiliary)
 

@@ -94,6 +94,14 @@ class EncoderRecipe:
         return self.pooler.traits.needs | ({"span"} if twice else set())
 
     @property
+    def marks(self) -> bool:
+        """Whether a prompt's tokens are not those of its text alone: some are hidden, or choose layers."""
+        return self.backbone.traits.placeholder is not None or any(
+            prompt and (prompt.layers or prompt.template.between is not None)
+            for prompt in self.resolved_prompts
+        )
+
+    @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
         """The layers that prompts choose, each choice once."""
         return tuple(dict.fromkeys(prompt.layers for prompt in self.prompts if prompt.layers is not None))

@@ -122,7 +122,7 @@ def execute(
 
 
 def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
-    """Build an encoder of a recipe without training it; `name` selects one of several.
+    """Build an encoder of a recipe without training it, with its transform; `name` selects one of several.
 
     Raises:
         RunError: if the recipe has no encoder of that name.
@@ -131,7 +131,8 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     if name not in recipe.encoders:
         names = ", ".join(f"`{known}`" for known in recipe.encoders)
         raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
-    return _build(recipe, name, returned(recipe.runtime.build(), Engine, recipe.runtime, "build"))
+    engine = returned(recipe.runtime.build(), Engine, recipe.runtime, "build")
+    return _build(recipe, name, engine).fit_transform()
 
 
 def build_encoders(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import __version__
+from sentbed.protocols import Component
 
 from sentbed_common.source_code_hashes import code_of
 
@@ -50,7 +51,8 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderF
 
     recipe, engine, placed = encoder.recipe, encoder.engine, encoder.placed
     tokens = encoder.backbone.tokenizer.fingerprint
-    code = code_of(*map(type, (recipe.backbone, recipe.pooler, engine, placed)), *ENCODING)
+    parts = (*_components(recipe.backbone), *_components(recipe.pooler), *_components(recipe.head))
+    code = code_of(*map(type, (*parts, engine, placed)), *ENCODING)
     if tokens is None or code is None:
         return None
     if not (hashed := fingerprint or placed.fingerprint()):
@@ -72,3 +74,13 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderF
         "max_length": recipe.max_length,
     }
     return EncoderFingerprint(key, about)
+
+
+def _components(part: Any) -> Iterator[Component]:
+    """Yield a component, and those in its fields, such as a backbone's intervention."""
+    if isinstance(part, Component):
+        yield part
+    for field in attrs.fields(type(part)):
+        value = getattr(part, field.name)
+        if isinstance(value, Component):
+            yield from _components(value)

@@ -108,6 +108,7 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt[0], index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt)))
+            tried.fit_transform()  # to the vectors under this prompt
             evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins, prepared=prepared)
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")

@@ -82,7 +82,10 @@ def evaluate_loaded(
 ) -> Evaluation:
     """Evaluate an encoder as `name`. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
-    found = evaluator.misfits(encoder.recipe.backbone, encoder.recipe.pooler, encoder.recipe.head)
+    recipe = encoder.recipe
+    own = recipe.backbone
+    backbones = filter(None, (own, *map(own.reading, recipe.readings)))
+    found = [said for one in backbones for said in evaluator.misfits(one, recipe.pooler, recipe.head)]
     if misfits := sentences(found, evaluator, "misfits"):
         document = Document({})
         raise RecipeError([document.problem(message, ("evaluate",)) for message in misfits])

@@ -86,6 +86,10 @@ class Family:
         """Return a faster form for encoding with its own copy of the weights, or None if there is none."""
         return None
 
+    def depth(self, model: Any) -> int | None:
+        """Return how many blocks are run, or None for all."""
+        return None
+
     def encoding(self, states: Any) -> Module:
         """Return the module that encodes with the weights of `states`."""
         return states
@@ -168,7 +172,7 @@ class BuiltTransformer(BuiltBackbone):
             )
         needs = self.family.needs
         hides = "span" in needs
-        if not (self._all_layers or hides or self.mask_id is not None):
+        if not (self._all_layers or hides or len(readings) > 1 or self.mask_id is not None):
             return states
         # A pass that ends early has no last layer to count from.
         counted = [ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings]
@@ -197,11 +201,22 @@ class BuiltTransformer(BuiltBackbone):
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of the last layer's states `(n, width)`; raises `ModelError`."""
-        return self._language_head().logits(states)
+        found = self._language_head().logits(states)
+        if (own := self.tokenizer.placeholder_id) is None:
+            return found
+        # Nothing predicts a placeholder: it has the least logit, also where the head has no row for it.
+        least = found.min(1, keepdims=True)
+        return np.concatenate([found[:, :own], least, found[:, own + 1 :]], 1)
 
     def output_embedding(self) -> NDArray[np.float32]:
-        """Return the last matrix of the head, `(tokens, width)`; raises `ModelError`."""
-        return self._language_head().output_embedding()
+        """Return the last matrix of the head, `(tokens, width)`, without a placeholder.
+
+        Raises:
+            ModelError: as `logits`.
+        """
+        found = self._language_head().output_embedding()
+        own = self.tokenizer.placeholder_id
+        return found if own is None else np.concatenate([found[:own], found[own + 1 :]])
 
     def prediction_head(self) -> Module:
         """Return the head to train with.

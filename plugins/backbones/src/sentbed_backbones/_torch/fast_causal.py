@@ -189,7 +189,8 @@ class FastCausal(torch.nn.Module):
         Rows are padded on the right or on the left, never within a text.
         """
         act: Function | None = None
-        if self.acting is not None and (auxiliary is not None or not self.acting.has_auxiliary):
+        if self.acting is not None:
+            self.acting.require_auxiliary(auxiliary)
             known = {} if auxiliary is None else self.at_places(*auxiliary)
             act = self.acting.on(input_ids, attention_mask, known)
         return self.states(input_ids, attention_mask, prefix, act)

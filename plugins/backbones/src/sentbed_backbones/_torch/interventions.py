@@ -39,6 +39,14 @@ class Acting:
     placeholder_id: int | None
     has_auxiliary: bool
 
+    def require_auxiliary(self, auxiliary: Pair | None) -> None:
+        """Raise `ModelError` if the auxiliary prompts that the intervention needs are not given."""
+        if self.has_auxiliary and auxiliary is None:
+            raise ModelError(
+                f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
+                "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
+            )
+
     def on(
         self,
         input_ids: torch.Tensor,

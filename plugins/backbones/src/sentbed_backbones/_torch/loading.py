@@ -92,7 +92,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         if (value := getattr(parameters, key)) not in (None, "fp32")
     }
     _add_placeholder(parameters.traits.placeholder, tokenizer, model)
-    _require_blocks(parameters, int(model.config.num_hidden_layers))
+    _require_blocks(parameters, family, model)
     model = _adapt(model, parameters, saved, origin)
     family.require(model)
     return BuiltTransformer(parameters, family, model, tokenizer, origin, base)
@@ -113,14 +113,15 @@ def _add_placeholder(token: str | None, tokenizer: Any, model: Any) -> None:
         row.copy_(drawn)
 
 
-def _require_blocks(parameters: Transformer, count: int) -> None:
-    """Raise `ModelError` if an intervention acts at a block that the model does not have."""
+def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None:
+    """Raise `ModelError` if an intervention acts at a block that is not run."""
+    count = family.depth(model) or int(model.config.num_hidden_layers)
     intervention = parameters.intervention
     last = -1 if intervention is None else max((block for _, block in intervention.places), default=-1)
     if intervention is not None and last >= count:
         raise ModelError(
-            f"the intervention `{intervention.name}` acts at block {last}, and the model has blocks 0 to "
-            f"{count - 1}; choose among them"
+            f"the intervention `{intervention.name}` acts at block {last}, and blocks 0 to {count - 1} "
+            "are run; choose among them, or read a later layer in `layers`"
         )
 
 

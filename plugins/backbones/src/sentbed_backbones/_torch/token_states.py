@@ -105,10 +105,14 @@ class CausalStates(torch.nn.Module):
     ) -> TokenStates:
         """Return the rows' states; `past` is a cache of the `shared` tokens before every row.
 
-        `auxiliary` is the auxiliary prompt of each row; without it, an intervention with one does nothing.
+        `auxiliary` is the auxiliary prompt of each row.
+
+        Raises:
+            ModelError: if the intervention needs it and it is not given.
         """
-        if self.acting is None or (self.acting.has_auxiliary and auxiliary is None):
+        if self.acting is None:
             return self.unchanged(input_ids, attention_mask, past, shared)
+        self.acting.require_auxiliary(auxiliary)
         known = {} if auxiliary is None else self.at_places(*auxiliary)
         act = self.acting.on(input_ids, attention_mask, known)
         with hooked(blocks_of(self.model), self.acting.places, act):
