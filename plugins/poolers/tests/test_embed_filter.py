@@ -123,10 +123,9 @@ def test_an_output_embedding_that_is_not_finite_is_refused() -> None:
 class Parts:
     """What of a recipe's encoder the transform looks at."""
 
-    readings: tuple[tuple[int, ...], ...] = ()
-
     backbone: Any
     head: Head
+    readings: tuple[tuple[int, ...], ...] = ()
 
 
 @attrs.frozen
