@@ -32,7 +32,7 @@ import transformers
 from common import DTYPES, best_seconds, forward_flop, layer_weights, matmul_peak
 from sentbed import RunError, RuntimeUnavailableError
 from sentbed._encoder.batching import encode_into
-from sentbed.protocols import BuildContext, Head, TokenIds, Training
+from sentbed.protocols import BuildContext, Head, TokenIds, Tokenizer, Training
 from sentbed.tools import Plugins, load_plugins
 from sentbed_backbones._torch.bert import BertFamily
 from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family
@@ -51,13 +51,16 @@ SPARE = 4.0
 """GiB that are to be left for what a pass computes."""
 
 
-class Numbers:
+class Numbers(Tokenizer):
     """A tokenizer for texts that are numbers: each stands for `length` tokens drawn from it."""
-
-    pad_id = 0
 
     def __init__(self, length: int, vocabulary: int) -> None:
         self.length, self.vocabulary = length, vocabulary
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding token."""
+        return 0
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Draw; texts have one length."""
@@ -112,7 +115,7 @@ class Bench:
             texts = [str(number) for number in range(batches * rows)]
             output = np.empty((len(texts), placed.width), np.float32)
             start = time.perf_counter()
-            encode_into(output, texts, self.tokens, placed, self.options.length, engine.token_budget)  # type: ignore[arg-type]
+            encode_into(output, texts, self.tokens, placed, self.options.length, engine.token_budget)
             seconds = time.perf_counter() - start
             if not np.isfinite(output).all():
                 raise SystemExit(f"{self.name}: vectors are not finite, a rate would be void")

@@ -126,7 +126,8 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
 
 
 def runs(directory: Path) -> list[Path]:
-    return sorted((directory / "cells").glob("*"))
+    # A run is prepared in a hidden directory.
+    return sorted((directory / "cells").glob("[!.]*"))
 
 
 def is_finished(run: Path) -> bool:

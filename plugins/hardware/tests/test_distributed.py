@@ -62,7 +62,7 @@ def numbers_of(gradients: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def test_loss_and_gradient_are_those_of_one_process(found: dict[str, Any]) -> None:
-    assert len(found["one"]["gradients"]) == 13
+    assert len(found["one"]["gradients"]) == 17
     moving = [
         np.abs(value).max() for name, value in numbers_of(found["one"]["gradients"]) if "unused" not in name
     ]
