@@ -602,7 +602,7 @@ def fitted(recipe_of: Callable[..., Recipe], head: str = CENTRE) -> tuple[Encode
 @pytest.mark.parametrize("head", [CENTRE, CENTRE.replace("true", "false"), f"projection = 5, {CENTRE}"])
 def test_a_transform_is_fitted_to_what_stands_before_the_norm(head: str, recipe_of: Callable[..., Recipe]):
     encoder, expected = fitted(recipe_of, head)
-    assert (encoder.width, "transform" in encoder.protocol()) == (5 if "projection" in head else 4, False)
+    assert encoder.placed.transformed().width == (5 if "projection" in head else 4)
     assert encoder.fit_transform() is encoder
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=1e-5, atol=1e-6)
     assert encoder.width == 3

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, PluginError, RecipeError, RunError, hookimpl, load_recipe, run
+from sentbed import DataError, Encoder, ModelError, PluginError, RecipeError, RunError, hookimpl, load_recipe, run
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
@@ -365,14 +365,14 @@ def test_texts_of_a_transform_are_looked_at_before_training(
     assert read(tmp_path / "out", "report.json")["scores"] == []
 
 
-def test_an_interrupted_run_saves_its_encoder_without_the_transform(
+def test_the_encoder_of_an_interrupted_run_is_not_taken_for_one_with_its_transform(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     recipe = recipe_of(RECIPE, TRANSFORM, "stage.pull.loss.interrupt_at=4")
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
-    encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
-    assert (encoder.width, "transform" in encoder.protocol()) == (4, False)
+    with pytest.raises(ModelError, match="was saved before its transform was fitted; finish its run"):
+        Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
 
 
 def test_several_encoders_are_saved_each_under_its_name_and_only_one_is_trained(

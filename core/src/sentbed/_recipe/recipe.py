@@ -96,10 +96,12 @@ class EncoderRecipe:
     @property
     def marks(self) -> bool:
         """Whether a prompt's tokens are not those of its text alone: some are hidden, or choose layers."""
-        return self.backbone.traits.placeholder is not None or any(
-            prompt and (prompt.layers or prompt.template.between is not None)
-            for prompt in self.resolved_prompts
-        )
+        try:
+            prompts = filter(None, self.resolved_prompts)
+        except SentbedError:
+            return False  # reported with the prompt
+        marked = any(prompt.layers or prompt.template.between is not None for prompt in prompts)
+        return marked or self.backbone.traits.placeholder is not None
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
