@@ -10,7 +10,17 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError, PluginError, RecipeError, RunError, hookimpl, load_recipe, run
+from sentbed import (
+    DataError,
+    Encoder,
+    ModelError,
+    PluginError,
+    RecipeError,
+    RunError,
+    hookimpl,
+    load_recipe,
+    run,
+)
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
