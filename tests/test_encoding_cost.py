@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from random_encoders import random_encoder
 from sentbed import Encoder
 from sentbed._cli.main import main
-from sentbed._document.structuring import structure
-from sentbed._document.toml import Document
-from sentbed._recipe.prompts import TEMPLATES
-from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Runtime, TokenIds, Tokenizer
 from sentbed_common import OutlineContext
@@ -54,14 +51,8 @@ def built(
     """Return a random encoder; an OPT of four layers unless said otherwise."""
     table = {"use": "opt", "init": "random", "size": "mini", "vocab_size": 300, "dropout": 0.0, **backbone}
     own = {"backbone": table, "pooler": {"use": pooler}, "max_length": 16}
-    plugins = load_plugins()
     given = own if prompt is None else {**own, "prompt": prompt}
-    recipe, problems = structure(given, EncoderRecipe, Document({}), plugins, Path.cwd())
-    assert not problems, problems
-    cpu: Runtime = plugins.find("runtime", "cpu").cls(threads=1)
-    engine = (runtime or cpu).build()
-    engine.seed(3)
-    return Encoder.build(recipe, engine, lambda: (*TEMPLATES.values(), "a few words more"))
+    return random_encoder(given, ("a few words more",), runtime)
 
 
 def costs(encoder: Encoder, texts: STS, **more: Any) -> dict[str, float]:

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from random_encoders import EVALUATE, STAGE, random_encoder
 from sentbed import Encoder, ModelError, RecipeError
-from sentbed._document.structuring import structure
-from sentbed._document.toml import Document
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
-from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
@@ -60,12 +58,7 @@ def built(kind: str, intervention: Any, prompt: Any = None, precision: str = "fp
         backbone["intervention"] = intervention
     table = {"backbone": backbone, "pooler": {"use": "prompt-eol"}, "max_length": 24}
     table |= {} if prompt is None else {"prompt": prompt}
-    plugins = load_plugins()
-    recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
-    assert not problems, problems
-    engine = plugins.find("runtime", "cpu").cls(threads=1, precision=precision).build()
-    engine.seed(3)
-    return Encoder.build(recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
+    return random_encoder(table, (*SENTENCES, *TEXTS), {"use": "cpu", "threads": 1, "precision": precision})
 
 
 def keep(point: str, block: int, states: torch.Tensor) -> torch.Tensor:
@@ -348,21 +341,6 @@ use = "cpu"
 [encoder]
 backbone = { use = "opt", init = "random", intervention = INTERVENTION }
 pooler = { use = "prompt-eol" }
-"""
-STAGE = """
-[[stage]]
-name = "one"
-steps = 2
-batch_size = 4
-data = { use = "sample" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 1e-3 }
-schedule = { use = "constant" }
-"""
-EVALUATE = """
-[[evaluate]]
-use = "sts"
-path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
 TOML_TP = '{ use = "token-prepending", first = 0, exit = 1 }'
 TOML_CP = '{ use = "contrastive-prompting", block = 1 }'

@@ -13,14 +13,12 @@ import pytest
 import sentbed
 import torch
 import transformers
+from random_encoders import EVALUATE, STAGE, random_encoder
 from sentbed import Encoder, ModelError, RecipeError
-from sentbed._document.structuring import structure
-from sentbed._document.toml import Document
 from sentbed._encoder import batching
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.prompts import TEMPLATES
-from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import TokenIds, Training
 from sentbed_backbones._torch.fast_causal import FastCausal
@@ -62,15 +60,7 @@ def built(
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
     backbone |= {"dropout": more.pop("dropout")} if "dropout" in more else {}
     table = {"backbone": {**backbone, "layers": layers}, "pooler": {"use": "prompt-eol"}, "prompt": prompt}
-    fields = dict(runtime or {"use": "cpu", "threads": 1})
-    plugins = load_plugins()
-    recipe, problems = structure(
-        {**table, "max_length": 24, **more}, EncoderRecipe, Document({}), plugins, Path.cwd()
-    )
-    assert not problems, problems
-    engine = plugins.find("runtime", fields.pop("use")).cls(**fields).build()
-    engine.seed(3)
-    return Encoder.build(recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
+    return random_encoder({**table, "max_length": 24, **more}, (*SENTENCES, *TEXTS), runtime)
 
 
 def ruled(text: str) -> str:
@@ -359,21 +349,6 @@ use = "cpu"
 backbone = { use = "opt", init = "random" }
 pooler = { use = "prompt-eol" }
 prompt = PROMPT
-"""
-STAGE = """
-[[stage]]
-name = "one"
-steps = 2
-batch_size = 4
-data = { use = "sample" }
-loss = { use = "info-nce" }
-optimizer = { use = "adamw", lr = 1e-3 }
-schedule = { use = "constant" }
-"""
-EVALUATE = """
-[[evaluate]]
-use = "sts"
-path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
 
 

@@ -127,6 +127,10 @@ class Parts:
     head: Head
     readings: tuple[tuple[int, ...], ...] = ()
 
+    @property
+    def backbones(self) -> tuple[Any, ...]:
+        return (self.backbone, *map(self.backbone.reading, self.readings))
+
 
 @attrs.frozen
 class Model:

@@ -83,8 +83,7 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
 
 def _check_use(recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add) -> None:
     if part := recipe.encoders.get(name or recipe.main_encoder):
-        own = part.backbone
-        for backbone in filter(None, (own, *map(own.reading, part.readings))):
+        for backbone in part.backbones:
             found = evaluator.misfits(backbone, part.pooler, part.head)
             for said in sentences(found, evaluator, "misfits"):
                 add(said, misfit=True)
@@ -237,12 +236,14 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
     for message in sentences(stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"):
         add(message, "loss", misfit=True)
-    lacking = [f"the runtime `{recipe.runtime.name}` as set here trains no such loss"]
-    lacking *= not recipe.runtime.traits.predicts
-    lacking += [f"`{e.backbone.name}` has no trained head" for e in used if not e.backbone.traits.predicts]
-    lacking += ["a prompt hides tokens, has a placeholder or layers of its own" for e in used if e.marks]
-    for why in lacking if stage.loss.traits.predicts else ():
-        add(f"the loss `{stage.loss.name}` predicts tokens, and {why}; use another", "loss", misfit=True)
+    if stage.loss.traits.predicts:
+        lacking = [f"the runtime `{recipe.runtime.name}` as set here trains no such loss"]
+        lacking *= not recipe.runtime.traits.predicts
+        for e in used:
+            lacking += [f"`{e.backbone.name}` has no trained head"] * (not e.backbone.traits.predicts)
+            lacking += ["a prompt hides tokens, has a placeholder or layers of its own"] * e.marks
+        for why in lacking:
+            add(f"the loss `{stage.loss.name}` predicts tokens, and {why}; use another", "loss", misfit=True)
     for name in stage.freeze:
         if recipe.encoders[name].head.transform is not None:
             add(

@@ -109,6 +109,12 @@ class EncoderRecipe:
         return tuple(dict.fromkeys(prompt.layers for prompt in self.prompts if prompt.layers is not None))
 
     @property
+    def backbones(self) -> tuple[Backbone, ...]:
+        """The backbone, and with the layers that prompts choose instead, as far as it lets them."""
+        own = self.backbone
+        return tuple(filter(None, (own, *map(own.reading, self.readings))))
+
+    @property
     def joined(self) -> int:
         """Number of vectors that stand side by side in the encoder's."""
         return len(self.prompts) if self.ensemble == "concatenate" else 1

@@ -214,23 +214,18 @@ class _Watched(PlacedEncoder):
     def _count(self, batch: TokenBatch) -> TokenBatch:
         import numpy as np
 
-        rows, places = len(batch.input_ids), batch.input_ids.size
-        tokens = places if batch.attention_mask is None else int(batch.attention_mask.sum())
+        tally, rows = self.tally, len(batch.input_ids)
+        for part in filter(None, (batch, batch.auxiliary)):
+            places, mask = part.input_ids.size, part.attention_mask
+            tokens = places if mask is None else int(mask.sum())
+            tally.rows += rows
+            tally.tokens += tokens
+            tally.padding += places - tokens
         shared = 0 if batch.prefix is None else len(batch.prefix)
         again = self.last is not None and batch.prefix is not None and np.array_equal(self.last, batch.prefix)
-        tally = self.tally
-        tally.rows += rows
-        tally.tokens += tokens
-        tally.padding += places - tokens
         tally.prefixes += 0 if again else shared
         tally.repeated += rows * shared
         self.first, self.last = self.first or batch, batch.prefix
-        if (auxiliary := batch.auxiliary) is not None:
-            places, mask = auxiliary.input_ids.size, auxiliary.attention_mask
-            more = places if mask is None else int(mask.sum())
-            tally.rows += rows
-            tally.tokens += more
-            tally.padding += places - more
         return batch
 
     def forget_prefix(self) -> None:

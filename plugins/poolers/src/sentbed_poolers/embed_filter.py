@@ -44,8 +44,7 @@ class EmbedFilter(Transform):
 
     def misfits(self, encoder: Any) -> Iterator[str]:
         """Yield that the backbone has no output embedding, or that vectors are no states of it."""
-        own = encoder.backbone
-        if not all(one.traits.predicts for one in filter(None, (own, *map(own.reading, encoder.readings)))):
+        if not all(one.traits.predicts for one in encoder.backbones):
             yield (
                 "the transform `embed-filter` needs the output embedding of a language model, and the "
                 f"backbone `{encoder.backbone.name}` as it is here has none: it has no head that "

@@ -108,7 +108,9 @@ def search(
             place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt[0], index)))}"
             before = monotonic()
             tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt)))
-            tried.fit_transform()  # to the vectors under this prompt
+            if encoder.fit_texts:
+                # Under another prompt they have other vectors.
+                tried.fit_transform()
             evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins, prepared=prepared)
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")

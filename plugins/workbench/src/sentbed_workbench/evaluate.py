@@ -83,9 +83,7 @@ def evaluate_loaded(
     """Evaluate an encoder as `name`. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
     recipe = encoder.recipe
-    own = recipe.backbone
-    backbones = filter(None, (own, *map(own.reading, recipe.readings)))
-    found = [said for one in backbones for said in evaluator.misfits(one, recipe.pooler, recipe.head)]
+    found = [said for one in recipe.backbones for said in evaluator.misfits(one, recipe.pooler, recipe.head)]
     if misfits := sentences(found, evaluator, "misfits"):
         document = Document({})
         raise RecipeError([document.problem(message, ("evaluate",)) for message in misfits])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 import attrs
@@ -22,13 +21,10 @@ from sentbed_backbones._torch.interventions import (
     HEADS,
     INPUT,
     Acting,
+    Batch,
     Function,
     Place,
-    ReachedError,
-    Recorder,
-    last_tokens,
 )
-from sentbed_backbones._torch.interventions import Pair as Batch
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, is_plain, linear, linear_of
 
 Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -190,20 +186,13 @@ class FastCausal(torch.nn.Module):
         """
         act: Function | None = None
         if self.acting is not None:
-            self.acting.require_auxiliary(auxiliary)
-            known = {} if auxiliary is None else self.at_places(*auxiliary)
-            act = self.acting.on(input_ids, attention_mask, known)
+            act = self.acting.on(
+                input_ids,
+                attention_mask,
+                auxiliary,
+                lambda ids, mask, function: self.states(ids, mask, None, function),
+            )
         return self.states(input_ids, attention_mask, prefix, act)
-
-    def at_places(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> dict[Place, torch.Tensor]:
-        """Return the last token's state at each of the intervention's places; no later block is run."""
-        assert self.acting is not None
-        recorder = Recorder(self.acting.places, last_tokens(input_ids, attention_mask))
-        with suppress(ReachedError):
-            self.states(input_ids, attention_mask, None, recorder)
-        return recorder.found
 
     def states(
         self,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import attrs
@@ -14,7 +14,7 @@ from sentbed.protocols import BlockStates, Intervention
 
 Place: TypeAlias = tuple[str, int]
 """Point and block; see `sentbed.protocols.Intervention.places`."""
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+Batch: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
 """Token ids and mask, each `(batch, length)`."""
 Function: TypeAlias = Callable[[Place, torch.Tensor], torch.Tensor]
 """States `(batch, length, width)` at a place -> those that the pass goes on with."""
@@ -39,21 +39,32 @@ class Acting:
     placeholder_id: int | None
     has_auxiliary: bool
 
-    def require_auxiliary(self, auxiliary: Pair | None) -> None:
-        """Raise `ModelError` if the auxiliary prompts that the intervention needs are not given."""
+    def on(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        auxiliary: Batch | None,
+        run: Callable[[torch.Tensor, torch.Tensor | None, Function], object],
+    ) -> Function:
+        """Return what changes the states of these rows, given the auxiliary prompt of each.
+
+        `run(input_ids, attention_mask, function)` is a pass under a function; the auxiliary prompts' ends
+        behind the last place.
+
+        Raises:
+            ModelError: if the intervention needs auxiliary prompts and they are not given.
+        """
         if self.has_auxiliary and auxiliary is None:
             raise ModelError(
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
-
-    def on(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        auxiliary: Mapping[Place, torch.Tensor],
-    ) -> Function:
-        """Return what changes the states of these rows, given the auxiliary prompts' states."""
+        known: dict[Place, torch.Tensor] = {}
+        if auxiliary is not None:
+            recorder = Recorder(self.places, last_tokens(*auxiliary))
+            with suppress(ReachedError):
+                run(*auxiliary, recorder)
+            known = recorder.found
         last = last_tokens(input_ids, attention_mask)
         found = None
         if self.placeholder_id is not None:
@@ -61,7 +72,7 @@ class Acting:
             found = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: torch.Tensor) -> torch.Tensor:
-            seen = BlockStates(*place, states, input_ids, attention_mask, last, found, auxiliary.get(place))
+            seen = BlockStates(*place, states, input_ids, attention_mask, last, found, known.get(place))
             changed = self.function(seen)
             if changed.shape != states.shape:
                 said = (

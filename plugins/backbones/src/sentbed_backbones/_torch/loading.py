@@ -115,10 +115,11 @@ def _add_placeholder(token: str | None, tokenizer: Any, model: Any) -> None:
 
 def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None:
     """Raise `ModelError` if an intervention acts at a block that is not run."""
+    if (intervention := parameters.intervention) is None:
+        return
     count = family.depth(model) or int(model.config.num_hidden_layers)
-    intervention = parameters.intervention
-    last = -1 if intervention is None else max((block for _, block in intervention.places), default=-1)
-    if intervention is not None and last >= count:
+    last = max((block for _, block in intervention.places), default=-1)
+    if last >= count:
         raise ModelError(
             f"the intervention `{intervention.name}` acts at block {last}, and blocks 0 to {count - 1} "
             "are run; choose among them, or read a later layer in `layers`"

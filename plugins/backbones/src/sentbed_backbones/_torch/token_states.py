@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -12,8 +11,8 @@ from sentbed.protocols import TokenStates
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from sentbed_backbones._torch.interventions import Acting, Pair, ReachedError, Recorder, hooked, last_tokens
-from sentbed_backbones._torch.tokenizer import ID_BITS
+from sentbed_backbones._torch.interventions import Acting, Batch, Function, ReachedError, hooked
+from sentbed_backbones._torch.tokenizer import ID_BITS, shown_ids
 
 
 class EncoderStates(torch.nn.Module):
@@ -101,7 +100,7 @@ class CausalStates(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         past: Any = None,
         shared: int = 0,
-        auxiliary: Pair | None = None,
+        auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the rows' states; `past` is a cache of the `shared` tokens before every row.
 
@@ -112,21 +111,15 @@ class CausalStates(torch.nn.Module):
         """
         if self.acting is None:
             return self.unchanged(input_ids, attention_mask, past, shared)
-        self.acting.require_auxiliary(auxiliary)
-        known = {} if auxiliary is None else self.at_places(*auxiliary)
-        act = self.acting.on(input_ids, attention_mask, known)
-        with hooked(blocks_of(self.model), self.acting.places, act):
-            return self.unchanged(input_ids, attention_mask, past, shared)
+        blocks, places = blocks_of(self.model), self.acting.places
 
-    def at_places(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> dict[tuple[str, int], torch.Tensor]:
-        """Return the last token's state at each of the intervention's places; no later block is run."""
-        assert self.acting is not None
-        recorder = Recorder(self.acting.places, last_tokens(input_ids, attention_mask))
-        with suppress(ReachedError), hooked(blocks_of(self.model), self.acting.places, recorder):
-            self.unchanged(input_ids, attention_mask)
-        return recorder.found
+        def run(ids: torch.Tensor, mask: torch.Tensor | None, function: Function) -> None:
+            with hooked(blocks, places, function):
+                self.unchanged(ids, mask)
+
+        act = self.acting.on(input_ids, attention_mask, auxiliary, run)
+        with hooked(blocks, places, act):
+            return self.unchanged(input_ids, attention_mask, past, shared)
 
     def unchanged(
         self,
@@ -234,7 +227,7 @@ class SharedPrefixStates(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         prefix: torch.Tensor | None = None,
-        auxiliary: Pair | None = None,
+        auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the states of prefix and rows."""
         if prefix is None:
@@ -283,7 +276,7 @@ class Read(torch.nn.Module):
     """The states that a pooler gets from a module: chosen layers averaged, the mask token's state.
 
     `readings` has the numbers of the layers to average: the backbone's own, then those that a text's ids may
-    choose. With `marked`, ids bear the marks of `tokenizer.marked`; with `hides`, these may hide tokens from
+    choose. With `marked`, ids bear the marks of `encode_marked`; with `hides`, these may hide tokens from
     the pooler, and the mask is never None.
     """
 
@@ -309,10 +302,12 @@ class Read(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
-        **auxiliary: Pair,
+        **auxiliary: Batch,
     ) -> TokenStates:
         """Return the token states for the pooler."""
-        seen = torch.cat([*(one.expand(len(input_ids), -1) for one in prefix), input_ids], 1) >= 0
+        seen: torch.Tensor | None = None
+        if self.hides:
+            seen = torch.cat([*(one.expand(len(input_ids), -1) for one in prefix), input_ids], 1) >= 0
         if self.marked:
             input_ids, number = unmarked(input_ids)
             prefix = tuple(unmarked(one[None])[0][0] for one in prefix)
@@ -327,7 +322,7 @@ class Read(torch.nn.Module):
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
             last = ((input_ids == self.mask_id) * places).argmax(1)
             mask_state = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
-        if self.hides:
+        if seen is not None:
             mask = states.attention_mask
             states = states._replace(attention_mask=seen.long() if mask is None else mask * seen)
         return states._replace(
@@ -348,5 +343,5 @@ class Read(torch.nn.Module):
 
 def unmarked(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids `(batch, length)` without their marks, and the number of each row's reading, `(batch,)`."""
-    ids = torch.where(ids < 0, -1 - ids, ids)
-    return ids & ((1 << ID_BITS) - 1), (ids >> ID_BITS).amax(1)
+    shown = shown_ids(ids)
+    return shown & ((1 << ID_BITS) - 1), (shown >> ID_BITS).amax(1)

@@ -21,6 +21,12 @@ ID_BITS = 24
 """Bits of a token's id; those above have the number of the layers to read."""
 
 
+def shown_ids(ids: Any) -> Any:
+    """Return ids, an array or a tensor, with those of hidden tokens as they would be if shown."""
+    # Below 0 the shift gives -1, and `i ^ -1` is `-1 - i`.
+    return ids ^ (ids >> 31)
+
+
 class BulkTokenizer(Tokenizer):
     """A fast tokenizer, called directly: all texts in one call, in threads, without padding.
 
@@ -67,8 +73,7 @@ class BulkTokenizer(Tokenizer):
         """Return the number of ids before the placeholder, or of all."""
         if self._placeholder_id is None:
             return len(ids)
-        bare = np.where(ids < 0, -1 - ids, ids) & ((1 << ID_BITS) - 1)
-        (found,) = np.nonzero(bare == self._placeholder_id)
+        (found,) = np.nonzero(shown_ids(ids) & ((1 << ID_BITS) - 1) == self._placeholder_id)
         return int(found[0]) if len(found) else len(ids)
 
     @property

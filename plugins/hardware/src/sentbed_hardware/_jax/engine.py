@@ -25,6 +25,7 @@ from sentbed.protocols import (
 )
 from sentbed_common import cache_root
 
+from sentbed_hardware._common.batch_rows import rows_of
 from sentbed_hardware._common.component_output_checks import origin_of_nan, require_finite
 from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
@@ -225,12 +226,10 @@ class JaxEncoder(PlacedEncoder):
         length = buckets.length(tokens, self.longest)
         most = buckets.most(length)
         for start in range(0, rows, most):
-            mask = batch.attention_mask
-            ids = batch.input_ids[start : start + most]
-            piece = TokenBatch(ids, None if mask is None else mask[start : start + most])
-            shape = buckets.rows(len(ids), length), length
-            piece = widen(piece, *shape, self.backbone.tokenizer.pad_id)
-            yield self._encode(self.weights, self.place(piece)), len(ids)
+            piece = rows_of(batch, slice(start, start + most))
+            count = len(piece.input_ids)
+            piece = widen(piece, buckets.rows(count, length), length, self.backbone.tokenizer.pad_id)
+            yield self._encode(self.weights, self.place(piece)), count
 
     def _vectors(self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch) -> NDArray[np.float32]:
         parts = [self.engine.layout.fetch(found)[:rows] for found, rows in started]

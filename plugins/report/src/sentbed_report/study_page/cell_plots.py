@@ -25,7 +25,7 @@ from sentbed_report.study_page.line_styles import (
     group_tones,
     left_out,
     tone,
-    tone_handles,
+    tone_legend,
 )
 
 if TYPE_CHECKING:
@@ -243,15 +243,7 @@ def _geometry(
             bar.outline.set_visible(False)
         if named:
             return
-        if handles := list(tone_handles(axes_told)):
-            axes.legend(
-                handles=handles,
-                frameon=False,
-                loc="lower left",
-                bbox_to_anchor=(0, 1),
-                ncols=3,
-                borderaxespad=0,
-            )
+        tone_legend(axes, axes_told, 3)
 
     listed = "; ".join(f"{label}: {number(y, 3)}, {number(x, 3)}" for label, _, (x, y) in points)
     label = label_text(f"{plane.title} by cell, {title}. {listed}", 400)

@@ -14,6 +14,7 @@ from sentbed_report.matplotlib_svg import colour, label_text
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
 LINES = 12
@@ -55,7 +56,20 @@ def group_tones(data: StudyData) -> tuple[tuple[AxisInfo, ...], Callable[[CellIn
     return axes, of
 
 
-def tone_handles(axes: Sequence[AxisInfo]) -> Iterator[Line2D]:
+def tone_legend(axes: Axes, told: Sequence[AxisInfo], columns: int) -> None:
+    """Draw a legend above a plot that tells the labels of `told`; none if there are none."""
+    if handles := list(_tone_handles(told)):
+        axes.legend(
+            handles=handles,
+            frameon=False,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=columns,
+            borderaxespad=0,
+        )
+
+
+def _tone_handles(axes: Sequence[AxisInfo]) -> Iterator[Line2D]:
     """Yield an entry of the legend for each label: colours of the first axis, shapes of the second."""
     from matplotlib.lines import Line2D
 

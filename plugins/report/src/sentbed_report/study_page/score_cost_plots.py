@@ -10,7 +10,7 @@ from sentbed_report.formatting import count, number
 from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page.line_styles import group_tones, spans_powers, tone_handles
+from sentbed_report.study_page.line_styles import group_tones, spans_powers, tone_legend
 from sentbed_report.study_page.score_cost_tables import CostTable
 
 if TYPE_CHECKING:
@@ -58,15 +58,7 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
                 va="bottom",
             )
         axes.margins(x=0.08, y=0.12)
-        if handles := list(tone_handles(axes_told)):
-            axes.legend(
-                handles=handles,
-                frameon=False,
-                loc="lower left",
-                bbox_to_anchor=(0, 1),
-                ncols=2,
-                borderaxespad=0,
-            )
+        tone_legend(axes, axes_told, 2)
 
     digits = found.scores.digits, found.costs.decimals[found.index]
     told = "; ".join(

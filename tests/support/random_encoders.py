@@ -1,0 +1,49 @@
+"""Encoders with random weights, and the rest of a recipe around one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentbed import Encoder
+from sentbed._document.structuring import structure
+from sentbed._document.toml import Document
+from sentbed._recipe.prompts import TEMPLATES
+from sentbed._recipe.recipe import EncoderRecipe
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import Runtime
+
+STAGE = """
+[[stage]]
+name = "one"
+steps = 2
+batch_size = 4
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+"""
+EVALUATE = """
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+
+
+def random_encoder(
+    table: Mapping[str, Any], texts: Sequence[str], runtime: Runtime | Mapping[str, Any] | None = None
+) -> Encoder:
+    """Build an encoder of random weights; equal arguments give equal weights and tokenizers.
+
+    The tokenizer is trained on `texts` and all named templates; `runtime` is by default one thread of `cpu`.
+    """
+    plugins = load_plugins()
+    recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+    assert not problems, problems
+    if not isinstance(runtime, Runtime):
+        fields = dict(runtime or {"use": "cpu", "threads": 1})
+        runtime = plugins.find("runtime", fields.pop("use")).cls(**fields)
+    engine = runtime.build()
+    engine.seed(3)
+    return Encoder.build(recipe, engine, lambda: (*texts, *TEMPLATES.values()))
