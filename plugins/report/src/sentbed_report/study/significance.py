@@ -41,6 +41,7 @@ from sentbed.protocols import Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, resample
+from sentbed_report.study.estimated_difference import EstimatedDifference, Source
 from sentbed_report.weighted_statistics import members_of
 
 if TYPE_CHECKING:
@@ -155,8 +156,6 @@ def judge(
 
     `item_variance` is that of their mean, with `item_degrees` degrees of freedom, above 0.
     """
-    from scipy import special
-
     if not differences:
         return Judged(reason="no seed has a score of both")
     if not all(map(math.isfinite, differences.values())):
@@ -171,36 +170,20 @@ def judge(
         what = "there is one seed" if count == 1 else "the seeds change nothing"
         return attrs.evolve(found, reason=f"{what}, and the score has no items")
     items = item_variance or 0.0
-    variance = items + seeds
-    error = math.sqrt(variance)
+    error = math.sqrt(items + seeds)
     if error <= _ROUNDING < abs(mean):
         return attrs.evolve(found, reason="every item and every seed has the same difference")
-    parts = [part for part in ((items, item_degrees), (seeds, count - 1)) if part[0] > 0]
-
-    def critical(level: float) -> float:
-        values = (share * -float(special.stdtrit(degrees, level / 2)) for share, degrees in parts)
-        return sum(values) / variance if parts else 0.0
-
-    reach = error * critical(1 - confidence)
+    parts = [Source(*part) for part in ((items, item_degrees), (seeds, count - 1)) if part[0] > 0]
+    estimate = EstimatedDifference(mean, tuple(parts))
+    low, high = estimate.interval(confidence)
     return attrs.evolve(
         found,
-        low=mean - reach,
-        high=mean + reach,
-        p_value=1.0 if error <= _ROUNDING else _level(critical, abs(mean) / error),
-        degrees=parts[0][1] if len(parts) == 1 else None,
+        low=low,
+        high=high,
+        p_value=1.0 if error <= _ROUNDING else estimate.p_value(),
+        degrees=parts[0].degrees if len(parts) == 1 else None,
         basis="seeds" if item_variance is None else "items and seeds" if seeds else "items",
     )
-
-
-def _level(critical: Callable[[float], float], value: float) -> float:
-    """Return the level, from 1e-300 to 1, at which a value is critical, to 13 digits."""
-    low, high = math.log(1e-300), 0.0
-    while high - low > 1e-13:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if critical(math.exp(middle)) > value else (low, middle)
-    return math.exp(high)
 
 
 def corrected(found: Mapping[Key, Judged]) -> dict[Key, Judged]:
