@@ -10,6 +10,7 @@ import attrs
 from attrs.validators import deep_iterable, ge, le, min_len
 from sentbed.protocols import RecipeTable, TableTraits, Variant, Variants
 from sentbed.tools import Document, Plugins
+from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 
 
@@ -71,6 +72,9 @@ class StudyTable(RecipeTable):
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
     `seconds` of the evaluator `encoding-cost`; by default the first cost that is measured:
     `processor-seconds` on a processor, else `seconds`."""
+
+    decide: Decide = attrs.field(factory=Decide)
+    """The score by which cells are stopped, sampled and chosen."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

@@ -13,6 +13,7 @@ from sentbed.helpers import foreign
 from sentbed.tools import MANIFEST
 from sentbed_common import is_locked
 
+from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
@@ -64,7 +65,12 @@ def read_data(directory: str | Path) -> StudyData:
             None if content.get("ranks") is None else tuple(content["ranks"]),
             content.get("colour", ""),
             content.get("cost", ""),
+            _decide(content.get("decide", {})),
         )
+
+
+def _decide(table: Mapping[str, Any]) -> Decide:
+    return Decide(**{**table, "tasks": tuple(table.get("tasks", ()))})
 
 
 def _axis(axis: Mapping[str, Any]) -> AxisInfo:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Score
 
+from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 
 CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "interrupted"]
@@ -90,6 +91,8 @@ class StudyData:
     """Task whose score colours the points of planes; empty if an axis does."""
     cost: str = ""
     """Task against which other scores are drawn; empty for the first cost that was measured, if any."""
+    decide: Decide = attrs.field(factory=Decide)
+    """The score by which cells are stopped, sampled and chosen."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

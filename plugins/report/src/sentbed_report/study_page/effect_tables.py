@@ -19,6 +19,7 @@ from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.result_tables import ResultTable, result_tables
 from sentbed_report.study_page.score_cost_tables import CostTable, cost_tables
+from sentbed_report.study_page.sections import Section, sections_of
 
 EFFECTS = (
     "Mean: over matched cells, the combinations of everything else that all compared labels have. "
@@ -108,6 +109,8 @@ class Views:
     """Scores against costs, if there were any."""
     cost_remark: str = ""
     """Why there are none although the study asks for a cost."""
+    sections: tuple[Section, ...] = ()
+    """What the study decided, how sure that is and what it took."""
 
     @property
     def marked(self) -> bool:
@@ -136,6 +139,7 @@ def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Vie
         _demonstrations(data, judged),
         cost_tables(data, found),
         unknown_cost(found, data.cost),
+        sections_of(data, found),
     )
 
 

@@ -13,6 +13,7 @@ from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page import html_and_markdown_content
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.result_tables import Entry, ResultTable
+from sentbed_report.study_page.sections import Section
 from sentbed_report.table_formats import MARKDOWN, marked
 
 
@@ -44,6 +45,8 @@ def _blocks(data: StudyData, views: Views) -> Iterator[str]:
         yield from map(escape, views.remarks)
     else:
         yield "No run has finished with scores yet."
+    for section in views.sections:
+        yield from _section(section)
     yield from _published(views)
     yield from map(escape, html_and_markdown_content.published_notes(data))
     yield from _views(views)
@@ -80,6 +83,17 @@ def _results(table: ResultTable) -> str:
         for one in table.references
     ]
     return markdown_table(heading, rows, numbers=range(1, len(heading)))
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"## {escape(section.title)}"
+    yield from map(escape, section.sentences)
+    for table in section.tables:
+        if table.caption:
+            yield f"**{escape(table.caption)}**"
+        rows = [tuple(map(escape, (row.name, *row.entries))) for row in table.rows]
+        yield markdown_table(tuple(map(escape, table.headings)), rows, numbers=table.numbers)
+    yield from map(escape, section.remarks)
 
 
 def _entry(entry: Entry) -> str:
