@@ -53,5 +53,8 @@ class Section:
 
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report, in order; those with nothing to say are left out."""
-    del data, summaries
-    return ()
+    from sentbed_report.study_page.decisions_section import decisions_section
+
+    del summaries
+    found = (decisions_section(data),)
+    return tuple(section for section in found if section is not None)
