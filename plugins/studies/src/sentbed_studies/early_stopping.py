@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
-from sentbed_report.formatting import count
+from sentbed.helpers import score_digits
+from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
 
@@ -70,8 +71,9 @@ def parts_to_run(
             ended=ended,
         )
         write_decisions(directory, made)
+        digits = score_digits(value for of_cell in known.values.values() for value in of_cell)
         for claim in claims:
-            say(_said(claim))
+            say(_said(claim, digits))
         if ended:
             return
 
@@ -92,8 +94,8 @@ def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(one for one in rules if one != rule))
 
 
-def _said(claim: Claim) -> str:
+def _said(claim: Claim, digits: int) -> str:
     return (
         f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
-        f"{claim.difference:.2f}, at least {claim.at_least:.2f}"
+        f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
     )

@@ -82,7 +82,7 @@ class SequentialTest:
         """Compare the cells of `values`, and add and return the claims that this look allows.
 
         `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
-        are left out. Of several cells that beat another, the one with the strongest evidence is named.
+        are left out. Of several cells that are shown to be better than one, the best is named.
         """
         import numpy as np
 
