@@ -103,6 +103,12 @@ def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> 
     assert test.at_work == ("a", "b", "c")
 
 
+def test_a_degenerate_score_is_beaten_and_beats_none() -> None:
+    scores = np.array([[50.0, 50.1, 50.2], [90.0, 90.2, 90.1], [10.0, 10.1, 10.3]])
+    test = SequentialTest(tuple("abc"), (3,))
+    assert [(one.cell, one.than) for one in test.look(scored(scores), no_items, {"b", "c"})] == [("c", "a")]
+
+
 def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:
     scores = np.array([[50.0, 50.1, 50.2], [45.0, 45.2, 45.1]])
     assert SequentialTest(("a", "b"), (3,)).look(scored(scores), no_items)

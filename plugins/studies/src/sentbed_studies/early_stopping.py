@@ -54,7 +54,7 @@ def parts_to_run(
         yield work.of([cell for cell in cells if cell.seed in seeds[done:look]])
         done = look
         known = evidence.of(test.at_work, seeds[:look])
-        claims = test.look(known.values, known.items)
+        claims = test.look(known.values, known.items, known.degenerate)
         ended = look == looks[-1] or len(test.at_work) < 2
         stopped = set(study.names if ended else (claim.cell for claim in claims))
         for task in work.tasks:

@@ -21,7 +21,7 @@ depends on the scores alone, not on who ran what when, nor on interruptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -78,11 +78,14 @@ class SequentialTest:
         """Level of one test: what a single claim at one look may spend of the error rate."""
         return self.error_rate / (self.possible * len(self.looks))
 
-    def look(self, values: Mapping[str, Sequence[float]], items: ItemVariances) -> tuple[Claim, ...]:
+    def look(
+        self, values: Mapping[str, Sequence[float]], items: ItemVariances, degenerate: Collection[str] = ()
+    ) -> tuple[Claim, ...]:
         """Compare the cells of `values`, and add and return the claims that this look allows.
 
         `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
-        are left out. Of several cells that are shown to be better than one, the best is named.
+        are left out. Of several cells that are shown to be better than one, the best is named, but none with
+        a `degenerate` score: such a cell may be beaten, and beats none.
         """
         import numpy as np
 
@@ -101,8 +104,8 @@ class SequentialTest:
         )
         # Where neither items nor seeds vary, nothing is known of what is chance.
         shown &= seeds / count + item_variances > _NO_SPREAD
-        if self.baseline is not None:
-            shown[[place for place, name in enumerate(names) if name != self.baseline]] = False
+        against = set(names) if self.baseline is None else {self.baseline}
+        shown[[name not in against or name in degenerate for name in names]] = False
         found = []
         for worse in np.flatnonzero(shown.any(0)):
             better = max(np.flatnonzero(shown[:, worse]), key=lambda one: differences[one, worse])
