@@ -139,24 +139,23 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     return RecordedCost(found.pop(own), found)
 
 
-def cost_scores(cost: RecordedCost, encoders: Iterable[str]) -> Iterator[Score]:
-    """Yield the whole cost of a run as scores of each of its encoders: `run-seconds` and so on.
+def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
+    """Yield the whole cost of a run as scores of an encoder, `run-seconds` and so on; none before training.
 
     Shared stages count in full, so that a cell's cost does not depend on the other cells of a study.
     """
+    if cost is None or encoder.endswith(START):
+        return
     alone = cost.alone
-    for encoder in dict.fromkeys(encoders):
-        if encoder.endswith(START):
-            continue
-        for name in NAMES:
-            if (amount := getattr(alone, name)) is not None:
-                yield Score(
-                    f"run-{name.replace('_', '-')}",
-                    UNITS[name],
-                    amount,
-                    {"encoder": {}, "evaluator": {"id": EVALUATOR}},
-                    encoder,
-                    EVALUATOR,
-                    direction="lower",
-                    axis="cost",
-                )
+    for name, unit in UNITS.items():
+        if (amount := getattr(alone, name)) is not None:
+            yield Score(
+                f"run-{name.replace('_', '-')}",
+                unit,
+                amount,
+                {"encoder": {}, "evaluator": {"id": EVALUATOR}},
+                encoder,
+                EVALUATOR,
+                direction="lower",
+                axis="cost",
+            )
