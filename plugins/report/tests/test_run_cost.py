@@ -36,7 +36,7 @@ def test_a_record_says_the_cost_again() -> None:
     cost = RecordedCost(OWN, {"pairs-1a": PAIRS, "tune-2b": TUNE})
     record = record_of(cost)
     assert recorded_cost(record) == cost
-    section = record["sections"]["cost"]  # type: ignore[index]
+    section = record["sections"]["run-cost"]  # type: ignore[index]
     assert section["columns"] == ["cost", "unit", "this run", "pairs-1a", "tune-2b"]
     assert section["rows"][1] == ["processor-seconds", "s", 1.0, 8.0, 6.0]
     # Of what no part knows anything there is no row.
@@ -64,4 +64,4 @@ def test_a_run_costs_its_shared_stages_too() -> None:
 def test_a_damaged_section_is_not_a_cost(rows: object) -> None:
     section = {"columns": ["cost", "unit", "this run"], "rows": rows}
     with pytest.raises((KeyError, TypeError, ValueError)):
-        recorded_cost({"sections": {"cost": section}})
+        recorded_cost({"sections": {"run-cost": section}})

@@ -89,10 +89,10 @@ class Machine:
 
 def recorder_on(plugins: Plugins, machine: Machine) -> None:
     """Put a recorder that reads this machine's counters in the place of ours."""
-    plugins.manager.unregister(name="sentbed-report:cost")
+    plugins.manager.unregister(name="sentbed-report:run-cost")
     plugins.manager.register(machine)
     recorder = RunCostRecorder(ProcessorEnergy(machine.root, machine.root / "no-stat"))
-    plugins.manager.register(recorder, "sentbed-report:cost")
+    plugins.manager.register(recorder, "sentbed-report:run-cost")
 
 
 def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(

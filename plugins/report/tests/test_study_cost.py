@@ -163,7 +163,7 @@ def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(
     path = run_of("a")
     assert read_run(path, "a", 1, tmp_path).cost is None
     record = json.loads((path / "report.json").read_text())
-    record["sections"] = {"cost": {"columns": ["cost"], "rows": []}}
+    record["sections"] = {"run-cost": {"columns": ["cost"], "rows": []}}
     (path / "report.json").write_text(json.dumps(record))
-    with pytest.raises(RunError, match=r"section `cost` of `.*report\.json`"):
+    with pytest.raises(RunError, match=r"section `run-cost` of `.*report\.json`"):
         read_run(path, "a", 1, tmp_path)

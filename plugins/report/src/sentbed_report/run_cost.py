@@ -1,4 +1,4 @@
-"""What a run took, as its report says it: the section `cost` of `report.json`."""
+"""What a run took, as its report says it: the section `run-cost` of `report.json`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any, TypeAlias
 import attrs
 from sentbed.protocols import START, ReportSection, Score
 
-KEY = "cost"
-"""Key of the section."""
-EVALUATOR = "run-cost"
-"""Evaluator that the scores of `cost_scores` name."""
+KEY = "run-cost"
+"""Key of the section, and the evaluator that the scores of `cost_scores` name."""
 OWN = "this run"
 """Column of what the run itself took; shared stages have a column each, under their directory's name."""
 
@@ -106,7 +104,7 @@ class RecordedCost:
             if any(getattr(part, name) is not None for part in parts)
         )
         columns = ("cost", "unit", OWN, *self.shared)
-        return ReportSection(KEY, "Cost", columns, tuple(rows), _NOTE)
+        return ReportSection(KEY, "What the run took", columns, tuple(rows), _NOTE)
 
 
 def total(costs: Iterable[RunCost]) -> RunCost:
@@ -153,9 +151,9 @@ def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
                 f"run-{name.replace('_', '-')}",
                 unit,
                 amount,
-                {"encoder": {}, "evaluator": {"id": EVALUATOR}},
+                {"encoder": {}, "evaluator": {"id": KEY}},
                 encoder,
-                EVALUATOR,
+                KEY,
                 direction="lower",
                 axis="cost",
             )

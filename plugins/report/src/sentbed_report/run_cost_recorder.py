@@ -75,7 +75,7 @@ class RunCostRecorder:
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
-        """Return the section `cost`."""
+        """Return the section `run-cost`."""
         return [self._recorded(run).section()]
 
     def _begin(self, before: RunCost | None, shared: dict[str, RunCost]) -> None:

@@ -58,7 +58,7 @@ def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
 
 
 def _cost(path: Path, record: Mapping[str, Any]) -> RecordedCost | None:
-    with foreign(RunError, f"the section `cost` of `{path}` is damaged", "start the run again"):
+    with foreign(RunError, f"the section `run-cost` of `{path}` is damaged", "start the run again"):
         return recorded_cost(record)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.run_cost import EVALUATOR
+from sentbed_report.run_cost import KEY
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
 
 
@@ -88,7 +88,7 @@ def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
 def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
     """Yield the columns of a cost: several, if it was measured under different protocols."""
     # Cells that differ in their seconds by chance alone are not to be drawn over them unasked.
-    measured = (one for one in summaries if one.evaluator != EVALUATOR)
+    measured = (one for one in summaries if one.evaluator != KEY)
     wanted = cost or next((c.task for one in measured for c in one.columns if c.cost), None)
     for summary in summaries:
         for index, column in enumerate(summary.columns):
