@@ -19,6 +19,7 @@ from sentbed_report.study.score_against_cost import scores_against_cost, unknown
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study_page import write_study_report
+from sentbed_report.study_page.html_and_markdown_content import summary_line
 from sentbed_report.study_page.sections import sections_of
 from sentbed_report.study_page.study_cost_section import energy, study_cost_section
 
@@ -137,6 +138,22 @@ def test_costs_of_runs_are_drawn_only_where_the_study_asks(study: Callable[..., 
     found = summarise(study())
     assert scores_against_cost(found) == ()
     assert unknown_cost(found, "passes").endswith("`run-parameters`, `run-trained-parameters`.")
+
+
+def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) -> None:
+    data = study()
+    cells = [
+        attrs.evolve(
+            cell,
+            runs=tuple(attrs.evolve(run, seconds=run.cost.alone.seconds) for run in cell.runs if run.cost),
+        )
+        for cell in data.cells
+    ]
+    assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(" 1 min 57 s of runs.")
+
+
+def test_runs_that_are_compared_are_no_study(study: Callable[..., StudyData]) -> None:
+    assert sections_of(attrs.evolve(study(), axes=()), ()) == ()
 
 
 def test_page_and_markdown_have_the_section(study: Callable[..., StudyData], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_common import Device
+from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_studies import study_command
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
@@ -150,6 +151,19 @@ def test_what_has_finished_is_found_again_and_corrects_the_plan(
     left = time_left(found, tmp_path, Known())
     assert left.found == {found.tasks[0].directory: 65.0}
     assert left.seconds() == pytest.approx((195.0, 195.0))
+
+
+def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    found = work()
+    run = tmp_path / found.tasks[0].directory
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    section = RecordedCost(RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}).section()
+    record = {"seconds": 65.0, "sections": {"run-cost": attrs.asdict(section)}}
+    (run / "report.json").write_text(json.dumps(record))
+    assert time_left(found, tmp_path, Known()).found == {found.tasks[0].directory: 20.0}
 
 
 def test_every_line_on_a_run_says_what_is_left(

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
+from sentbed_report.run_cost import recorded_cost
 from sentbed_workbench.resource_plan import Planner, StagePlan
 
 from sentbed_studies.shared_work_plan import Prefix, Work
@@ -147,7 +148,10 @@ def _middle(planned: Range) -> float:
 
 def _took(run: Path) -> float | None:
     try:
-        return float(json.loads((run / RECORD).read_bytes())["seconds"])
+        record = json.loads((run / RECORD).read_bytes())
+        cost = recorded_cost(record)
+        # The seconds of a run that goes on from shared stages are with theirs.
+        return float(record["seconds"] if cost is None or cost.own.seconds is None else cost.own.seconds)
     except (OSError, ValueError, KeyError, TypeError):
         # A run is not lost with its record; the time is then that of the others.
         return None

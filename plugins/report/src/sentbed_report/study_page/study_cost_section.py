@@ -33,9 +33,12 @@ _ROWS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 
 
 def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section | None:
-    """Return the section, or None if no cost is known; `further` are sentences on what else was saved."""
+    """Return the section, or None if no cost is known, or these are runs of no study.
+
+    `further` are sentences on what else was saved.
+    """
     found = study_cost(data)
-    if found is None:
+    if found is None or not data.axes:
         return None
     parts = [("taken", found.taken)]
     if found.shared is not None:
