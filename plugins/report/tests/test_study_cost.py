@@ -77,7 +77,7 @@ def test_the_section_says_what_was_taken_and_what_sharing_saved(study: Callable[
     assert rows["tokens trained on"] == ("700", "11,000", "11,700", "32,700", "64 %")
     assert "device time" not in rows
     assert section.sentences[-1] == "Stopping saved 3 runs."
-    assert "pre-1 for 3 runs, mid-2 for 2 runs" in section.sentences[1]
+    assert section.sentences[1] == "2 runs of shared stages, with each of which 2 to 3 runs began."
 
 
 def test_without_sharing_there_is_nothing_to_compare_with(study: Callable[..., StudyData]) -> None:

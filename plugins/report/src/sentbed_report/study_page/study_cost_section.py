@@ -69,9 +69,10 @@ def _sentences(found: StudyCost) -> Iterator[str]:
     ended = f"{count(found.runs, 'run')} {'has' if found.runs == 1 else 'have'} finished or failed"
     yield f"{ended}. Their times are added up, also of those that ran at the same time."
     if found.shared is not None:
-        times = ", ".join(f"{name} for {count(runs, 'run')}" for name, runs in found.begun.items())
-        yield f"Stages that were trained once for several runs: {times}."
-        yield "Unshared: each of these stages counted once for every run that begins with it."
+        least, most = min(found.begun.values()), max(found.begun.values())
+        begin = count(most, "run") if least == most else f"{least} to {most} runs"
+        yield f"{count(len(found.begun), 'run')} of shared stages, with each of which {begin} began."
+        yield "Unshared: shared stages counted once for every run that began with them."
 
 
 def _remarks(found: StudyCost) -> Iterator[str]:
