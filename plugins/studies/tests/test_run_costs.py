@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -17,7 +18,7 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.write_study_directory import read_data
-from toy_plugin import TOWERS, quicken
+from toy_plugin import TOWERS, SgdTrainer, quicken
 
 AXES = """
 [study]
@@ -103,3 +104,36 @@ def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None
     assert (costs["run-tokens"] > 0).all()
     assert (costs["run-processor-seconds"] >= 0).all()
     assert not loaded.scores["task"].str.startswith("run-").any()
+
+
+def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    study = read_study(put("study.toml", TOWERS + "\n[checkpoint]\nevery = 1\n" + AXES))
+    run_study(study, tmp_path / "whole")
+    step, taken = SgdTrainer.step, [0]
+
+    def stopping(self: SgdTrainer, columns: Any) -> Any:
+        taken[0] += 1
+        # Four shared runs of six steps; then the third of four steps of a cell.
+        if taken[0] == 4 * 6 + 3:
+            raise KeyboardInterrupt
+        return step(self, columns)
+
+    monkeypatch.setattr(SgdTrainer, "step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path / "stopped")
+    stopped = [run for cell in read_data(tmp_path / "stopped").cells for run in cell.runs]
+    assert sum(run.status == "interrupted" for run in stopped) == 1
+    run_study(study, tmp_path / "stopped")
+    for cell, other in zip(
+        read_data(tmp_path / "whole").cells, read_data(tmp_path / "stopped").cells, strict=True
+    ):
+        for run, again in zip(cell.runs, other.runs, strict=True):
+            assert run.cost is not None
+            assert again.cost is not None
+            assert again.cost.own.tokens == run.cost.own.tokens
+            assert {name: cost.tokens for name, cost in again.cost.shared.items()} == {
+                name: cost.tokens for name, cost in run.cost.shared.items()
+            }
