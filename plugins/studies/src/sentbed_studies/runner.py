@@ -38,12 +38,20 @@ from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
+from sentbed_studies.sampled_cells import first_batch, parts, runs_of
 from sentbed_studies.shared_forward_passes import share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft, said
-from sentbed_studies.write_study_directory import STUDY, at_work, is_finished, lock_of, needed
+from sentbed_studies.write_study_directory import (
+    STUDY,
+    at_work,
+    is_finished,
+    lock_of,
+    needed,
+    sampled_work,
+)
 
 Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]
@@ -140,24 +148,26 @@ def run_study(
     directory = Path(out) if out is not None else Path("studies") / study.name
     work = work or plan_work(study.cells, CellKeys(plugins))
     _begin(directory)
-    with at_work(directory, study, work):
+    with at_work(directory, study, work, first_batch(study)):
         whole = work
         if only:
             work = work.of(study.only(only).cells)
         directory = directory.resolve()
         executor = executor or executor_of("local", {}, plugins, say)
-        runner = _Runner(directory, executor, keep_going, say, len(work.tasks), left)
+        runner = _Runner(directory, executor, keep_going, say, runs_of(study, work), left)
         result = _run_work(study, work, runner)
         if study.table.keep != "all":
-            _remove_shared(directory, whole)
+            _remove_shared(directory, sampled_work(whole, directory))
         return result
 
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> StudyResult:
-    shared = needed(runner.directory, work)
-    for depth in sorted({prefix.depth for prefix in shared}):
-        runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
-    runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
+    for part in parts(study, work, runner.directory):
+        shared = needed(runner.directory, part)
+        for depth in sorted({prefix.depth for prefix in shared}):
+            runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
+        bundles = [Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in part.bundles]
+        runner.do(bundles, cells=True)
     return StudyResult(runner.directory, tuple(runner.failed))
 
 

@@ -13,6 +13,8 @@ from sentbed.tools import Document, Plugins
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 
+from sentbed_studies.sampling_config import Sampling
+
 
 @attrs.frozen
 class StudyTable(RecipeTable):
@@ -75,6 +77,8 @@ class StudyTable(RecipeTable):
 
     decide: Decide = attrs.field(factory=Decide)
     """The score by which cells are stopped, sampled and chosen."""
+    sampler: Sampling | None = None
+    """Run only cells that a sampler chooses, at random or by the scores of earlier ones; by default all."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
