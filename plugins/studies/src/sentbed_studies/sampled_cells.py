@@ -51,7 +51,9 @@ def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tup
                 raise fault(sampler, "choose", wrong + "those that have been chosen")
             chosen += found
         yield tuple(names[cell] for cell in chosen)
-        scores |= {cell: score_of(names[cell]) for cell in chosen}
+        scores |= dict.fromkeys(chosen)
+        if sampler.learns and len(scores) < sampling.cells:
+            scores |= {cell: score_of(names[cell]) for cell in chosen}
 
 
 def points(study: Study) -> list[Mapping[str, Any]]:
