@@ -46,7 +46,7 @@ def search(
     return scores
 
 
-@pytest.mark.parametrize("sampler", [TPE, GP])
+@pytest.mark.parametrize("sampler", [TPE, pytest.param(GP, marks=pytest.mark.slow)])
 def test_it_keeps_every_rule(sampler: type[OptunaSampler]) -> None:
     assert not check_component(sampler).not_run
 
