@@ -10,7 +10,14 @@ from sentbed_report.study_page.sections import sections_of
 
 def run(cell: str, seed: int, dev: float) -> CellRun:
     scores = tuple(
-        Score("STSB", "spearman", value, {"encoder": {}, "evaluator": {"id": "sts", "split": split}})
+        Score(
+            "STSB",
+            "spearman",
+            value,
+            {"encoder": {}, "evaluator": {"id": "sts", "split": split}},
+            "main",
+            "sts",
+        )
         for split, value in (("dev", dev), ("test", 99.0))
     )
     return CellRun(cell, seed, "finished", scores=scores)
@@ -21,14 +28,14 @@ CELLS = (
     CellInfo("first", {}, (run("first", 1, 60.5), run("first", 2, 10.0))),
     CellInfo("last", {}, (CellRun("last", 1, "failed"), CellRun("last", 2, "waiting"))),
 )
-SAMPLED = Sampled("tpe", 3, 4, 1200, ("last", "mean", "first"))
+SAMPLED = Sampled("tpe", 3, 4, 900, ("last", "mean", "first"))
 STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAMPLED)
 
 
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
     (section,) = sampled_cells(STUDY)
     assert section.sentences == (
-        "3 of 1,200 cells were sampled by tpe, seed 3. The others were not run, and nothing is known of them.",
+        "3 of 900 cells were sampled by tpe, seed 3. The others were not run, and nothing is known of them.",
         "The study is to run 1 more.",
     )
     (table,) = section.tables
