@@ -36,6 +36,7 @@ CELLS = {
     "mini/studies/prompt-methods.toml": 16,
     "mini/studies/prompteol.toml": 8,
     "mini/studies/quick.toml": 18,
+    "mini/studies/sampled.toml": 80,
     "mini/studies/sentbench.toml": 14,
     "mini/studies/sentence-t5.toml": 18,
     "mini/studies/stopping.toml": 40,

@@ -115,7 +115,7 @@ def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunContext) -> 
     assert stage.losses[1:] == [0.1 + 0.2, 0.5]
     np.testing.assert_array_equal(stage.metrics["accuracy"], [0.25, 0.5, math.nan])
     np.testing.assert_array_equal(stage.metrics["temperature"], [math.nan, 0.05, 0.04])
-    assert (stage.validations, stage.best_step) == (((2, 80.125), (3, 79.0)), 2)
+    assert (stage.validations, stage.best_step) == ([(2, 80.125), (3, 79.0)], 2)
     # What an evaluator remarks on one look starts no new series; other data does.
     assert [(w.encoder, w.evaluator, w.steps) for w in stage.watched] == [
         ("en", "sts", [0, 3]),

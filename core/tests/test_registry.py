@@ -77,6 +77,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("importer", "numbers"),
         ("executor", "in-order"),
         ("intervention", "doubled"),
+        ("sampler", "nearby"),
     }
     assert {kind for kind, _ in plugins.components} == set(KINDS)
     info = plugins.find("loss", "pull")

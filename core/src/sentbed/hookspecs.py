@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sentbed.protocols import (
         Backbone,
+        CellSampler,
         DataSource,
         Evaluation,
         Evaluator,
@@ -117,6 +118,11 @@ def exporters() -> Sequence[type[Exporter]] | Mapping[str, Lazy]:
 @hookspec
 def importers() -> Sequence[type[Importer]] | Mapping[str, Lazy]:
     """Return importer classes: what `sentbed import --from NAME` reads."""
+
+
+@hookspec
+def samplers() -> Sequence[type[CellSampler]] | Mapping[str, Lazy]:
+    """Return sampler classes: scores of the cells of a study -> the cells to run next."""
 
 
 @hookspec

@@ -72,6 +72,7 @@ _ALL = (
     Kind("tracker", "trackers", "Tracker", "[[tracker]]\n{}"),
     Kind("exporter", "exporters", "Exporter", "sentbed export ENCODER DIRECTORY --to {}"),
     Kind("importer", "importers", "Importer", "sentbed import SOURCE DIRECTORY --from {}"),
+    Kind("sampler", "samplers", "CellSampler", "[study.sampler]\n{}"),
     Kind("executor", "executors", "Executor", "sentbed study RECIPE --executor {}"),
 )
 
@@ -86,19 +87,11 @@ def kind_of(base: Any) -> Kind | None:
     return next((kind for kind in _ALL if kind.base_name == name and kind.base is base), None)
 
 
-class Found(Protocol):
-    """Result of `Components.find`."""
-
-    @property
-    def cls(self) -> type[Any]:
-        """The component class."""
-
-
 class Components(Protocol):
     """Protocol for the installed components, implemented by `sentbed.tools.Plugins`."""
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of a kind's components."""
 
-    def find(self, kind: str, name: str) -> Found:
-        """Return the component of this kind and name. Raises `PluginError`."""
+    def find(self, kind: str, name: str) -> Any:
+        """Return the component of this kind and name, whose class is `cls`. Raises `PluginError`."""

@@ -1018,6 +1018,19 @@ class Doubled(protocols.Intervention):
         return lambda seen: 2 * seen.states
 
 
+@attrs.frozen
+class Nearby(protocols.CellSampler):
+    """The cells nearest to the best one until now in the order of the study, at first to the last one."""
+
+    name: ClassVar[str] = "nearby"
+
+    def choose(self, cells: Any, scores: Any, count: int, seed: int) -> list[int]:
+        known = {cell: score for cell, score in scores.items() if score is not None}
+        best = max(known, key=lambda cell: known[cell], default=len(cells) - 1)
+        free = [cell for cell in range(len(cells)) if cell not in scores]
+        return sorted(free, key=lambda cell: abs(cell - best))[:count]
+
+
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
@@ -1029,6 +1042,11 @@ def backbones() -> list[type[Any]]:
 @hookimpl
 def interventions() -> list[type[Any]]:
     return [Doubled]
+
+
+@hookimpl
+def samplers() -> list[type[Any]]:
+    return [Nearby]
 
 
 @hookimpl

@@ -43,6 +43,16 @@ def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start() 
     assert attrs.evolve(left, workers=9).seconds() == (START + 3, START + 4)
 
 
+def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all() -> None:
+    left = TimeLeft({A: (2.0, 4.0), B: (4.0, 6.0), C: (6.0, 8.0), D: (8.0, 10.0)}, share=0.5)
+    assert left.seconds() == (START + 10.0, START + 14.0)
+    left = TimeLeft({A: None, B: None, C: None, D: None}, share=0.5)
+    left.finished(A, 20.0)
+    assert left.seconds() == (20.0, 20.0)
+    left.finished(B, 20.0)
+    assert left.seconds() == (0.0, 0.0)
+
+
 def test_finished_runs_scale_the_plan_of_the_others() -> None:
     left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: (10.0, 10.0), D: (20.0, 20.0)})
     # The first run of a worker loads its libraries.

@@ -241,6 +241,23 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
     (parts.Listener, "tracker", "unmarked", {"hooks"}, "`run_finished` is named like a hook and is none"),
     (parts.Listener, "tracker", "argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
     (parts.Listener, "tracker", "one for all", {"apart"}, "make a new one for each run"),
+    (
+        parts.Next,
+        "sampler",
+        "again",
+        {"choice"},
+        "with 1 of 19 cells chosen it returns .0. for 1; return as many",
+    ),
+    (parts.Next, "sampler", "more", {"choice"}, "with 0 of 19 cells chosen it returns .0, 1. for 1"),
+    (parts.Next, "sampler", "keeps to scores", {"choice"}, "none of which is in `scores`"),
+    (
+        parts.Next,
+        "sampler",
+        "by chance",
+        {"repeats"},
+        "a second call gives other cells; draw from a generator",
+    ),
+    (parts.Next, "sampler", "writes", {"repeats"}, "it changes `scores`; make a copy"),
     (parts.Nowhere, "runtime", "no budget", {"engine"}, "`token_budget` is 0"),
     (parts.Nowhere, "runtime", "no precision", {"engine"}, "at least `precision`"),
     (parts.Nowhere, "runtime", "words", {"engine"}, "the counter `device_memory_gib` is 'much'"),
@@ -296,7 +313,17 @@ def test_an_importer_does_not_take_what_it_cannot_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "cls", [parts.Nine, parts.Size, parts.Descent, parts.Ramp, parts.Listener, parts.Nowhere, parts.Anything]
+    "cls",
+    [
+        parts.Nine,
+        parts.Size,
+        parts.Descent,
+        parts.Ramp,
+        parts.Listener,
+        parts.Next,
+        parts.Nowhere,
+        parts.Anything,
+    ],
 )
 def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
     kind = deduce_kind(cls)

@@ -28,7 +28,7 @@ SLOW_RULES = "not keeps_every_rule and not computes_what"
 
 ROOT = Path(__file__).parents[3]
 
-WITHOUT_TENSORS = {"data", "evaluator", "executor", "schedule", "tracker", "transform"}
+WITHOUT_TENSORS = {"data", "evaluator", "executor", "sampler", "schedule", "tracker", "transform"}
 
 IN_RECIPES = [kind for kind, template in TEMPLATES.items() if template.settings]
 
@@ -222,7 +222,9 @@ def test_of_a_kind_that_no_recipe_names_the_command_is_printed(
     last = new(kind, "far").stdout.splitlines()[-1].split()
     assert last[0] == "sentbed"
     assert cli.main.get_command(cli.main.make_context("sentbed", ["--help"], resilient_parsing=True), last[1])
-    assert last[-2:] == [{"exporter": "--to", "importer": "--from", "executor": "--executor"}[kind], "far"]
+    options = {"exporter": "--to far", "importer": "--from far", "executor": "--executor far"}
+    options["sampler"] = "--set study.sampler.use=far"
+    assert last[-2:] == options[kind].split()
 
 
 @pytest.mark.parametrize("kind", IN_RECIPES)

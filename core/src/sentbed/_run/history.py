@@ -30,21 +30,6 @@ STATE = "history"
 """Name of the history's state in a checkpoint."""
 
 
-@attrs.define(eq=False)
-class _Stage:
-    """Mutable `StageCurve`."""
-
-    name: str
-    metric: str
-    steps: list[int] = attrs.field(factory=list)
-    losses: list[float] = attrs.field(factory=list)
-    learning_rates: list[float] = attrs.field(factory=list)
-    metrics: dict[str, list[float]] = attrs.field(factory=dict)
-    validations: list[tuple[int, float]] = attrs.field(factory=list)
-    best_step: int | None = None
-    watched: list[Watched] = attrs.field(factory=list)
-
-
 def _keys(score: Score) -> set[str]:
     """Return the keys of `[expected]` that match this score."""
     metric = f"{score.task}/{score.metric}"
@@ -61,7 +46,7 @@ class History:
         self.scores: list[Score] = []
         """All scores, in the order in which they were obtained."""
         self._scatters: list[tuple[str, Scatter]] = []
-        self._stages: list[_Stage] = []
+        self._stages: list[StageCurve] = []
         self._warnings: list[str] = []
 
     @hookimpl
@@ -117,7 +102,7 @@ class History:
         if self._stages and self._stages[-1].name == stage:
             return
         validate = next(s.validate for s in run.recipe.stage if s.name == stage)
-        self._stages.append(_Stage(stage, validate.with_.name if validate else "validation"))
+        self._stages.append(StageCurve(stage, metric=validate.with_.name if validate else "validation"))
 
     @hookimpl
     def step_finished(self, step: int, result: StepResult) -> None:
@@ -136,7 +121,7 @@ class History:
         stage = self._stages[-1]
         stage.validations.append((step, float(score)))
         if best:
-            stage.best_step = step
+            self._stages[-1] = attrs.evolve(stage, best_step=step)
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:
@@ -182,10 +167,7 @@ class History:
             manifest=run.facts,
             scores=tuple(self.scores),
             expected=tuple(self.expected(run.recipe)),
-            stages=tuple(
-                StageCurve(**{**attrs.asdict(stage, recurse=False), "validations": tuple(stage.validations)})
-                for stage in self._stages
-            ),
+            stages=tuple(self._stages),
             scatters=tuple(self._scatters),
             warnings=tuple(self._warnings),
         )
@@ -209,7 +191,7 @@ def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
     return [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
 
 
-def _stage(table: Mapping[str, Any]) -> _Stage:
+def _stage(table: Mapping[str, Any]) -> StageCurve:
     """Restore a stage from a history's state."""
     watched = [Watched(**{**one, "scores": tuple(_restored(one["scores"]))}) for one in table["watched"]]
-    return _Stage(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})
+    return StageCurve(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Backbone,
         BuildContext,
         BuiltBackbone,
+        CellSampler,
         Component,
         Dataset,
         DataSource,

@@ -378,6 +378,25 @@ class Executor(Component):
         """
 
 
+class CellSampler(Component):
+    """Scores of the cells of a study that have been run -> the cells to run next."""
+
+    __slots__ = ()
+
+    learns: ClassVar[bool] = True
+    """Whether its choice depends on the scores."""
+
+    @abstractmethod
+    def choose(
+        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+    ) -> Sequence[int]:
+        """Return the indices of `count` more cells; equal arguments always give the same.
+
+        A cell is axis -> label, or the label's number if all labels of the axis have one. `scores` has the
+        cells chosen before, in order, with None for one without a score; higher is better.
+        """
+
+
 class Optimizer(Component):
     """Gradients -> new weights."""
 

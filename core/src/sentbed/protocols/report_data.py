@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -87,18 +87,18 @@ class StageCurve:
     """Log of one stage. `steps`, `losses` and `learning_rates` have one entry per logged step."""
 
     name: str
-    steps: Sequence[int]
-    losses: Sequence[float]
-    learning_rates: Sequence[float]
-    validations: Sequence[tuple[int, float]] = ()
+    steps: list[int] = attrs.field(factory=list)
+    losses: list[float] = attrs.field(factory=list)
+    learning_rates: list[float] = attrs.field(factory=list)
+    validations: list[tuple[int, float]] = attrs.field(factory=list)
     """(step, value) in order of steps; higher is better."""
     best_step: int | None = None
     """Step of the validation whose weights were kept."""
     metric: str = "validation"
     """Axis label for `validations`."""
-    metrics: Mapping[str, Sequence[float]] = attrs.field(factory=dict)
+    metrics: dict[str, list[float]] = attrs.field(factory=dict)
     """Metrics of the loss by name, one entry per logged step; NaN for steps without the metric."""
-    watched: Sequence[Watched] = ()
+    watched: list[Watched] = attrs.field(factory=list)
 
 
 @attrs.frozen

@@ -18,36 +18,40 @@ from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
 
 
-def parts_to_run(
+def parts_between_looks(
     study: Study,
     work: Work,
     stop: Stop,
     directory: Path,
     say: Callable[[str], object],
     needless: Callable[[Task], object],
+    begun: int = 0,
 ) -> Iterator[Work]:
     """Yield the work between looks, of the cells that go on; after each part, make the look.
 
     The caller runs a part before it takes the next one. Looks that were made before are made again: they
     decide as they did, since they depend on nothing but the scores. `needless` is told each run that will not
-    be done.
+    be done. `work` is of all cells that are compared; of each, `begun` seeds have been run. Where it is not of
+    all cells of the study, these were chosen by scores, and claims on any cell of the study count as possible.
 
     Raises:
         RunError: if a run cannot be read, or the disk is full.
     """
     seeds, decide = study.seeds, study.table.decide
     looks = tuple(range(stop.first_look, len(seeds) + 1))
+    compared = {task.cell.name for task in work.tasks}
     test = SequentialTest(
-        study.names,
+        tuple(name for name in study.names if name in compared),
         looks,
         stop.error_rate,
         stop.margin,
         study.baseline if stop.worse_than == "baseline" else None,
+        among=len(study.names),
     )
     rule = Rule(stop.worse_than, stop.margin, stop.error_rate, looks, len(study.names), score_of(decide))
     evidence = DecidingEvidence(directory, decide, work.tasks)
     made = Decisions(rule, at_work=test.at_work, earlier=_earlier(directory, rule))
-    done = 0
+    done = begun
     left_out: dict[Task, None] = {}
     for look in looks:
         cells = [cell for cell in study.cells if cell.name in test.at_work]
@@ -56,7 +60,7 @@ def parts_to_run(
         known = evidence.of(test.at_work, seeds[:look])
         claims = test.look(known.values, known.items, known.degenerate)
         ended = look == looks[-1] or len(test.at_work) < 2
-        stopped = set(study.names if ended else (claim.cell for claim in claims))
+        stopped = set(test.cells if ended else (claim.cell for claim in claims))
         for task in work.tasks:
             if task.cell.name in stopped and task.cell.seed in seeds[look:] and task not in left_out:
                 left_out[task] = None

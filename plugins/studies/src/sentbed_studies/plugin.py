@@ -1,4 +1,4 @@
-"""Hooks of sentbed-studies: `[study]`, `[search]` and their commands."""
+"""Hooks of sentbed-studies: `[study]`, `[search]`, their commands, and samplers of cells."""
 
 from __future__ import annotations
 
@@ -42,6 +42,25 @@ def recipe_tables() -> Mapping[str, Lazy]:
         "search": Lazy(
             "sentbed_studies.demonstration_search_config:Search",
             "`[search]`: which demonstration makes the prompt best (PromptEOL, section 3.2).",
+        ),
+    }
+
+
+@hookimpl
+def samplers() -> Mapping[str, Lazy]:
+    """Return the samplers of cells."""
+    return {
+        "random": Lazy(
+            "sentbed_studies.random_sampler:Random",
+            "Cells drawn at random without replacement (Bergstra and Bengio, 2012).",
+        ),
+        "tpe": Lazy(
+            "sentbed_studies.optuna_samplers:TPE",
+            "Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.",
+        ),
+        "gp": Lazy(
+            "sentbed_studies.optuna_samplers:GP",
+            "Gaussian process over the axes: the cell of the largest expected improvement; needs PyTorch.",
         ),
     }
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -38,13 +38,22 @@ from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
-from sentbed_studies.early_stopping import parts_to_run
+from sentbed_studies.early_stopping import parts_between_looks
+from sentbed_studies.sampled_cells import first_batch, runs_of, sampled_parts
 from sentbed_studies.shared_forward_passes import share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
+from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft, said
-from sentbed_studies.write_study_directory import STUDY, at_work, is_finished, lock_of, needed
+from sentbed_studies.write_study_directory import (
+    STUDY,
+    at_work,
+    is_finished,
+    lock_of,
+    needed,
+    sampled_work,
+)
 
 Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]
@@ -141,22 +150,36 @@ def run_study(
     directory = Path(out) if out is not None else Path("studies") / study.name
     work = work or plan_work(study.cells, CellKeys(plugins))
     _begin(directory)
-    with at_work(directory, study, work):
+    with at_work(directory, study, work, first_batch(study)):
         whole = work
         if only:
             work = work.of(study.only(only).cells)
         directory = directory.resolve()
         executor = executor or executor_of("local", {}, plugins, say)
-        runner = _Runner(directory, executor, keep_going, say, len(work.tasks), left)
+        runner = _Runner(directory, executor, keep_going, say, runs_of(study, work), left)
         # Cells that are asked for by name are run with all their seeds.
-        stop = None if only else study.table.stop
-        parts = [work] if stop is None else parts_to_run(study, work, stop, directory, say, runner.drop)
-        for part in parts:
+        for part in _parts(study, work, runner, None if only else study.table.stop):
             _run_work(study, part, runner)
-        result = StudyResult(directory, tuple(runner.failed))
         if study.table.keep != "all":
+            whole = sampled_work(whole, directory)
             _remove_shared(directory, [task for task in whole.tasks if task not in runner.dropped], whole)
-        return result
+        return StudyResult(directory, tuple(runner.failed))
+
+
+def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iterator[Work]:
+    """Yield the work of a study part by part, each to be done before the next one is known.
+
+    First come the batches of cells that a sampler chooses, with the first seed; then these cells, or all,
+    between the looks of early stopping, or at once.
+    """
+    begun = 0
+    if study.table.sampler is not None:
+        names = yield from sampled_parts(study, study.table.sampler, work, runner.directory)
+        work, begun = work.of([cell for cell in study.cells if cell.name in names]), 1
+    if stop is not None:
+        yield from parts_between_looks(study, work, stop, runner.directory, runner.say, runner.drop, begun)
+    elif rest := [task.cell for task in work.tasks if task.cell.seed in study.seeds[begun:]]:
+        yield work.of(rest)
 
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:

@@ -48,7 +48,7 @@ class SequentialTest:
     """State of the test of one study: the cells at work, and what was claimed."""
 
     cells: tuple[str, ...]
-    """All cells that are tested; their number decides how many claims are possible."""
+    """All cells that are tested; their number, or `among`, decides how many claims are possible."""
     looks: tuple[int, ...]
     """Number of seeds at each look, ascending, from 2."""
     error_rate: float = 0.05
@@ -57,6 +57,8 @@ class SequentialTest:
     """What a cell may be worse by, in the unit of the score."""
     baseline: str | None = None
     """Cell that all are compared with; None to compare every pair."""
+    among: int = 0
+    """Number of cells of which those tested were chosen by scores; 0 if none were."""
     claims: list[Claim] = attrs.field(factory=list, init=False)
     _shared: Source | None = attrs.field(default=None, init=False)
     """Variance that pairs of cells have in common, with its degrees of freedom."""
@@ -70,7 +72,7 @@ class SequentialTest:
     @property
     def possible(self) -> int:
         """Number of claims that are possible at a look."""
-        count = len(self.cells)
+        count = max(self.among, len(self.cells))
         return max(1, count * (count - 1) if self.baseline is None else count - 1)
 
     @property

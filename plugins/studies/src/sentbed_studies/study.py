@@ -34,6 +34,7 @@ from sentbed_studies.axes import (
     unknown_labels,
 )
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
+from sentbed_studies.sampling_config import problem_of_sampling
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study_config import StudyTable
 
@@ -103,8 +104,11 @@ class Study:
         """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
 
         Raises:
-            RecipeError: if an entry names an unknown axis or label, or no cell matches.
+            RecipeError: if an entry names an unknown axis or label, no cell matches, or a sampler chooses.
         """
+        if self.table.sampler is not None:
+            message = "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
+            raise RecipeError([self.document.problem(message, ("study", "sampler"))])
         entries = known_entries(entries, self.axes)
         cells = tuple(c for c in self.cells if any(matches(c.labels, entry) for entry in entries))
         if not cells:
@@ -191,7 +195,12 @@ def expand(
         raise RecipeError(problems)
     name = str(document.data.get("run", {}).get("name", "study"))
     noted = tuple(Remark(message, tuple(having)) for message, having in remarks.items())
-    return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
+    study = Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
+    if table.sampler is not None:
+        recipes = [cell.recipe for cell in cells]
+        if reason := problem_of_sampling(table.sampler, len(study.names), recipes, table.decide):
+            raise RecipeError([document.problem(reason, ("study", "sampler"))])
+    return study
 
 
 def known_entries(only: Entries, axes: Sequence[Axis]) -> Entries:

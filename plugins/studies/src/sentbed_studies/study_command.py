@@ -94,6 +94,7 @@ def run(
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
+    from sentbed_studies.sampled_cells import runs_of
     from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study
     from sentbed_studies.study_reports import write_reports
@@ -104,7 +105,7 @@ def run(
     directory = Path(out) if out is not None else Path("studies") / found.name
     work = plan_work(found.cells, CellKeys(plugins), not no_share)
     now = work.of(found.only(wanted).cells) if wanted else work
-    left = time_of(now, directory, workers, where == "local" and not gpus)
+    left = time_of(now, directory, workers, where == "local" and not gpus, runs_of(found, now))
     for line in plan_lines(found, now, directory, left):
         click.echo(line, err=not dry_run)
     if dry_run:
@@ -185,11 +186,17 @@ def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
     return [entry] if entry else []
 
 
-def time_of(work: Work, directory: Path, workers: int | None, chosen: bool = True) -> TimeLeft:
-    """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given."""
+def time_of(
+    work: Work, directory: Path, workers: int | None, chosen: bool = True, runs: int | None = None
+) -> TimeLeft:
+    """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given.
+
+    `runs` is their number, where a sampler takes only some of them.
+    """
     from sentbed_studies.time_left import time_left
 
     left = time_left(work, directory)
+    left.share = 1.0 if runs is None else runs / max(1, len(work.tasks))
     left.workers = workers or (workers_for(work, left) if chosen else 1)
     return left
 
@@ -234,14 +241,20 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
     """Yield a readable summary of the work to do."""
     from sentbed_report.formatting import count
 
+    from sentbed_studies.sampled_cells import runs_of
     from sentbed_studies.time_left import said, said_of_whole
     from sentbed_studies.write_study_directory import is_finished, needed
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})
-    runs = len(work.tasks)
-    sizes = f"{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
+    sampling, runs = found.table.sampler, runs_of(found, work)
+    some = "" if sampling is None else f"{sampling.cells:,} of "
+    sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
     yield f"study {found.name}: {sizes}, {done} finished"
+    if sampling is not None:
+        by = f"sampled by {sampling.with_.name}, seed {sampling.seed}"
+        batch = f", {count(sampling.batch, 'cell')} at a time with seed {found.seeds[0]}"
+        yield f"  cells: {by}{batch if sampling.with_.learns else ''}"
     for axis in found.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
     reasons: dict[str, list[str]] = {}
@@ -257,11 +270,12 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
             f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
             f"{looks}; error rate of the study {stop.error_rate:g}"
         )
+    most = "" if sampling is None else "at most "
     for prefix in needed(directory, work):
-        yield f"  shared: {prefix}, trained once for {count(work.sharing(prefix), 'run')}"
+        yield f"  shared: {prefix}, trained once for {most}{count(work.sharing(prefix), 'run')}"
     for bundle in work.bundles:
         if len(bundle) > 1:
-            yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
+            yield f"  shared: one pass of the backbone for {most}{len(bundle)} runs: {bundle[0]} and others"
     for problem in left.problems:
         yield f"  not in the estimate: {problem}"
     if (whole := said_of_whole(left)) is not None:
@@ -295,6 +309,8 @@ def _status(data: StudyData) -> Iterator[str]:
     counts = Counter(run.status for run in runs)
     listed = ", ".join(f"{number} {status}" for status, number in counts.most_common())
     yield f"study {data.name}: {len(runs)} runs: {listed}"
+    if data.sampled is not None:
+        yield f"  {data.sampled}"
     working = progress_of(data)
     for run in runs:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""

@@ -13,6 +13,7 @@ from sentbed.tools import Document, Plugins
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 
+from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.stop_config import Stop
 
 
@@ -79,6 +80,8 @@ class StudyTable(RecipeTable):
     """The score by which cells are stopped, sampled and chosen."""
     stop: Stop | None = None
     """When cells get no further seeds; by default every cell is run with all of them."""
+    sampler: Sampling | None = None
+    """Run only cells that a sampler chooses, at random or by the scores of earlier ones; by default all."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

@@ -43,6 +43,8 @@ class TimeLeft:
     """Seconds of all runs of the study, finished or not, added up; None if unknown."""
     alone: Range | None = None
     """The same if every cell did all of its work itself."""
+    share: float = 1.0
+    """Share of the planned runs that will take place, where a sampler chooses some of the cells."""
 
     first: list[Path] = attrs.field(factory=list, init=False)
     """Runs in which a worker has loaded its libraries: as many of the first ones as there are workers."""
@@ -93,8 +95,11 @@ class TimeLeft:
         known = [one for one in ranges if one is not None]
         if len(known) < len(ranges):
             return None
+        # Of sampled cells it is not known which: each counts as the mean of those that are left.
+        runs = max(0.0, self.share * len(self.planned) - len(self.found.keys() & self.planned.keys()))
+        part = 1.0 if self.share == 1.0 else min(1.0, runs / max(1, len(known)))
         low, high = (
-            sum(one[side] for one in known) / max(1, min(self.workers, len(known))) for side in (0, 1)
+            part * sum(one[side] for one in known) / max(1, min(self.workers, len(known))) for side in (0, 1)
         )
         start = START if known and not self.found else 0.0
         return start + low, start + high

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,24 @@ from sentbed_studies.study_config import StudyTable
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""
 
-__all__ = ["STUDY", "at_work", "is_finished", "lock_of", "manifest_status", "needed", "read_data"]
+__all__ = [
+    "STUDY",
+    "at_work",
+    "is_finished",
+    "lock_of",
+    "manifest_status",
+    "needed",
+    "note_sampled",
+    "read_data",
+    "sampled_work",
+]
 
 
 @contextmanager
-def at_work(directory: Path, study: Study, work: Work) -> Iterator[None]:
+def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = ()) -> Iterator[None]:
     """Write a study's cells and axes, for `read_data`, and say that this process works on them.
 
-    Several processes may work on the same study.
+    Several processes may work on the same study. `sampled` are the cells that its sampler chooses first.
 
     Raises:
         RunError: if the directory holds another study, or a process works on this one by another recipe.
@@ -54,10 +64,37 @@ def at_work(directory: Path, study: Study, work: Work) -> Iterator[None]:
         with locked(own):
             _require_no_other(own, f"{AT_WORK}-{digest}-", directory)
             write_atomic(directory / RECIPE, _recipe(study))
-            write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+            chosen = _sampled_before(directory, content) or list(sampled)
+            write_atomic(directory / STUDY, json.dumps({**content, "sampled": chosen}, indent=1) + "\n")
             yield
     finally:
         own.unlink(missing_ok=True)
+
+
+def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
+    """Return the cells that the same sampler has chosen in a study's directory, as far as it is known."""
+    try:
+        held = json.loads((directory / STUDY).read_bytes())
+        names = [str(name) for name in held["sampled"]] if held["sampler"] == content["sampler"] else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # none that can be read
+    return names if {*names} <= {cell["name"] for cell in content["cells"]} else []
+
+
+def note_sampled(directory: Path, names: Sequence[str]) -> None:
+    """Write the cells that have been chosen into `study.json`, unless another process is further on."""
+    content = json.loads((directory / STUDY).read_bytes())
+    if content["sampled"][: len(names)] != list(names):
+        content["sampled"] = list(names)
+        write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def sampled_work(work: Work, directory: Path) -> Work:
+    """Return the work for the cells that have been chosen; all of it without a sampler."""
+    content = json.loads((directory / STUDY).read_bytes())
+    if content["sampler"] is None:
+        return work
+    return work.of([task.cell for task in work.tasks if task.cell.name in content["sampled"]])
 
 
 def _require_no_other(own: Path, same: str, directory: Path) -> None:
@@ -105,6 +142,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "colour": study.table.colour,
         "cost": study.table.cost,
         "decide": attrs.asdict(study.table.decide),
+        "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
         ],

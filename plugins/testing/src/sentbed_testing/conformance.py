@@ -40,6 +40,7 @@ MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tracker": ("rules_tracker",),
         "runtime": ("rules_runtime",),
         "importer": ("rules_importer",),
+        "sampler": ("rules_sampler",),
     }
 )
 """Kind -> modules of its rules, besides those of every component."""

@@ -41,7 +41,7 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
 
     KIND is backbone, intervention, pooler, transform, loss, data, evaluator, runtime, optimizer, schedule,
-    tracker, exporter, importer or executor.
+    tracker, exporter, importer, sampler or executor.
     """
     import shlex
 

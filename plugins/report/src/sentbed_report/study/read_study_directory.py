@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.read_cell_run import read_run
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, Sampled, StudyData
 
 STUDY = "study.json"
 RECIPE = "study.toml"
@@ -54,7 +54,7 @@ def read_data(directory: str | Path) -> StudyData:
         return StudyData(
             content["name"],
             tuple(_axis(axis) for axis in content["axes"]),
-            tuple(_needed(_cell(place, cell), decisions) for cell in content["cells"]),
+            tuple(_needed(cell, decisions) for cell in _cells(place, content)),
             content["baseline"],
             tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
             tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
@@ -69,11 +69,28 @@ def read_data(directory: str | Path) -> StudyData:
             content.get("cost", ""),
             _decide(content.get("decide", {})),
             decisions,
+            _sampled(content),
         )
 
 
 def _decide(table: Mapping[str, Any]) -> Decide:
     return Decide(**{**table, "tasks": tuple(table.get("tasks", ()))})
+
+
+def _sampled(content: Mapping[str, Any]) -> Sampled | None:
+    if (table := content.get("sampler")) is None:
+        return None
+    names = tuple(content["sampled"])
+    return Sampled(table["use"], table["seed"], table["cells"], len(content["cells"]), names)
+
+
+def _cells(place: Path, content: Mapping[str, Any]) -> Iterator[CellInfo]:
+    sampled = _sampled(content)
+    for table in content["cells"]:
+        cell = _cell(place, table)
+        # A cell may have been run before the sampler was there, or when it chose others.
+        if sampled is None or cell.name in sampled.names or any(r.status != "waiting" for r in cell.runs):
+            yield cell
 
 
 def _axis(axis: Mapping[str, Any]) -> AxisInfo:

@@ -65,6 +65,24 @@ class CellInfo:
     """`PATH: BEFORE -> AFTER` for differences from the recipe of the baseline, or of the first cell."""
 
 
+@attrs.frozen
+class Sampled:
+    """Choice of the cells that were run, by a sampler."""
+
+    sampler: str
+    """Name of the sampler."""
+    seed: int
+    cells: int
+    """Number of cells to choose."""
+    among: int
+    """Number of cells that could be chosen."""
+    names: tuple[str, ...]
+    """Names of the cells chosen until now, in order."""
+
+    def __str__(self) -> str:
+        return f"{len(self.names):,} of {self.among:,} cells were sampled by {self.sampler}, seed {self.seed}"
+
+
 @attrs.frozen(eq=False, repr=False)
 class StudyData:
     """A study, or several runs treated as one."""
@@ -73,7 +91,7 @@ class StudyData:
     axes: tuple[AxisInfo, ...]
     """Axes; empty if made of arbitrary runs."""
     cells: tuple[CellInfo, ...]
-    """Cells in the recipe's order."""
+    """Cells in the recipe's order; of a study with a sampler, those that were chosen or run."""
     baseline: str | None
     """Name of the cell that others are compared with."""
     seeds: tuple[int, ...]
@@ -99,6 +117,8 @@ class StudyData:
     """The score by which cells are stopped, sampled and chosen."""
     decisions: Decisions | None = None
     """What the study decided while it ran; None if it stops no cells, or has made no look yet."""
+    sampled: Sampled | None = None
+    """How `cells` were chosen; None if they are all."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

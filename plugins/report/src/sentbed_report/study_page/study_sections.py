@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.decisions_section import decisions_section, saved
+from sentbed_report.study_page.sampled_cells import sampled_cells
 from sentbed_report.study_page.sections import Section
 from sentbed_report.study_page.study_cost_section import study_cost_section
 
@@ -15,6 +16,7 @@ def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section,
     """Return the sections of a study's report; those with nothing to say are left out."""
     del summaries
     found = (
+        *sampled_cells(data),
         decisions_section(data),
         study_cost_section(data, saved(data)),
     )

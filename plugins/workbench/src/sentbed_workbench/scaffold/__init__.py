@@ -101,6 +101,13 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
         "importer": Template(
             "importer", (), ("numpy>=1.26", *ENGINE), (), "sentbed import encoder.zip DIRECTORY --from {name}"
         ),
+        "sampler": Template(
+            "sampler",
+            (),
+            (),
+            (),
+            "sentbed study RECIPE --set study.sampler.cells=9 --set study.sampler.use={name}",
+        ),
         "executor": Template(
             "executor",
             ("sentbed-common",),

@@ -1,0 +1,36 @@
+"""Which cells of a study were run, where a sampler chose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sentbed_report.formatting import number
+from sentbed_report.study.deciding_score import deciding_scores, mean_of
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+
+
+def sampled_cells(data: StudyData) -> Iterator[Section]:
+    """Yield the section: how many cells were run of how many, in which order, and with which scores."""
+    if (sampled := data.sampled) is None:
+        return
+    seed = data.seeds[0] if data.seeds else None
+    scores = {
+        cell.name: mean_of(deciding_scores(run.scores, data.decide))
+        for cell in data.cells
+        for run in cell.runs
+        if run.seed == seed
+    }
+    table = SectionTable(
+        f"In the order in which they were chosen, with the mean of the deciding scores of seed {seed}",
+        ("cell", "chosen", "score"),
+        tuple(
+            SectionRow(name, (str(place), number(scores.get(name))), name)
+            for place, name in enumerate(sampled.names, 1)
+        ),
+        (1, 2),
+    )
+    sentences = [f"{sampled}. The others were not run, and nothing is known of them."]
+    if (left := sampled.cells - len(sampled.names)) > 0:
+        sentences.append(f"The study is to run {left:,} more.")
+    yield Section("Sampled cells", tuple(sentences), (table,))

@@ -1,0 +1,145 @@
+"""The samplers `tpe` and `gp`, which are Optuna's."""
+
+from __future__ import annotations
+
+import importlib.util
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+from attrs.validators import ge
+from sentbed.protocols import CellSampler
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+
+class OptunaSampler(CellSampler):
+    """A sampler of Optuna over the axes of a study.
+
+    Labels are categories. An axis whose labels have numbers is ordered, and Optuna sees the ranks of these,
+    as learning rates and temperatures are usually spaced by factors. Optuna proposes a label of each axis. A
+    proposal that is no cell of the study, or one that has been chosen, becomes the nearest cell that has not:
+    the one with the least sum over axes of 1 for another label, or of the share of an ordered axis that lies
+    between two labels; among equals, one drawn at random.
+
+    Nothing is kept between calls: each makes an Optuna study of all scores, seeded by `seed` and the number
+    of scores, so that a study that is resumed, or run by several processes, chooses the same cells.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sampler(self, seed: int) -> BaseSampler:
+        """Return Optuna's sampler."""
+
+    def check(self) -> Iterator[str]:
+        """Yield a problem if a package is missing."""
+        for package, source in self.needs.items():
+            if importlib.util.find_spec(package) is None:
+                yield (
+                    f"the sampler `{self.name}` needs the package `{package}`, which is not installed; "
+                    f"run `pip install '{source}'`"
+                )
+
+    @property
+    def needs(self) -> Mapping[str, str]:
+        """Package that it imports -> what to install for it."""
+        return {"optuna": "sentbed-studies[optuna]"}
+
+    def choose(
+        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+    ) -> list[int]:
+        """Return the cells nearest to what Optuna proposes."""
+        import numpy as np
+        import optuna
+        from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+        from optuna.trial import TrialState, create_trial
+
+        ordered = {axis for axis, value in cells[0].items() if not isinstance(value, str)}
+        values = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in cells[0]}
+        values = {axis: sorted(found) if axis in ordered else found for axis, found in values.items()}
+        # An axis with one label decides nothing.
+        values = {axis: found for axis, found in values.items() if len(found) > 1}
+        space: dict[str, BaseDistribution] = {
+            axis: IntDistribution(0, len(found) - 1)
+            if axis in ordered
+            else CategoricalDistribution(range(len(found)))
+            for axis, found in values.items()
+        }
+        places = [{axis: found.index(cell[axis]) for axis, found in values.items()} for cell in cells]
+        rng = np.random.default_rng([seed, len(scores)])
+        # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        study = optuna.create_study(direction="maximize", sampler=self.sampler(int(rng.integers(2**31))))
+
+        def add(cell: int, state: TrialState, value: float | None = None) -> None:
+            study.add_trial(create_trial(state=state, params=places[cell], distributions=space, value=value))
+
+        for cell, score in scores.items():
+            if score is not None:
+                add(cell, TrialState.COMPLETE, score)
+        free = [cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores]
+        chosen: list[int] = []
+        for _ in range(count):
+            trial = study.ask(space)
+            wanted = dict(trial.params)
+            study.tell(trial, state=TrialState.FAIL)
+            cell = min(free, key=lambda cell: _distance(places[cell], wanted, values, ordered))
+            free.remove(cell)
+            chosen.append(cell)
+            # Its score is not known: what is proposed next keeps away from it.
+            add(cell, TrialState.RUNNING)
+        return chosen
+
+
+def _distance(
+    one: Mapping[str, int], other: Mapping[str, int], values: Mapping[str, Sequence[Any]], ordered: set[str]
+) -> float:
+    return sum(
+        abs(one[axis] - other[axis]) / (len(found) - 1) if axis in ordered else one[axis] != other[axis]
+        for axis, found in values.items()
+    )
+
+
+@attrs.frozen
+class TPE(OptunaSampler):
+    """Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells."""
+
+    name: ClassVar[str] = "tpe"
+
+    startup: int = attrs.field(default=10, validator=ge(1))
+    """Cells with a score that are chosen at random before scores are read."""
+    multivariate: bool = False
+    """Whether labels of different axes are modelled together, for axes that depend on each other, rather than
+    each axis alone."""
+
+    def sampler(self, seed: int) -> BaseSampler:
+        """Return Optuna's sampler, with pending cells taken for bad ones (`constant_liar`)."""
+        from optuna.samplers import TPESampler
+
+        return TPESampler(
+            seed=seed, n_startup_trials=self.startup, multivariate=self.multivariate, constant_liar=True
+        )
+
+
+@attrs.frozen
+class GP(OptunaSampler):
+    """Gaussian process over the axes: the cell of the largest expected improvement; needs PyTorch."""
+
+    name: ClassVar[str] = "gp"
+
+    startup: int = attrs.field(default=10, validator=ge(1))
+    """Cells with a score that are chosen at random before scores are read."""
+
+    @property
+    def needs(self) -> Mapping[str, str]:
+        """Package that it imports -> what to install for it."""
+        return {**super().needs, "torch": "torch"}
+
+    def sampler(self, seed: int) -> BaseSampler:
+        """Return Optuna's sampler, for scores with noise."""
+        from optuna.samplers import GPSampler
+
+        return GPSampler(seed=seed, n_startup_trials=self.startup)

@@ -1,0 +1,26 @@
+"""The sampler `random`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+from sentbed.protocols import CellSampler
+
+
+@attrs.frozen
+class Random(CellSampler):
+    """Cells drawn at random without replacement (Bergstra and Bengio, 2012)."""
+
+    name: ClassVar[str] = "random"
+    learns: ClassVar[bool] = False
+
+    def choose(
+        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+    ) -> list[int]:
+        """Return the first cells of a random order that have not been chosen."""
+        import numpy as np
+
+        order = np.random.default_rng(seed).permutation(len(cells)).tolist()
+        return [cell for cell in order if cell not in scores][:count]

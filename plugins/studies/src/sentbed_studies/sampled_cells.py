@@ -1,0 +1,121 @@
+"""Cells of a study that its sampler chooses, batch by batch, by the scores of those before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from sentbed.errors import RunError
+from sentbed.helpers import fault
+from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_report.study.read_cell_run import read_run
+from sentbed_report.study.read_study_directory import is_finished
+
+from sentbed_studies.sampling_config import Sampling
+from sentbed_studies.shared_work_plan import Work
+from sentbed_studies.study import Study
+from sentbed_studies.write_study_directory import note_sampled
+
+ScoreOf: TypeAlias = Callable[[str], float | None]
+"""Name of a cell that was run with the first seed -> its score, higher is better; None if it has none."""
+
+
+def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the cells to run next, batch by batch; the baseline comes first.
+
+    They follow from the study and the scores alone, in whatever order the cells of a batch finish: a study
+    that is resumed, or run by several processes, has the same cells. `score_of` is asked of the cells of a
+    batch when the next one is wanted.
+
+    Raises:
+        PluginError: if the sampler returns anything but cells that have not been chosen.
+    """
+    names, cells = study.names, points(study)
+    sampler = sampling.with_
+    batch = sampling.batch if sampler.learns else sampling.cells
+    scores: dict[int, float | None] = {}
+    while len(scores) < sampling.cells:
+        chosen = [names.index(study.baseline)] if study.baseline is not None and not scores else []
+        count = min(batch, sampling.cells - len(scores)) - len(chosen)
+        if count:
+            told = {**scores, **dict.fromkeys(chosen)}
+            found = list(sampler.choose(cells, told, count, sampling.seed))
+            if (
+                len({*found} - {*told}) != count
+                or len(found) != count
+                or not {*found} <= {*range(len(cells))}
+            ):
+                wrong = f"returned {found!r:.80}, expected {count} of the indices below {len(cells)} without "
+                raise fault(sampler, "choose", wrong + "those that have been chosen")
+            chosen += found
+        yield tuple(names[cell] for cell in chosen)
+        scores |= dict.fromkeys(chosen)
+        if sampler.learns and len(scores) < sampling.cells:
+            scores |= {cell: score_of(names[cell]) for cell in chosen}
+
+
+def points(study: Study) -> list[Mapping[str, Any]]:
+    """Return the cells of a study for a sampler: axis -> label, or its number if all labels have one."""
+    numbers = {
+        axis.name: dict(zip(axis.labels, axis.numbers, strict=True))
+        for axis in study.axes
+        if axis.numbers is not None
+    }
+    labels = {cell.name: cell.labels for cell in study.cells}
+    return [
+        {axis: numbers[axis][label] if axis in numbers else label for axis, label in found.items()}
+        for found in labels.values()
+    ]
+
+
+def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
+    """Return the function that reads the deciding score of a cell's run with `seed` in a study's directory.
+
+    A run that has not finished has none, and neither has one whose score is not a finite number. The function
+    raises `RunError` if a run has finished without any score that decides.
+    """
+    runs = {task.cell.name: task.directory for task in work.tasks if task.cell.seed == seed}
+
+    def score_of(name: str) -> float | None:
+        run = directory / runs[name]
+        if not is_finished(run):
+            return None
+        score = mean_of(deciding_scores(read_run(run, name, seed, directory).scores, decide))
+        if score is None:
+            raise RunError(
+                f"the run `{run}` has no score to choose further cells by; let `[study.decide]` name tasks "
+                "that it has, or evaluate on development data"
+            )
+        return score if math.isfinite(score) else None
+
+    return score_of
+
+
+def sampled_parts(
+    study: Study, sampling: Sampling, work: Work, directory: Path
+) -> Generator[Work, None, tuple[str, ...]]:
+    """Yield the work of each batch that a sampler chooses, with the first seed; return all these cells.
+
+    A batch is to be done before the next one is asked for. `study.json` has the cells that have been chosen.
+    """
+    first = study.seeds[0]
+    names: tuple[str, ...] = ()
+    for batch in sampled(study, sampling, scores_in(directory, work, first, study.table.decide)):
+        names += batch
+        note_sampled(directory, names)
+        yield work.of([cell for cell in study.cells if cell.name in batch and cell.seed == first])
+    return names
+
+
+def first_batch(study: Study) -> tuple[str, ...]:
+    """Return the cells that are run first, whatever their scores; none without a sampler."""
+    sampling = study.table.sampler
+    return () if sampling is None else next(sampled(study, sampling, lambda _: None))
+
+
+def runs_of(study: Study, work: Work) -> int:
+    """Return the number of runs of a study, with those of cells that have not been chosen yet."""
+    sampling = study.table.sampler
+    return len(work.tasks) if sampling is None else sampling.cells * len(study.seeds)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sentbed.protocols import CellSampler
+from sentbed_studies.optuna_samplers import GP, TPE, OptunaSampler
+from sentbed_studies.random_sampler import Random
+from sentbed_testing import check_component
+
+POOLERS, POINTS = ("first", "last", "mean", "mask", "max"), ("end", "best", "start")
+RATES, TEMPERATURES = (1e-5, 2e-5, 5e-5, 1e-4, 1e-3), (0.01, 0.02, 0.05, 0.1)
+
+CELLS: list[dict[str, Any]] = [
+    dict(zip(("pooler", "point", "lr", "temperature"), labels, strict=True))
+    for labels in itertools.product(POOLERS, POINTS, RATES, TEMPERATURES)
+]
+
+
+def score(cell: dict[str, Any]) -> float:
+    """A separable function, whose largest value, 0, is that of one cell."""
+    return -float(
+        abs(POOLERS.index(cell["pooler"]) - 2)
+        + 2 * abs(POINTS.index(cell["point"]) - 1)
+        + abs(RATES.index(cell["lr"]) - 3)
+        + abs(TEMPERATURES.index(cell["temperature"]) - 1)
+    )
+
+
+def search(
+    sampler: CellSampler,
+    seed: int,
+    budget: int,
+    cells: list[dict[str, Any]] = CELLS,
+    of: Callable[[dict[str, Any]], float | None] = score,
+    batch: int = 4,
+) -> dict[int, float | None]:
+    scores: dict[int, float | None] = {}
+    while len(scores) < budget:
+        found = sampler.choose(cells, scores, min(batch, budget - len(scores)), seed)
+        assert not {*found} & {*scores}
+        scores |= {cell: of(cells[cell]) for cell in found}
+    return scores
+
+
+@pytest.mark.parametrize("sampler", [TPE, pytest.param(GP, marks=pytest.mark.slow)])
+def test_it_keeps_every_rule(sampler: type[OptunaSampler]) -> None:
+    assert not check_component(sampler).not_run
+
+
+def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:
+    # 30 of 300 cells: chance finds the best one in a tenth of all searches.
+    best = [max(score(CELLS[cell]) for cell in search(TPE(), seed, 30)) for seed in range(10)]
+    by_chance = [max(score(CELLS[cell]) for cell in search(Random(), seed, 30)) for seed in range(10)]
+    assert best.count(0.0) >= 6 > 3 >= by_chance.count(0.0)
+
+
+@pytest.mark.slow
+def test_gp_finds_the_best_cell_more_often_than_chance() -> None:
+    best = [max(score(CELLS[cell]) for cell in search(GP(), seed, 30)) for seed in range(4)]
+    assert best.count(0.0) >= 3
+
+
+@pytest.mark.parametrize("sampler", [TPE(startup=4), TPE(startup=4, multivariate=True)])
+def test_equal_scores_lead_to_equal_cells(sampler: OptunaSampler) -> None:
+    scores = search(sampler, 1, 16)
+    assert [*search(sampler, 1, 16)] == [*scores]
+    assert [*search(sampler, 2, 16)] != [*scores]
+    # Only what was scored counts, not what this process has chosen before.
+    begun = dict([*scores.items()][:8])
+    assert list(sampler.choose(CELLS, begun, 4, 1)) == [*scores][8:12]
+
+
+def test_every_cell_is_chosen_once_and_none_that_is_no_cell() -> None:
+    # As `exclude` or `zip` leave them: not all combinations of labels.
+    some = [cell for cell in CELLS if (cell["lr"] > 5e-5) == (cell["pooler"] == "mean")][:24]
+    assert sorted(search(TPE(startup=3), 0, len(some), some)) == list(range(len(some)))
+
+
+def test_cells_without_a_score_and_axes_with_one_label_are_no_trouble() -> None:
+    cells = [{**cell, "seed": "same"} for cell in CELLS]
+    scores = search(TPE(startup=3), 0, 16, cells, lambda c: None if c["pooler"] == "max" else score(c))
+    assert len(scores) == 16
+    assert None in scores.values()
+
+
+def test_a_missing_package_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
+    assert [*TPE().check()] == [
+        "the sampler `tpe` needs the package `optuna`, which is not installed; "
+        "run `pip install 'sentbed-studies[optuna]'`"
+    ]

@@ -1,0 +1,368 @@
+"""Cells that a sampler chooses, and studies that run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from sentbed._cli.main import main
+from sentbed._registry.registry import load_plugins
+from sentbed.errors import PluginError, RecipeError, RunError
+from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_studies import runner as running
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.random_sampler import Random
+from sentbed_studies.runner import Job, run_study
+from sentbed_studies.sampled_cells import points, sampled
+from sentbed_studies.sampling_config import Sampling
+from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.study import Study, read_study
+from sentbed_studies.study_reports import write_reports
+from sentbed_studies.write_study_directory import read_data
+from toy_plugin import TOWERS, Nearby, quicken
+
+AXES = """
+[study]
+seeds = [1, 2]
+baseline = { lr = "0.5", noise = "0.0" }
+decide = { test_data = true }
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [1.0, 0.5, 0.25, 0.125]
+[study.axes.noise]
+path = "stage.pairs.loss.noise"
+values = [0.0, 0.5]
+[study.sampler]
+use = "nearby"
+cells = 5
+batch = 2
+"""
+
+pytestmark = pytest.mark.usefixtures("installed_toy")
+
+Put = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def study(put: Put, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Eight cells, of which five are run, with two seeds; they share their first stage in fours."""
+    quicken(monkeypatch)
+    return read_study(put("study.toml", TOWERS + AXES))
+
+
+def sampling(study: Study) -> Sampling:
+    assert study.table.sampler is not None
+    return study.table.sampler
+
+
+def chosen(directory: Path) -> tuple[str, ...]:
+    data = read_data(directory)
+    assert data.sampled is not None
+    return data.sampled.names
+
+
+def run_directories(directory: Path) -> set[tuple[str, int]]:
+    data = read_data(directory)
+    return {(run.cell, run.seed) for cell in data.cells for run in cell.runs if run.status == "finished"}
+
+
+# --- the choice --------------------------------------------------------------------------------------------
+
+
+def test_the_baseline_is_first_and_each_batch_follows_from_the_scores_before(study: Study) -> None:
+    scores = {name: float(place) for place, name in enumerate(study.names)}
+    batches = list(sampled(study, sampling(study), scores.__getitem__))
+    # Nothing is known at first: the last cell; then those next to the best one.
+    assert batches == [("0.5, 0.0", "0.125, 0.5"), ("0.125, 0.0", "0.25, 0.5"), ("0.25, 0.0",)]
+
+
+def test_a_cell_without_a_score_is_not_chosen_again(study: Study) -> None:
+    every = attrs.evolve(sampling(study), cells=8)
+    names = [name for batch in sampled(study, every, lambda _: None) for name in batch]
+    assert sorted(names) == sorted(study.names)
+
+
+def test_a_sampler_sees_numbers_where_labels_have_them(study: Study) -> None:
+    assert points(study)[:2] == [{"lr": 1.0, "noise": 0.0}, {"lr": 1.0, "noise": 0.5}]
+
+
+def test_one_that_reads_no_scores_chooses_all_at_once(study: Study) -> None:
+    rule = attrs.evolve(sampling(study), with_=Random(), cells=5)
+    (batch,) = sampled(study, rule, lambda _: pytest.fail("no score is needed"))
+    assert batch[0] == study.baseline
+    assert len({*batch}) == 5
+
+
+@pytest.mark.parametrize("returned", [[2], [2, 2], [2, 99], [0, 2], [-1, 2]])
+def test_what_a_sampler_must_not_return_is_said(
+    returned: list[int], study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = attrs.evolve(study, baseline=study.names[0])
+    rule = attrs.evolve(sampling(study), batch=3)
+    monkeypatch.setattr(Nearby, "choose", lambda *_: returned)
+    with pytest.raises(
+        PluginError, match=r"`choose` of the cell sampler `nearby` .* expected 2 of the indices"
+    ):
+        next(sampled(study, rule, lambda _: None))
+
+
+# --- studies -----------------------------------------------------------------------------------------------
+
+
+def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, tmp_path: Path) -> None:
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    data = read_data(tmp_path / "study")
+    assert data.sampled is not None
+    assert str(data.sampled) == "5 of 8 cells were sampled by nearby, seed 0"
+    assert (len(data.cells), data.finished, data.total) == (5, 10, 10)
+    assert {cell.name for cell in data.cells} == {*data.sampled.names}
+    assert run_directories(tmp_path / "study") == {
+        (name, seed) for name in data.sampled.names for seed in (1, 2)
+    }
+    assert "10 of 10: " in said[-1]
+    # The choice is the one that these scores lead to.
+    scores = {
+        cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide(test_data=True)))
+        for cell in data.cells
+    }
+    batches = list(sampled(study, sampling(study), scores.__getitem__))
+    assert tuple(name for batch in batches for name in batch) == data.sampled.names
+    # No shared stages wait for cells that are never run.
+    assert [*tmp_path.glob("study/shared/*")] == []
+
+
+def test_the_order_in_which_runs_finish_changes_nothing(study: Study, tmp_path: Path) -> None:
+    class Shuffled:
+        def run(self, start, tasks, told=lambda *_: None, lost=None):  # type: ignore[no-untyped-def]
+            function = start(None)
+            for task in random.Random(3).sample(list(tasks), len(tasks)):
+                yield task, function(task, lambda _: None)
+
+    run_study(study, tmp_path / "in-order")
+    run_study(study, tmp_path / "shuffled", executor=Shuffled())
+    assert chosen(tmp_path / "in-order") == chosen(tmp_path / "shuffled")
+
+
+def test_an_interrupted_study_goes_on_with_the_same_cells(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_study(study, tmp_path / "whole")
+    work, begun = running._run, []
+
+    def stops(directory: Path, plugins: object, job: Job, *rest: object) -> None:
+        begun.append(str(job))
+        if len(begun) % 5 == 0:
+            raise KeyboardInterrupt
+        work(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "_run", stops)
+    for _ in range(20):
+        try:
+            run_study(study, tmp_path / "study")
+            break
+        except KeyboardInterrupt:
+            # What was chosen is known, also while the study does not run.
+            before = chosen(tmp_path / "study")
+            assert before == chosen(tmp_path / "whole")[: len(before)] != ()
+    assert len(begun) > 6
+    assert chosen(tmp_path / "study") == chosen(tmp_path / "whole")
+    assert run_directories(tmp_path / "study") == run_directories(tmp_path / "whole")
+
+
+KILLED = """
+import sys
+from toy_plugin import quicken
+import pytest
+quicken(pytest.MonkeyPatch())
+from sentbed_studies import runner
+from sentbed_studies.study import read_study
+work, begun = runner._run, []
+def kills(*arguments):
+    begun.append(1)
+    if len(begun) == int(sys.argv[3]):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+    work(*arguments)
+runner._run = kills
+runner.run_study(read_study(sys.argv[1]), sys.argv[2])
+"""
+
+
+def test_a_killed_study_goes_on_with_the_same_cells(
+    study: Study, put: Put, installed_toy: Path, tmp_path: Path
+) -> None:
+    recipe = put("study.toml", TOWERS + AXES)
+    path = os.pathsep.join([str(installed_toy), *sys.path])
+    command = [sys.executable, "-c", KILLED, str(recipe), str(tmp_path / "study"), "5"]
+    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    before = run_directories(tmp_path / "study")
+    assert 0 < len(before) < 5
+    run_study(study, tmp_path / "study")
+    run_study(study, tmp_path / "whole")
+    assert chosen(tmp_path / "study") == chosen(tmp_path / "whole")
+    assert before < run_directories(tmp_path / "study") == run_directories(tmp_path / "whole")
+
+
+def test_two_processes_at_once_choose_the_same_cells(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "alone")
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            run_study(study, tmp_path / "study")
+        except BaseException as error:  # noqa: BLE001 - reported by the test
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert chosen(tmp_path / "study") == chosen(tmp_path / "alone")
+    assert run_directories(tmp_path / "study") == run_directories(tmp_path / "alone")
+
+
+def test_a_cell_that_fails_has_no_score_and_the_others_go_on(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = running._run
+
+    def fails(directory: Path, plugins: object, job: Job, *rest: object) -> None:
+        if str(job).startswith("0.125, 0.5"):
+            raise RunError("the disk is full")
+        work(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "_run", fails)
+    result = run_study(study, tmp_path / "study", keep_going=True)
+    assert [str(one.job) for one in result.failed] == ["0.125, 0.5, seed 1", "0.125, 0.5, seed 2"]
+    assert len(chosen(tmp_path / "study")) == 5
+
+
+def test_cells_that_were_run_before_stay_in_the_tables(study: Study, tmp_path: Path) -> None:
+    whole = attrs.evolve(study, table=attrs.evolve(study.table, sampler=None))
+    run_study(whole, tmp_path / "study", only=[{"lr": "1.0"}])
+    assert read_data(tmp_path / "study").sampled is None
+    run_study(study, tmp_path / "study")
+    data = read_data(tmp_path / "study")
+    assert data.sampled is not None
+    assert len(data.sampled.names) == 5
+    assert {cell.name for cell in data.cells} == {*data.sampled.names, "1.0, 0.0", "1.0, 0.5"}
+
+
+def test_another_sampler_begins_anew(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    other = attrs.evolve(sampling(study), with_=Random(), seed=5, cells=3)
+    run_study(attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), tmp_path / "study")
+    data = read_data(tmp_path / "study")
+    assert str(data.sampled) == "3 of 8 cells were sampled by random, seed 5"
+
+
+def test_a_finished_run_without_a_deciding_score_ends_the_study(study: Study, tmp_path: Path) -> None:
+    table = attrs.evolve(study.table, decide=Decide(("other",), test_data=True))
+    with pytest.raises(RunError, match=r"has no score to choose further cells by; let `\[study.decide\]`"):
+        run_study(attrs.evolve(study, table=table), tmp_path / "study")
+
+
+def test_work_that_is_not_shared_has_the_same_cells(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "shared")
+    run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))
+    assert chosen(tmp_path / "shared") == chosen(tmp_path / "alone")
+
+
+# --- the command and the report ----------------------------------------------------------------------------
+
+
+def command(*words: object) -> str:
+    done = CliRunner().invoke(main, ["study", *map(str, words)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_plan_says_how_many_cells_are_run_of_how_many(study: Study, put: Put, tmp_path: Path) -> None:
+    said = command(put("study.toml", TOWERS + AXES), "--dry-run", "--out", tmp_path / "study").splitlines()
+    assert said[0] == "study towers: 5 of 8 cells x 2 seeds = 10 runs, 0 finished"
+    assert said[1] == "  cells: sampled by nearby, seed 0, 2 cells at a time with seed 1"
+    assert "  shared: the shared stages pairs, trained once for at most 4 runs" in said
+
+
+def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    said = command("status", tmp_path / "study").splitlines()
+    assert said[:2] == [
+        "study towers: 10 runs: 10 finished",
+        "  5 of 8 cells were sampled by nearby, seed 0",
+    ]
+    assert not any("waiting" in line for line in said)
+    assert json.loads(command("status", tmp_path / "study", "--json"))["total"] == 10
+    page = write_reports(tmp_path / "study")
+    for text in (page.read_text(), page.with_suffix(".md").read_text()):
+        assert "5 of 8 cells were sampled by nearby, seed 0." in text
+
+
+def test_a_study_that_has_just_begun_has_its_first_batch(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "_run", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path / "study")
+    assert chosen(tmp_path / "study") == ("0.5, 0.0", "0.125, 0.5")
+    assert write_reports(tmp_path / "study").is_file()
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+def problems(put: Put, text: str) -> Sequence[str]:
+    with pytest.raises(RecipeError) as refused:
+        read_study(put("wrong.toml", TOWERS + text))
+    return [str(problem) for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("cells = 5", "cells = 9", "to choose 9 cells, and the study has 8; lower `cells`, or take"),
+        ("cells = 5", "", "the required key `cells` is missing"),
+        ('"nearby"', '"nearbye"', "there is no sampler `nearbye`. Did you mean `nearby`?"),
+        ("batch = 2", "startup = 2", "unknown key `startup`"),
+        ("decide = { test_data = true }", 'decide = { evaluator = "gap" }', "no evaluation that gives one"),
+    ],
+)
+def test_a_sampler_that_cannot_work_is_refused(put: Put, old: str, new: str, said: str) -> None:
+    assert old in AXES
+    (problem,) = problems(put, AXES.replace(old, new))
+    assert said in problem
+    assert "study.sampler" in problem
+
+
+def test_test_data_are_not_chosen_by_unless_the_recipe_says_so(put: Put) -> None:
+    on_test = TOWERS.replace('use = "across"', 'use = "across"\ndevelopment = false')
+    assert read_study(put("study.toml", on_test + AXES)).names
+    with pytest.raises(RecipeError, match=r"must not see test data.*or allow test data \(`test_data = true`"):
+        read_study(put("study.toml", on_test + AXES.replace("test_data = true", "test_data = false")))
+    at_random = AXES.replace("test_data = true", "test_data = false").replace('"nearby"', '"random"')
+    assert read_study(put("study.toml", on_test + at_random)).names
+
+
+def test_cells_are_chosen_by_the_sampler_or_by_only(study: Study, put: Put, tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        main, ["study", str(put("s.toml", TOWERS + AXES)), "--only", "lr=0.5", "--dry-run"]
+    )
+    assert done.exit_code == 2
+    assert "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out" in done.output
