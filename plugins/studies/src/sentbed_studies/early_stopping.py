@@ -31,8 +31,8 @@ def parts_between_looks(
 
     The caller runs a part before it takes the next one. Looks that were made before are made again: they
     decide as they did, since they depend on nothing but the scores. `needless` is told each run that will not
-    be done. `work` is of all cells that are compared; of each, `begun` seeds have been run. Where it is not of
-    all cells of the study, these were chosen by scores, and claims on any cell of the study count as possible.
+    be done. `work` is of all cells that are compared; of each, `begun` seeds have been run. Where other cells
+    were left out by their scores, or those of others, claims on these count as possible, too.
 
     Raises:
         RunError: if a run cannot be read, or the disk is full.
