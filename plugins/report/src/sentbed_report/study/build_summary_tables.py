@@ -167,6 +167,7 @@ def _summary(
         resamples,
         tuple(seed for seed in order if seed in scored),
         ranks=data.ranks,
+        equivalence=data.equivalence,
     )
 
 

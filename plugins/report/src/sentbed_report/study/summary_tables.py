@@ -180,6 +180,8 @@ class Summary:
     """Systems with a number in a column, in the recipe's order."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
+    equivalence: float | None = None
+    """Margin of the last column's tests of equivalence; see `StudyData.equivalence`."""
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -53,5 +53,12 @@ class Section:
 
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report, in order; those with nothing to say are left out."""
-    del data, summaries
-    return ()
+    # These modules import the classes above.
+    from sentbed_report.study_page.equivalence_section import equivalence_section
+    from sentbed_report.study_page.power_section import power_section
+
+    found = (
+        equivalence_section(data, summaries),
+        power_section(data, summaries),
+    )
+    return tuple(section for section in found if section is not None)
