@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 from sentbed.errors import RunError
 from sentbed_report.study.power import SeedsNeeded, Spread, power_of, seeds_needed, smallest_difference
 from sentbed_report.study.significance import judge
@@ -29,15 +29,17 @@ def by_share(spread: Spread, difference: float, seeds: int, level: float) -> flo
     error = math.sqrt(items + repeated)
     criticals = [float(stats.t.isf(level / 2, one)) for one in (of_items, of_seeds)]
 
-    def given(share: float) -> float:
-        parts = items * share / of_items, repeated * (1 - share) / of_seeds
-        critical = (parts[0] * criticals[0] + parts[1] * criticals[1]) / sum(parts)
-        bound = critical * math.sqrt(degrees * sum(parts)) / error
-        distance = difference / error
-        return float(stats.nct.sf(bound, degrees, distance) + stats.nct.cdf(-bound, degrees, distance))
-
-    shares = stats.beta(of_items / 2, of_seeds / 2)
-    return float(integrate.quad(lambda u: given(shares.ppf(u)), 0, 1, limit=200, epsabs=1e-9)[0])
+    # With share = sin^2, the integrand is smooth at both ends.
+    places, weights = np.polynomial.legendre.leggauss(800)
+    angles = (places + 1) * math.pi / 4
+    share = np.sin(angles) ** 2
+    density = stats.beta.pdf(share, of_items / 2, of_seeds / 2) * np.sin(2 * angles)
+    items, repeated = items * share / of_items, repeated * (1 - share) / of_seeds
+    critical = (items * criticals[0] + repeated * criticals[1]) / (items + repeated)
+    bound = critical * np.sqrt(degrees * (items + repeated)) / error
+    distance = difference / error
+    given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(bound, degrees, -distance)
+    return float((weights * math.pi / 4 * density) @ given)
 
 
 # --- one source of variance --------------------------------------------------------------------------------
@@ -45,7 +47,7 @@ def by_share(spread: Spread, difference: float, seeds: int, level: float) -> flo
 
 @pytest.mark.parametrize("level", [0.05, 0.005])
 @pytest.mark.parametrize("difference", [0.0, 0.2, 1.0, 3.0, -3.0])
-@pytest.mark.parametrize("seeds", [2, 3, 5, 30, 100])
+@pytest.mark.parametrize("seeds", [2, 3, 5, 30])
 def test_seeds_alone_have_the_power_of_the_noncentral_t(seeds: int, difference: float, level: float) -> None:
     found = power_of(Spread(1.0), difference, seeds, level)
     assert found == pytest.approx(noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sentbed_report.format_independent_table import sign_of
-from sentbed_report.formatting import probability, signed
+from sentbed_report.formatting import probability, signed, spread
 from sentbed_report.study.equivalence import CONFIDENCE, Equivalence, equivalences, key_of
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow
@@ -52,7 +52,7 @@ def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
 def _row(row: SummaryRow, test: Equivalence, summary: Summary) -> SectionRow:
     judged = row.cells[-1].judged
     difference = None if judged is None else judged.difference
-    interval = f"{signed(test.low, summary.digits)} to {signed(test.high, summary.digits)}"
+    interval = spread((test.low, test.high), summary.digits)
     claims = (test.corrected_no_worse, test.corrected_equivalent)
     entries = (signed(difference, summary.digits), interval, *map(_claim, claims))
     return SectionRow(row.name, entries, row.cell)
