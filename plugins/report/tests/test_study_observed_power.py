@@ -87,7 +87,8 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
     (found,) = observed_power(summaries)
     (row,) = least.rows
     assert row.entries[0] == "3"
-    assert row.entries[3:] == ("4", *(f"{found.smallest(n):.2f}" for n in (4, 8, 16)))
+    assert row.entries[3:] == tuple(f"{found.smallest(n):.2f}" for n in (4, 8, 16))
+    assert least.headings[4:] == ("4 seeds", "8 seeds", "16 seeds")
     assert [line.cell for line in apart.rows] == ["close", "wild"]
     judged = {one.cell: one.cells[-1].judged for one in summaries[0].rows}
     assert apart.rows[0].entries == (

@@ -9,7 +9,7 @@ import attrs
 from sentbed.errors import RunError
 from sentbed_report.formatting import count
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.observed_power import observed_power
+from sentbed_report.study.observed_power import TIMES, observed_power
 from sentbed_report.study.power import LEVEL, POWER, SeedsNeeded, Spread, seeds_needed, smallest_difference
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import StudyData
@@ -116,7 +116,7 @@ def power_of_study(
         _table(
             f"{title_of(one.summary)}, against {data.baseline}",
             one.spread,
-            seeds or [times * one.seeds for times in (1, 2, 4)],
+            seeds or [times * one.seeds for times in TIMES],
             differences,
             power,
             level,

@@ -19,6 +19,9 @@ from sentbed_report.study.power import (
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.summary_tables import Summary, SummaryRow
 
+TIMES = (1, 2, 4)
+"""Numbers of seeds to show, as multiples of the study's."""
+
 
 @attrs.frozen
 class ObservedPower:

@@ -21,7 +21,7 @@ def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
     margin = f"{data.equivalence:g}"
     headings = (
         *("cell", "difference", f"{100 * CONFIDENCE:g} % interval"),
-        *(f"no worse than the baseline by more than {margin}", f"equivalent within {margin}"),
+        *(f"no worse by more than {margin}", f"equivalent within {margin}"),
     )
     tables = [
         SectionTable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed_report.formatting import number, probability, signed
-from sentbed_report.study.observed_power import ObservedPower, judged_rows, observed_power
+from sentbed_report.study.observed_power import TIMES, ObservedPower, judged_rows, observed_power
 from sentbed_report.study.power import LEVEL, POWER
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -35,29 +35,29 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     return Section(
         "Power",
         (
-            f"Smallest true difference from {data.baseline} that the study finds with a probability of "
-            f"{_PERCENT}, at a level of {LEVEL:g} for all comparisons of the column together.",
+            f"Smallest true difference from {data.baseline} that a number of seeds finds with a probability "
+            f"of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of the column together.",
         ),
-        (_smallest(found), *apart),
+        (*_smallest(found), *apart),
         tuple(remarks),
     )
 
 
-def _smallest(found: Sequence[ObservedPower]) -> SectionTable:
-    headings = (
-        *("column", "comparisons", "std over seeds", "error of items", "seeds"),
-        *("smallest difference", "with 2 x the seeds", "with 4 x the seeds"),
-    )
-    rows = []
-    for one in found:
-        values = (
-            *(one.spread.seed_std, one.spread.item_std),
-            *(one.smallest(times * one.seeds) for times in (1, 2, 4)),
-        )
-        seeds_std, items, *least = (number(value, one.summary.digits) for value in values)
-        counts = (str(one.comparisons), seeds_std, items if one.spread.item_std else "–", str(one.seeds))
-        rows.append(SectionRow(title_of(one.summary), (*counts, *least)))
-    return SectionTable("", headings, tuple(rows), tuple(range(1, len(headings))))
+def _smallest(found: Sequence[ObservedPower]) -> Iterator[SectionTable]:
+    """Yield a table for each number of seeds, so that its headings can name them."""
+    for seeds in dict.fromkeys(one.seeds for one in found):
+        numbers = tuple(times * seeds for times in TIMES)
+        headings = ("column", "comparisons", "std over seeds", "error of items")
+        rows = []
+        for one in found:
+            if one.seeds != seeds:
+                continue
+            values = (one.spread.seed_std, one.spread.item_std, *map(one.smallest, numbers))
+            std, items, *least = (number(value, one.summary.digits) for value in values)
+            entries = (str(one.comparisons), std, items if one.spread.item_std else "–", *least)
+            rows.append(SectionRow(title_of(one.summary), entries))
+        headings += tuple(f"{many:,} seeds" for many in numbers)
+        yield SectionTable("", headings, tuple(rows), tuple(range(1, len(headings))))
 
 
 def _seeds_needed(one: ObservedPower) -> SectionTable | None:
