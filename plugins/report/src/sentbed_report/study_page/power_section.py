@@ -47,7 +47,7 @@ def _smallest(found: Sequence[ObservedPower]) -> Iterator[SectionTable]:
     """Yield a table for each number of seeds, so that its headings can name them."""
     for seeds in dict.fromkeys(one.seeds for one in found):
         numbers = tuple(times * seeds for times in TIMES)
-        headings = ("column", "comparisons", "std over seeds", "error of items")
+        headings: tuple[str, ...] = ("column", "comparisons", "std over seeds", "error of items")
         rows = []
         for one in found:
             if one.seeds != seeds:
