@@ -34,10 +34,14 @@ MOST = 10_000
 
 _LEAST = 1e-100
 """Smallest standard deviation: its square is a number, too."""
-_LEAST_LEVEL = 1e-12
+_LEAST_LEVEL = 1e-6
 _MOST_POWER = 0.9999
-_FINEST = 1 / 400
-"""Smallest step of the trapezoidal rule; finer ones matter only for differences of hundreds of errors."""
+_FINEST = (1 / 40, 1 / 200)
+"""Smallest steps of the trapezoidal rule for items and seeds. Finer ones matter only for differences of more
+than 30 and 150 standard errors, which only two seeds need; there, the integral over the seeds is smooth in
+what the items give."""
+_TAIL = 1e-10
+"""Probability on each side that the integral leaves out."""
 
 
 @attrs.frozen
@@ -189,8 +193,9 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     # Weight of each combination of estimates, with the estimated variance and that times the critical value.
     weights: Floats = np.ones(1)
     variance, weighted = np.zeros(1), np.zeros(1)
-    for source in sources:
-        ratios, own = _estimates(source.degrees, distance)
+    finest = _FINEST if len(sources) == 2 else _FINEST[1:]
+    for source, least in zip(sources, finest, strict=True):
+        ratios, own = _estimates(source.degrees, distance, least)
         part = source.variance * ratios
         critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
         weights = np.multiply.outer(weights, own).ravel()
@@ -201,7 +206,7 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     return float(np.clip(weights @ found, 0.0, 1.0))
 
 
-def _estimates(degrees: float, distance: float) -> tuple[Floats, Floats]:
+def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
     """Return values of an estimated variance over the true one, and their weights.
 
     The standard deviation's logarithm has a spread of about 1 / sqrt(2 degrees). The power given an estimate
@@ -214,9 +219,9 @@ def _estimates(degrees: float, distance: float) -> tuple[Floats, Floats]:
     if math.isinf(degrees):
         return np.ones(1), np.ones(1)
     half = degrees / 2
-    low = 0.5 * math.log(special.gammaincinv(half, 1e-14) / half)
-    high = 0.5 * math.log(special.gammainccinv(half, 1e-16) / half)
-    step = max(_FINEST, 0.8 * min(1 / math.sqrt(2 * degrees), 1 / (3 + distance)))
+    low = 0.5 * math.log(special.gammaincinv(half, _TAIL) / half)
+    high = 0.5 * math.log(special.gammainccinv(half, _TAIL) / half)
+    step = max(finest, 0.8 * min(1 / math.sqrt(2 * degrees), 1 / (3 + distance)))
     place = np.linspace(low, high, max(16, math.ceil((high - low) / step)))
     ratios = np.exp(2 * place)
     logarithm = half * (2 * place - ratios)
