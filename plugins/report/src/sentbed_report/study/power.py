@@ -97,6 +97,8 @@ class SeedsNeeded:
     """Smallest number of seeds; None if there is none up to 10,000."""
     reason: str = ""
     """Why there is none."""
+    items_leave: float | None = None
+    """Where the items are the reason: half the width of the interval that infinitely many seeds have."""
 
 
 def power_of(
@@ -149,6 +151,7 @@ def seeds_needed(
         return SeedsNeeded(
             None,
             f"no number of seeds: the items alone leave ±{reach:.2g} and hide differences below {least:.2g}",
+            reach,
         )
     if spread.seed_std == 0:
         return SeedsNeeded(1)

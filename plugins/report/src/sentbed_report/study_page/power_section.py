@@ -28,7 +28,8 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     ]
     if apart:
         remarks.append(
-            "Seeds needed: if the true difference were the observed one. This serves to plan the next study "
+            "Seeds needed: if the true difference were the observed one; none, where the test items alone leave "
+            "too wide an interval for any number of seeds. This serves to plan the next study "
             "and is no evidence on this one: it follows from the p-value, and says nothing more about which "
             "cell is better. Seeds added until a difference is significant would make the test find too much."
         )
@@ -73,6 +74,9 @@ def _rows(one: ObservedPower) -> Iterator[SectionRow]:
         if judged.significant or judged.corrected is None:
             continue
         needed = one.needed_by(judged)
-        seeds = f"{needed.seeds:,}" if needed.seeds is not None else needed.reason
+        if needed.items_leave is not None:
+            seeds = f"none: items leave ±{needed.items_leave:.2g}"
+        else:
+            seeds = needed.reason if needed.seeds is None else f"{needed.seeds:,}"
         difference = signed(judged.difference, one.summary.digits)
         yield SectionRow(row.name, (difference, probability(judged.corrected), seeds), row.cell)
