@@ -70,8 +70,8 @@ def equivalences(summary: Summary) -> Mapping[tuple[str, str], Equivalence]:
         for row in summary.rows
         if (judged := row.cells[-1].judged) is not None and judged.p_value is not None
     }
-    no_worse = holm({key: one.no_worse for key, one in found.items()})
-    equivalent = holm({key: one.equivalent for key, one in found.items()})
+    no_worse = holm({key: one.no_worse for key, one in found.items()}, summary.looks)
+    equivalent = holm({key: one.equivalent for key, one in found.items()}, summary.looks)
     return {
         key: attrs.evolve(one, corrected_no_worse=no_worse[key], corrected_equivalent=equivalent[key])
         for key, one in found.items()

@@ -33,7 +33,8 @@ class ObservedPower:
     seeds: int
     """Number of seeds under which most cells were compared."""
     comparisons: int
-    """Number of cells compared with the baseline, for which Holm's method corrects."""
+    """Number of p-values that are corrected for: of cells compared with the baseline, times the looks of a
+    study that stops cells."""
 
     def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
         """Return the smallest true difference that so many seeds find; see `smallest_difference`."""
@@ -84,4 +85,6 @@ def _of(summary: Summary) -> ObservedPower | None:
         return None
     counts = Counter(degrees + 1 for _, degrees in known)
     spread = Spread(math.sqrt(pooled), math.sqrt(item_variance), min(one.item_degrees for one in tested))
-    return ObservedPower(summary, spread, max(counts, key=lambda n: (counts[n], n)), len(tested))
+    return ObservedPower(
+        summary, spread, max(counts, key=lambda n: (counts[n], n)), len(tested) * summary.looks
+    )

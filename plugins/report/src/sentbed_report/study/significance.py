@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.protocols import Score
+from sentbed.protocols import Items, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, resample
@@ -201,18 +201,22 @@ def judge(
     )
 
 
-def corrected(found: Mapping[Key, Judged]) -> dict[Key, Judged]:
-    """Return the comparisons of one column with their p-values corrected (Holm, 1979)."""
-    known = holm({name: one.p_value for name, one in found.items() if one.p_value is not None})
+def corrected(found: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
+    """Return the comparisons of one column with their p-values corrected; see `holm`."""
+    known = holm({name: one.p_value for name, one in found.items() if one.p_value is not None}, looks)
     changed = {name: attrs.evolve(found[name], corrected=p_value) for name, p_value in known.items()}
     return {**found, **changed}
 
 
-def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
-    """Return p-values of a family corrected by Holm's method (1979), in its order."""
+def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
+    """Return the p-values of a family corrected by Holm's method (1979), in their order.
+
+    Where the number of seeds was decided at one of several `looks` at the scores, they are corrected for
+    these, too (Bonferroni).
+    """
     found, largest = dict(p_values), 0.0
     for place, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda one: one[1])):
-        found[name] = largest = max(largest, min(1.0, (len(found) - place) * p_value))
+        found[name] = largest = max(largest, min(1.0, looks * (len(found) - place) * p_value))
     return found
 
 
@@ -286,12 +290,21 @@ def _item_variance(
         resampled[0].compare(other)
     before, after = (np.mean([one.draws for one in resampled[side::2]], axis=0) for side in (0, 1))
     total: Floats = after - before
-    sizes = [len(members) for members in members_of(resampled[0].items)]
+    if (of_items := item_degrees(resampled[0].items)) is None:
+        return None
+    degrees, missing = of_items
+    return float(np.var(total, ddof=1)) * missing, degrees
+
+
+def item_degrees(items: Items) -> tuple[float, float] | None:
+    """Return the degrees of freedom of a variance over resamples of items, and what to multiply it by.
+
+    Resampling n items gives (n - 1) / n of the variance. None if every group has one item.
+    """
+    sizes = [len(members) for members in members_of(items)]
     # The variance of each group's part, if those of single items are alike; of one item it is not known.
-    weighted = resampled[0].items.weighted
-    parts = [((size if weighted else 1 / size), size - 1) for size in sizes if size > 1]
+    parts = [((size if items.weighted else 1 / size), size - 1) for size in sizes if size > 1]
     if not parts:
         return None
-    # Resampling n items gives (n - 1) / n of the variance.
     missing = sum(part for part, _ in parts) / sum(part * most / (most + 1) for part, most in parts)
-    return float(np.var(total, ddof=1)) * missing, _degrees(*parts)
+    return _degrees(*parts), missing

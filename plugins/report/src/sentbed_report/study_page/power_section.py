@@ -28,10 +28,10 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     ]
     if apart:
         remarks.append(
-            "Seeds needed: if the true difference were the observed one; none, where the test items alone leave "
-            "too wide an interval for any number of seeds. This serves to plan the next study "
-            "and is no evidence on this one: it follows from the p-value, and says nothing more about which "
-            "cell is better. Seeds added until a difference is significant would make the test find too much."
+            "Seeds needed: if the true difference were the observed one; none, where the test items alone "
+            "leave too wide an interval for any number of seeds. This serves to plan the next study and is "
+            "no evidence on this one: it follows from the p-value, and says nothing more about which cell is "
+            "better. Seeds added until a difference is significant would make the test find too much."
         )
     return Section(
         "Power",

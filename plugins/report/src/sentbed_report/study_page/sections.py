@@ -54,10 +54,12 @@ class Section:
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report, in order; those with nothing to say are left out."""
     # These modules import the classes above.
+    from sentbed_report.study_page.decisions_section import decisions_section
     from sentbed_report.study_page.equivalence_section import equivalence_section
     from sentbed_report.study_page.power_section import power_section
 
     found = (
+        decisions_section(data),
         equivalence_section(data, summaries),
         power_section(data, summaries),
     )
