@@ -14,6 +14,7 @@ from sentbed.protocols import Score
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalence_of, equivalences
 from sentbed_report.study.exports import to_csv, to_json
+from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.significance import holm, judge
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.sections import sections_of
@@ -153,3 +154,13 @@ def test_exports_have_the_tests() -> None:
     (without,) = summarise(study(margin=None))
     assert "equivalent p" not in to_csv(without)
     assert json.loads(to_json(study(margin=None), [without]))["tables"][0]["equivalence"] == []
+
+
+def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks() -> None:
+    (summary,) = summarise(study())
+    once, thrice = (equivalences(attrs.evolve(summary, looks=looks)) for looks in (1, 3))
+    for key, one in once.items():
+        assert thrice[key].corrected_no_worse == pytest.approx(min(1, 3 * one.corrected_no_worse))
+        assert thrice[key].corrected_equivalent == pytest.approx(min(1, 3 * one.corrected_equivalent))
+    (found,) = observed_power([attrs.evolve(summary, looks=3)])
+    assert found.comparisons == 3 * len(once)
