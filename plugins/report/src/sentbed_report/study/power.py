@@ -9,8 +9,8 @@ estimates.
 
 Given the two estimates, the power is that of a normal variable; its mean over them is taken by the
 trapezoidal rule in the logarithms of their standard deviations, to about 7 digits; to 3 where only
-differences of more than 30 standard errors are found, as by two seeds with many comparisons. With one source of
-variance this is the noncentral t distribution. Differences and standard deviations have the unit of the
+differences of more than 30 standard errors are found, as by two seeds with many comparisons. With one source
+of variance this is the noncentral t distribution. Differences and standard deviations have the unit of the
 score, levels are two-sided, powers are in (0, 1).
 """
 
