@@ -17,7 +17,7 @@ from sentbed_report.study.exports import to_csv, to_json
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.significance import holm, judge
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.sections import sections_of
+from sentbed_report.study_page.study_sections import sections_of
 from statsmodels.stats.weightstats import ttost_paired
 
 BASELINE = (80.0, 80.4, 79.9, 80.1)

@@ -19,7 +19,8 @@ from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.result_tables import ResultTable, result_tables
 from sentbed_report.study_page.score_cost_tables import CostTable, cost_tables
-from sentbed_report.study_page.sections import Section, sections_of
+from sentbed_report.study_page.sections import Section
+from sentbed_report.study_page.study_sections import sections_of
 
 EFFECTS = (
     "Mean: over matched cells, the combinations of everything else that all compared labels have. "
