@@ -20,8 +20,8 @@ from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study_page import write_study_report
 from sentbed_report.study_page.html_and_markdown_content import summary_line
-from sentbed_report.study_page.sections import sections_of
 from sentbed_report.study_page.study_cost_section import energy, study_cost_section
+from sentbed_report.study_page.study_sections import sections_of
 
 PRE = RunCost(100.0, 80.0, None, 900.0, 300.0, None, 10_000, 2.0, 2.0)
 """What stages take that all cells begin with; the next ones are those of two of them."""

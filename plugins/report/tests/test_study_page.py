@@ -99,6 +99,7 @@ def test_the_page_has_everything_of_a_study(write) -> None:
     headings = re.findall(r"<h2 id=\"(\w+)\"", "".join(f'<h2 id="{a["id"]}"' for a in page.all("h2")))
     assert headings == [
         "results",
+        "power",
         "published",
         "effects",
         "factors",

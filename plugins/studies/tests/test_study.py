@@ -367,6 +367,19 @@ def test_a_baseline_that_cannot_work_says_why(study: Callable[..., Study]):
     )
 
 
+def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: Callable[..., Study]):
+    baseline = '[study.baseline]\nloss = "pull"\nrate = "0.2"\n'
+    assert study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence == 0.3
+    assert study(LOSSES).table.equivalence is None
+    assert problems(study, f"{LOSSES}[study]\nequivalence = 0.3\n") == [
+        "`equivalence` is 0.3, and the study has no `baseline` that cells could be equivalent to; name one, "
+        "or take `equivalence` out @ s.toml:35 study.equivalence"
+    ]
+    for margin in ("0", "-0.3"):
+        (problem,) = problems(study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}")
+        assert "must be > 0" in problem
+
+
 def test_a_baseline_that_is_no_cell_names_one(study: Callable[..., Study]):
     text = f'{LOSSES}[study]\nexclude = [{{ rate = "0.2" }}]\nbaseline = {{ loss = "pull", rate = "0.2" }}\n'
     assert problems(study, text) == [

@@ -366,7 +366,7 @@ def _unknown_cells(
     baseline: str | None,
     document: Document,
 ) -> Iterator[Problem]:
-    """Yield a problem for a baseline or published cell that is not in the study."""
+    """Yield a problem for a baseline or published cell that is not in the study, or is needed."""
     out = {one.name: one for one in excluded}
     if baseline in out:
         reasons = " ".join(out[baseline].reasons)
@@ -375,6 +375,12 @@ def _unknown_cells(
     elif baseline is not None and names and baseline not in names:
         message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
         yield document.problem(message, ("study", "baseline"))
+    if table.equivalence is not None and baseline is None:
+        message = (
+            f"`equivalence` is {table.equivalence:g}, and the study has no `baseline` that cells could be "
+            "equivalent to; name one, or take `equivalence` out"
+        )
+        yield document.problem(message, ("study", "equivalence"))
     known = {*names, *out}
     for title, published in table.expected.items():
         for name in published.cells:

@@ -175,6 +175,42 @@ def report(directory: str) -> None:
     click.echo(write_reports(Path(directory)))
 
 
+@study.command()
+@click.argument("directories", type=click.Path(file_okay=False), nargs=-1, metavar="[DIRECTORY]...")
+@click.option("--seed-std", type=click.FloatRange(0), help="Standard deviation over seeds of the difference.")
+@click.option("--item-std", type=click.FloatRange(0), help="Standard error of it due to the test items.")
+@click.option("--seeds", type=click.IntRange(1), multiple=True, help="Number of seeds; may be repeated.")
+@click.option("--difference", type=float, multiple=True, help="Difference to find; may be repeated.")
+@click.option("--cells", type=click.IntRange(1), help="Cells that are compared with the baseline.")
+@click.option("--level", type=float, default=0.05, show_default=True, help="Level of all comparisons.")
+@click.option("--power", "power_", type=float, default=0.8, show_default=True, help="Probability to find it.")
+def power(
+    directories: tuple[str, ...],
+    seed_std: float | None,
+    item_std: float | None,
+    seeds: tuple[int, ...],
+    difference: tuple[float, ...],
+    cells: int | None,
+    level: float,
+    power_: float,
+) -> None:
+    """Show which differences a number of seeds finds, and the seeds that a difference needs.
+
+    The spread is that of the finished runs of the study in DIRECTORY, or of several run directories, or is
+    given by `--seed-std` and `--item-std`.
+    """
+    from sentbed_studies.power_table import power_of_directories, power_of_spread
+
+    if bool(directories) == (seed_std is not None or item_std is not None):
+        raise click.UsageError("give either DIRECTORY, or `--seed-std` and `--item-std`")
+    if directories:
+        found = power_of_directories([*map(Path, directories)], seeds, difference, power_, level, cells)
+    else:
+        spread = (seed_std or 0.0, item_std or 0.0)
+        found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
+    click.echo("\n\n".join(map(str, found)))
+
+
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
     """Parse `AXIS=LABEL` options; labels of an axis are alternatives, different axes must all match."""
     entry: dict[str, tuple[str, ...]] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs.validators import deep_iterable, ge, le, min_len
+from attrs.validators import deep_iterable, ge, gt, le, min_len, optional
 from sentbed.protocols import RecipeTable, TableTraits, Variant, Variants
 from sentbed.tools import Document, Plugins
 from sentbed_report.study.deciding_score import Decide
@@ -82,6 +82,11 @@ class StudyTable(RecipeTable):
     """When cells get no further seeds; by default every cell is run with all of them."""
     sampler: Sampling | None = None
     """Run only cells that a sampler chooses, at random or by the scores of earlier ones; by default all."""
+
+    equivalence: float | None = attrs.field(default=None, validator=optional(gt(0)))
+    """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3: the
+    report then tests in the last column of each table whether cells are no worse, and whether they are
+    equivalent. It needs a `baseline`."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

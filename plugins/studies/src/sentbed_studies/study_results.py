@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from importlib.util import find_spec
@@ -23,6 +23,8 @@ from sentbed_report.study.summary_tables import Summary
 
 if TYPE_CHECKING:
     import pandas
+
+    from sentbed_studies.power_table import PowerTable
 
 
 COLUMNS = (
@@ -146,6 +148,26 @@ class LoadedStudy:
                     rows[-1][column] = score.value
                     columns[column] = None
         return self._frame(rows, list(columns))
+
+    def power(
+        self,
+        seeds: Sequence[int] = (),
+        differences: Sequence[float] = (),
+        power: float = 0.8,
+        level: float = 0.05,
+    ) -> tuple[PowerTable, ...]:
+        """Return which differences from the baseline so many seeds find, by the spread of this study.
+
+        One per table, on its last column; `print` shows it. `seeds` are by default those of the study, twice
+        and four times as many; of each of `differences` it has the seeds needed.
+
+        Raises:
+            RunError: if no cell was compared with the baseline under two seeds or more, or an argument is out
+                of its range.
+        """
+        from sentbed_studies.power_table import power_of_study
+
+        return power_of_study(self.data, seeds, differences, power, level)
 
     def _named(self) -> dict[str, str]:
         """Return the name of each axis -> the name of its column."""

@@ -170,6 +170,7 @@ def _summary(
         tuple(seed for seed in order if seed in scored),
         ranks=data.ranks,
         looks=data.looks,
+        equivalence=data.equivalence,
     )
 
 

@@ -16,6 +16,7 @@ from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
@@ -33,6 +34,8 @@ SCORES = "scores.csv"
 """File with every score of every seed, one per line."""
 MEASURED = ("mean", "std", "seeds", "difference", "corrected p", "published", "degenerate")
 """Columns of CSV for a cell's score in one task."""
+EQUIVALENCE = ("no worse p", "equivalent p")
+"""Further columns of CSV for the last task, where the study has a margin of equivalence."""
 
 
 def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
@@ -74,15 +77,22 @@ def to_long_csv(data: StudyData, summaries: Sequence[Summary]) -> str:
 def to_csv(summary: Summary) -> str:
     """Return a table as CSV with all its digits: for each column mean, std, seeds, p, published, degenerate.
 
+    Where the study has a margin of equivalence, the corrected p-values of the last column's tests follow.
     Empty is what was not measured or not compared; `nan` and `inf` are scores that are not finite. A text
     that a spreadsheet would take for a formula has an apostrophe before it.
     """
     axes = list(dict.fromkeys(axis for row in summary.rows for axis in row.labels))
     columns = [f"{heading} {what}" for heading in summary.headings for what in MEASURED]
+    tests = equivalences(summary)
+    columns += [f"{summary.headings[-1]} {what}" for what in EQUIVALENCE if tests]
     rows: list[list[object]] = [["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns]]
     for row in summary.rows:
         line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
-        rows.append([*line, *(value for cell in row.cells for value in _measures(cell))])
+        line += (value for cell in row.cells for value in _measures(cell))
+        if tests:
+            test = tests.get(key_of(row))
+            line += [None, None] if test is None else [test.corrected_no_worse, test.corrected_equivalent]
+        rows.append(line)
     return csv_text(rows)
 
 
@@ -266,6 +276,10 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
             for c in summary.columns
         ],
         "rows": [_row(row) for row in summary.rows],
+        "equivalence": [
+            {"cell": cell, "encoder": encoder, **attrs.asdict(test)}
+            for (cell, encoder), test in equivalences(summary).items()
+        ],
         "references": [attrs.asdict(reference) for reference in summary.references],
     }
 

@@ -70,6 +70,7 @@ def read_data(directory: str | Path) -> StudyData:
             _decide(content.get("decide", {})),
             decisions,
             _sampled(content),
+            equivalence=content.get("equivalence"),
         )
 
 

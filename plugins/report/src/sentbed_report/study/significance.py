@@ -96,6 +96,28 @@ class Judged:
         return sum(self.differences.values()) / len(self.differences) if self.differences else None
 
     @property
+    def seed_variance(self) -> float | None:
+        """Sample variance of the differences, 0 if they differ by rounding; None with fewer than two."""
+        values = tuple(self.differences.values())
+        if len(values) < 2:
+            return None
+        if max(values) - min(values) <= _ROUNDING:
+            return 0.0
+        mean = sum(values) / len(values)
+        return sum((one - mean) ** 2 for one in values) / (len(values) - 1)
+
+    @property
+    def estimate(self) -> EstimatedDifference:
+        """The difference with its sources of variance, of cells that were compared."""
+        count = len(self.differences)
+        parts = (
+            (self.item_variance or 0.0, self.item_degrees),
+            ((self.seed_variance or 0.0) / count, count - 1),
+        )
+        sources = tuple(Source(*part) for part in parts if part[0] > 0)
+        return EstimatedDifference(sum(self.differences.values()) / count, sources)
+
+    @property
     def significant(self) -> bool:
         """Whether the corrected p-value is below 0.05."""
         return self.corrected is not None and self.corrected < SIGNIFICANT
@@ -161,44 +183,41 @@ def judge(
     if not all(map(math.isfinite, differences.values())):
         return Judged(reason="a score is not finite")
     found = Judged(differences, item_variance, item_degrees)
-    values, count = tuple(differences.values()), len(differences)
-    mean = sum(values) / count
-    seeds = 0.0
-    if max(values) - min(values) > _ROUNDING:
-        seeds = sum((one - mean) ** 2 for one in values) / (count - 1) / count
+    seeds = found.seed_variance or 0.0
     if item_variance is None and seeds == 0:
-        what = "there is one seed" if count == 1 else "the seeds change nothing"
+        what = "there is one seed" if len(differences) == 1 else "the seeds change nothing"
         return attrs.evolve(found, reason=f"{what}, and the score has no items")
-    items = item_variance or 0.0
-    error = math.sqrt(items + seeds)
-    if error <= _ROUNDING < abs(mean):
+    estimate = found.estimate
+    if estimate.error <= _ROUNDING < abs(estimate.value):
         return attrs.evolve(found, reason="every item and every seed has the same difference")
-    parts = [Source(*part) for part in ((items, item_degrees), (seeds, count - 1)) if part[0] > 0]
-    estimate = EstimatedDifference(mean, tuple(parts))
     low, high = estimate.interval(confidence)
     return attrs.evolve(
         found,
         low=low,
         high=high,
-        p_value=1.0 if error <= _ROUNDING else estimate.p_value(),
-        degrees=parts[0].degrees if len(parts) == 1 else None,
+        p_value=1.0 if estimate.error <= _ROUNDING else estimate.p_value(),
+        degrees=estimate.sources[0].degrees if len(estimate.sources) == 1 else None,
         basis="seeds" if item_variance is None else "items and seeds" if seeds else "items",
     )
 
 
 def corrected(found: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
-    """Return the comparisons of one column with their p-values corrected (Holm, 1979).
+    """Return the comparisons of one column with their p-values corrected; see `holm`."""
+    known = holm({name: one.p_value for name, one in found.items() if one.p_value is not None}, looks)
+    changed = {name: attrs.evolve(found[name], corrected=p_value) for name, p_value in known.items()}
+    return {**found, **changed}
+
+
+def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
+    """Return the p-values of a family corrected by Holm's method (1979), in their order.
 
     Where the number of seeds was decided at one of several `looks` at the scores, they are corrected for
     these, too (Bonferroni).
     """
-    known = [(one.p_value, name) for name, one in found.items() if one.p_value is not None]
-    ranked = sorted(known, key=lambda one: one[0])
-    result, largest = dict(found), 0.0
-    for place, (p_value, name) in enumerate(ranked):
-        largest = max(largest, min(1.0, looks * (len(ranked) - place) * p_value))
-        result[name] = attrs.evolve(found[name], corrected=largest)
-    return result
+    found, largest = dict(p_values), 0.0
+    for place, (name, p_value) in enumerate(sorted(p_values.items(), key=lambda one: one[1])):
+        found[name] = largest = max(largest, min(1.0, looks * (len(found) - place) * p_value))
+    return found
 
 
 def _averaged(parts: Sequence[Judged], confidence: float) -> Judged:

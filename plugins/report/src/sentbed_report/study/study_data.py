@@ -119,6 +119,8 @@ class StudyData:
     """What the study decided while it ran; None if it stops no cells, or has made no look yet."""
     sampled: Sampled | None = None
     """How `cells` were chosen; None if they are all."""
+    equivalence: float | None = None
+    """Margin within which a cell counts as good as the baseline, in the unit of the score."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

@@ -182,6 +182,8 @@ class Summary:
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
     looks: int = 1
     """Number of looks for which p-values are corrected; see `StudyData.looks`."""
+    equivalence: float | None = None
+    """Margin of the last column's tests of equivalence; see `StudyData.equivalence`."""
 
     @property
     def headings(self) -> tuple[str, ...]:

@@ -14,10 +14,15 @@ from sentbed_report.study_page.study_cost_section import study_cost_section
 
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report; those with nothing to say are left out."""
-    del summaries
+    # These modules import `effect_tables`, which imports this one.
+    from sentbed_report.study_page.equivalence_section import equivalence_section
+    from sentbed_report.study_page.power_section import power_section
+
     found = (
         *sampled_cells(data),
         decisions_section(data),
+        equivalence_section(data, summaries),
+        power_section(data, summaries),
         study_cost_section(data, saved(data)),
     )
     return tuple(section for section in found if section is not None)

@@ -1,0 +1,244 @@
+"""Power of the test of `significance.judge`: which differences a number of seeds sees, before they are run.
+
+The model is that of `significance.py`. The estimated difference over n seeds is normal around the true one,
+with variance V_items + V_seeds / n: the items are the same for all seeds, so that no number of seeds gives
+less than V_items. Both variances are estimated, V_seeds with n - 1 degrees of freedom, V_items with its own,
+and each estimate divided by its variance is an independent chi-square over its degrees. A difference is found
+if it exceeds its estimated standard error times the critical value of Cochran and Cox, which depends on both
+estimates.
+
+Given the two estimates, the power is that of a normal variable; its mean over them is taken by the
+trapezoidal rule in the logarithms of their standard deviations, to about 7 digits; to 3 where only
+differences of more than 30 standard errors are found, as by two seeds with many comparisons. With one source
+of variance this is the noncentral t distribution. Differences and standard deviations have the unit of the
+score, levels are two-sided, powers are in (0, 1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed.errors import RunError
+
+from sentbed_report.formatting import count
+from sentbed_report.study.estimated_difference import EstimatedDifference, Source
+
+if TYPE_CHECKING:
+    from sentbed_report.weighted_statistics import Floats
+
+LEVEL = 0.05
+POWER = 0.8
+MOST = 10_000
+"""Largest number of seeds that `seeds_needed` names."""
+
+_LEAST = 1e-100
+"""Smallest standard deviation: its square is a number, too."""
+_LEAST_LEVEL = 1e-6
+_MOST_POWER = 0.9999
+_FINEST = (1 / 40, 1 / 200)
+"""Smallest steps of the trapezoidal rule for items and seeds. Finer ones matter only for differences of more
+than 30 and 150 standard errors, which only two seeds need; there, the integral over the seeds is smooth in
+what the items give."""
+_TAIL = 1e-10
+"""Probability on each side that the integral leaves out."""
+
+
+@attrs.frozen
+class Spread:
+    """Spread of an estimated difference between two cells, in the unit of the score.
+
+    Raises:
+        RunError: if a value is out of its range, or both standard deviations are 0.
+    """
+
+    seed_std: float
+    """Standard deviation over seeds of the paired differences, >= 0."""
+    item_std: float = 0.0
+    """Standard error of the difference due to the choice of items, >= 0; 0 without items."""
+    item_degrees: float = math.inf
+    """Degrees of freedom of `item_std`, > 0: with n items, n - 1."""
+
+    def __attrs_post_init__(self) -> None:
+        for name, value in (("seed_std", self.seed_std), ("item_std", self.item_std)):
+            if value != 0 and not _LEAST <= value <= 1 / _LEAST:
+                raise RunError(
+                    f"the standard deviation `{name}` is {value}; give a number from {_LEAST} to "
+                    f"{1 / _LEAST}, or 0"
+                )
+        if self.seed_std == self.item_std == 0:
+            raise RunError("neither seeds nor items vary; give `seed_std` or `item_std` above 0")
+        if not self.item_degrees > 0:
+            raise RunError(f"`item_degrees` is {self.item_degrees}; give a number above 0")
+
+    def sources(self, seeds: float) -> tuple[Source, ...]:
+        """Return the sources of variance of the mean difference over so many seeds; also infinitely many.
+
+        Raises:
+            RunError: if there is less than one seed, or one although seeds differ: it does not show by how
+                much.
+        """
+        if not seeds >= 1:
+            raise RunError(f"the number of seeds is {seeds}; give 1 or more")
+        if seeds < 2 and self.seed_std > 0:
+            raise RunError("one seed does not show how much seeds differ; give 2 or more")
+        parts = (
+            (self.item_std**2, self.item_degrees),
+            (0.0 if math.isinf(seeds) else self.seed_std**2 / seeds, seeds - 1),
+        )
+        return tuple(Source(*part) for part in parts if part[0] > 0)
+
+
+@attrs.frozen
+class SeedsNeeded:
+    """Number of seeds with which a difference is found."""
+
+    seeds: int | None
+    """Smallest number of seeds; None if there is none up to 10,000."""
+    reason: str = ""
+    """Why there is none."""
+    items_leave: float | None = None
+    """Where the items are the reason: half the width of the interval that infinitely many seeds have."""
+
+
+def power_of(
+    spread: Spread, difference: float, seeds: float, level: float = LEVEL, comparisons: int = 1
+) -> float:
+    """Return the probability that `judge` finds a true difference with so many seeds.
+
+    `level` is that of all `comparisons` with the baseline; each has its share (Bonferroni), which is the
+    strictest step of Holm's correction, so that the power is at least that.
+
+    Raises:
+        RunError: if an argument is out of its range.
+    """
+    own = _level(level, comparisons)
+    if not math.isfinite(difference):
+        raise RunError(f"the difference is {difference}; give a finite number")
+    return _power(spread.sources(seeds), difference, own)
+
+
+def smallest_difference(
+    spread: Spread, seeds: float, power: float = POWER, level: float = LEVEL, comparisons: int = 1
+) -> float:
+    """Return the smallest true difference, > 0, that so many seeds find with probability `power`.
+
+    Raises:
+        RunError: if an argument is out of its range.
+    """
+    own = _level(level, comparisons)
+    _check_power(power, own)
+    return _smallest(spread.sources(seeds), power, own)
+
+
+def seeds_needed(
+    spread: Spread, difference: float, power: float = POWER, level: float = LEVEL, comparisons: int = 1
+) -> SeedsNeeded:
+    """Return the smallest number of seeds that find a true difference with probability `power`.
+
+    Raises:
+        RunError: if an argument is out of its range.
+    """
+    own = _level(level, comparisons)
+    _check_power(power, own)
+    if not math.isfinite(difference):
+        raise RunError(f"the difference is {difference}; give a finite number")
+    if difference == 0:
+        return SeedsNeeded(None, "there is no difference")
+    if spread.item_std > 0 and _power(spread.sources(math.inf), difference, own) <= power:
+        items = EstimatedDifference(0.0, spread.sources(math.inf))
+        reach, least = items.error * items.critical(own / 2), _smallest(items.sources, power, own)
+        return SeedsNeeded(
+            None,
+            f"no number of seeds: the items alone leave ±{reach:.2g} and hide differences below {least:.2g}",
+            reach,
+        )
+    if spread.seed_std == 0:
+        return SeedsNeeded(1)
+    low, high = 1, 2
+    while _power(spread.sources(high), difference, own) < power:
+        if high >= MOST:
+            return SeedsNeeded(None, f"more than {MOST:,} seeds")
+        low, high = high, min(2 * high, MOST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = _power(spread.sources(middle), difference, own) >= power
+        low, high = (low, middle) if enough else (middle, high)
+    return SeedsNeeded(high)
+
+
+def _level(level: float, comparisons: int) -> float:
+    if comparisons < 1:
+        raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
+    if not _LEAST_LEVEL * comparisons <= level < 1:
+        raise RunError(
+            f"the level is {level} for {count(comparisons, 'comparison')}; give a number between 0 and 1, at "
+            f"least {_LEAST_LEVEL:g} each, such as {LEVEL}"
+        )
+    return level / comparisons
+
+
+def _check_power(power: float, level: float) -> None:
+    if not level < power <= _MOST_POWER:
+        raise RunError(
+            f"the power is {power}; give a number above the level of the test, {level:g}, up to "
+            f"{_MOST_POWER}, such as {POWER}"
+        )
+
+
+def _power(sources: tuple[Source, ...], difference: float, level: float) -> float:
+    """Return the probability that a difference is found at a two-sided level."""
+    import numpy as np
+    from scipy import special
+
+    error = EstimatedDifference(0.0, sources).error
+    distance = abs(difference) / error
+    # Weight of each combination of estimates, with the estimated variance and that times the critical value.
+    weights: Floats = np.ones(1)
+    variance, weighted = np.zeros(1), np.zeros(1)
+    finest = _FINEST if len(sources) == 2 else _FINEST[1:]
+    for source, least in zip(sources, finest, strict=True):
+        ratios, own = _estimates(source.degrees, distance, least)
+        part = source.variance * ratios
+        critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
+        weights = np.multiply.outer(weights, own).ravel()
+        variance = np.add.outer(variance, part).ravel()
+        weighted = np.add.outer(weighted, part * critical).ravel()
+    threshold = weighted / np.sqrt(variance) / error
+    found = special.ndtr(distance - threshold) + special.ndtr(-distance - threshold)
+    return float(np.clip(weights @ found, 0.0, 1.0))
+
+
+def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
+    """Return values of an estimated variance over the true one, and their weights.
+
+    The standard deviation's logarithm has a spread of about 1 / sqrt(2 degrees). The power given an estimate
+    is that of a normal variable at `distance` standard errors, with tails of about 3 that matter: it changes
+    over 1 / (distance + 3) of the logarithm. The trapezoidal rule converges fast below both.
+    """
+    import numpy as np
+    from scipy import special
+
+    if math.isinf(degrees):
+        return np.ones(1), np.ones(1)
+    half = degrees / 2
+    low = 0.5 * math.log(special.gammaincinv(half, _TAIL) / half)
+    high = 0.5 * math.log(special.gammainccinv(half, _TAIL) / half)
+    step = max(finest, 0.8 * min(1 / math.sqrt(2 * degrees), 1 / (3 + distance)))
+    place = np.linspace(low, high, max(16, math.ceil((high - low) / step)))
+    ratios = np.exp(2 * place)
+    logarithm = half * (2 * place - ratios)
+    weights = np.exp(logarithm - logarithm.max())
+    return ratios, weights / weights.sum()
+
+
+def _smallest(sources: tuple[Source, ...], power: float, level: float) -> float:
+    from scipy import optimize
+
+    error = EstimatedDifference(0.0, sources).error
+    high = 1.0
+    while _power(sources, high * error, level) < power:
+        high *= 2
+    found = optimize.brentq(lambda one: _power(sources, one * error, level) - power, 0.0, high, xtol=1e-9)
+    return float(found) * error

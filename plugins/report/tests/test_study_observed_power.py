@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import attrs
+import pytest
+from sentbed.protocols import Score
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.observed_power import observed_power
+from sentbed_report.study.power import Spread, seeds_needed, smallest_difference
+from sentbed_report.study.significance import judge
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study_page.power_section import power_section
+from toy_study import study
+
+
+def of_numbers(numbers: Mapping[str, Mapping[int, float]], baseline: str | None = "base") -> StudyData:
+    """A study of one task without items: cell -> seed -> score."""
+    said = {"encoder": {}, "evaluator": {"id": "p"}}
+    cells = []
+    for name, seeds in numbers.items():
+        scores = ((seed, (Score("T", "m", value, said, "en", "e"),)) for seed, value in seeds.items())
+        runs = (CellRun(name, seed, "finished", scores=found) for seed, found in scores)
+        cells.append(CellInfo(name, {}, tuple(runs)))
+    return StudyData("toy", (), tuple(cells), baseline, (1, 2, 3, 4))
+
+
+TOY = of_numbers(
+    {
+        "base": {1: 70.0, 2: 70.0, 3: 70.0, 4: 70.0},
+        "close": {1: 70.1, 2: 70.3, 3: 70.5, 4: 70.7},  # sum of squares 0.2 with 3 degrees
+        "wild": {1: 69.0, 2: 72.0, 3: 70.0},  # 14 / 3 with 2 degrees
+        "far": {1: 80.0, 2: 80.1, 3: 80.0, 4: 80.1},  # 0.01 with 3 degrees
+        "once": {1: 71.0},
+    }
+)
+
+
+def test_the_spread_over_seeds_is_pooled_by_its_degrees() -> None:
+    (found,) = observed_power(summarise(TOY))
+    assert found.spread.seed_std == pytest.approx(math.sqrt((0.2 + 14 / 3 + 0.01) / 8))
+    assert (found.spread.item_std, found.spread.item_degrees) == (0, math.inf)
+    # Most cells have four seeds; the cell with one has no test.
+    assert (found.seeds, found.comparisons) == (4, 3)
+
+
+def test_the_spread_over_items_is_their_mean_variance() -> None:
+    data = study()
+    (summary, *_) = summarise(data, resamples=100)
+    found = observed_power([summary])[0]
+    judged = [row.cells[-1].judged for row in summary.rows if row.cells[-1].judged]
+    assert len(judged) == found.comparisons == 5
+    assert found.spread.item_std == pytest.approx(math.sqrt(sum(one.item_variance for one in judged) / 5))
+    assert found.spread.seed_std == pytest.approx(math.sqrt(sum(one.seed_variance for one in judged) / 5))
+    assert found.spread.item_degrees == min(one.item_degrees for one in judged)
+    assert found.smallest(3) == smallest_difference(found.spread, 3, comparisons=5)
+
+
+def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all() -> None:
+    (found,) = observed_power(summarise(TOY))
+    own = judge({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99)
+    expected = seeds_needed(Spread(found.spread.seed_std, 0.2, 99), own.difference, comparisons=3)
+    assert found.needed_by(own) == expected
+    assert expected.seeds > 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        of_numbers({"base": {1: 70.0}, "cell": {1: 71.0}}),
+        of_numbers({"base": {1: 70.0, 2: 71.0}, "cell": {1: 71.0, 2: 73.0}}, baseline=None),
+        of_numbers({"base": {1: 70.0, 2: 71.0}}),
+    ],
+    ids=["one seed", "no baseline", "one cell"],
+)
+def test_without_comparisons_under_two_seeds_nothing_is_known(data: StudyData) -> None:
+    assert observed_power(summarise(data)) == ()
+    assert power_section(data, summarise(data)) is None
+
+
+def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant() -> None:
+    summaries = summarise(TOY)
+    section = power_section(TOY, summaries)
+    assert section is not None
+    least, apart = section.tables
+    (found,) = observed_power(summaries)
+    (row,) = least.rows
+    assert row.entries[0] == "3"
+    assert row.entries[3:] == tuple(f"{found.smallest(n):.2f}" for n in (4, 8, 16))
+    assert least.headings[4:] == ("4 seeds", "8 seeds", "16 seeds")
+    assert [line.cell for line in apart.rows] == ["close", "wild"]
+    judged = {one.cell: one.cells[-1].judged for one in summaries[0].rows}
+    assert apart.rows[0].entries == (
+        "+0.40",
+        f"{judged['close'].corrected:.3f}",
+        str(found.needed_by(judged["close"]).seeds),
+    )
+    assert any("plan the next study" in remark for remark in section.remarks)
+
+
+def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> None:
+    data = study()
+    summaries = summarise(data, resamples=100)
+    close = [
+        attrs.evolve(
+            summary,
+            rows=tuple(
+                attrs.evolve(
+                    row,
+                    cells=tuple(
+                        attrs.evolve(
+                            cell,
+                            judged=cell.judged
+                            and attrs.evolve(judge({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99), corrected=1.0),
+                        )
+                        for cell in row.cells
+                    ),
+                )
+                for row in summary.rows
+            ),
+        )
+        for summary in summaries[:1]
+    ]
+    section = power_section(data, close)
+    assert section is not None
+    reasons = {row.entries[-1] for row in section.tables[1].rows}
+    assert len(reasons) == 1
+    assert reasons.pop().startswith("none: items leave ±5.")

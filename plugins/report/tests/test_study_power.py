@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed.errors import RunError
+from sentbed_report.study.power import SeedsNeeded, Spread, power_of, seeds_needed, smallest_difference
+from sentbed_report.study.significance import judge
+from statsmodels.stats.power import TTestPower
+
+
+def noncentral(distance: float, degrees: float, level: float) -> float:
+    """Power of a two-sided t-test of an effect of `distance` standard errors."""
+    critical = stats.t.isf(level / 2, degrees)
+    return float(stats.nct.sf(critical, degrees, distance) + stats.nct.cdf(-critical, degrees, distance))
+
+
+def by_share(spread: Spread, difference: float, seeds: int, level: float) -> float:
+    """Power by another decomposition: over the items' share of the sum of both chi-squares.
+
+    The share is independent of the sum, which is a chi-square over the sum of the degrees: given the share,
+    the test is a noncentral t.
+    """
+    of_items, of_seeds = spread.item_degrees, seeds - 1
+    degrees = of_items + of_seeds
+    items, repeated = spread.item_std**2, spread.seed_std**2 / seeds
+    error = math.sqrt(items + repeated)
+    criticals = [float(stats.t.isf(level / 2, one)) for one in (of_items, of_seeds)]
+
+    # With share = sin^2, the integrand is smooth at both ends.
+    places, weights = np.polynomial.legendre.leggauss(800)
+    angles = (places + 1) * math.pi / 4
+    share = np.sin(angles) ** 2
+    density = stats.beta.pdf(share, of_items / 2, of_seeds / 2) * np.sin(2 * angles)
+    items, repeated = items * share / of_items, repeated * (1 - share) / of_seeds
+    critical = (items * criticals[0] + repeated * criticals[1]) / (items + repeated)
+    bound = critical * np.sqrt(degrees * (items + repeated)) / error
+    distance = difference / error
+    given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(bound, degrees, -distance)
+    return float((weights * math.pi / 4 * density) @ given)
+
+
+# --- one source of variance --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.05, 0.005])
+@pytest.mark.parametrize("difference", [0.0, 0.2, 1.0, 3.0, -3.0])
+@pytest.mark.parametrize("seeds", [2, 3, 5, 30])
+def test_seeds_alone_have_the_power_of_the_noncentral_t(seeds: int, difference: float, level: float) -> None:
+    found = power_of(Spread(1.0), difference, seeds, level)
+    assert found == pytest.approx(noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7)
+    assert found == pytest.approx(TTestPower().power(difference, seeds, level), abs=1e-7)
+
+
+@pytest.mark.parametrize("degrees", [4, 41, 2000, math.inf])
+def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_seeds(degrees: float) -> None:
+    spread = Spread(0.0, 0.5, degrees)
+    found = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
+    expected = (
+        stats.norm.sf(stats.norm.isf(0.025) - 2.4) + stats.norm.cdf(-stats.norm.isf(0.025) - 2.4)
+        if math.isinf(degrees)
+        else noncentral(2.4, degrees, 0.05)
+    )
+    assert found == pytest.approx([expected] * 3, abs=1e-7)
+
+
+@pytest.mark.parametrize("difference", [0.4, 1.0, 2.5])
+def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(difference: float) -> None:
+    solved = TTestPower().solve_power(difference, None, 0.05, 0.8)
+    assert seeds_needed(Spread(1.0), difference) == SeedsNeeded(math.ceil(float(np.squeeze(solved))))
+    for seeds in (3, 10):
+        least = TTestPower().solve_power(None, seeds, 0.05, 0.9)
+        # Twice the spread, twice the difference.
+        assert smallest_difference(Spread(2.0), seeds, 0.9) == pytest.approx(2 * least, rel=1e-5)
+
+
+# --- items and seeds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spread", "difference", "seeds", "level"),
+    [
+        (Spread(1.2, 1.0, 40), 3.7, 3, 0.05),
+        (Spread(2.0, 1.0, 9), 3.0, 10, 0.01),
+        (Spread(2.2, 1.0, 500), 5.0, 5, 0.005),
+        (Spread(0.3, 1.0, 150), 2.5, 3, 0.05),
+    ],
+)
+def test_both_sources_agree_with_the_integral_over_their_share(
+    spread: Spread, difference: float, seeds: int, level: float
+) -> None:
+    expected = by_share(spread, difference, seeds, level)
+    assert 0.1 < expected < 0.99
+    assert power_of(spread, difference, seeds, level) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("spread", "difference", "seeds"), [(Spread(0.5, 0.3, 60), 1.2, 3), (Spread(1.0, 0.3, 20), 1.0, 8)]
+)
+def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
+    spread: Spread, difference: float, seeds: int
+) -> None:
+    rng, studies, found = np.random.default_rng(3), 2500, 0
+    for _ in range(studies):
+        shared = difference + spread.item_std * rng.normal()
+        values = shared + spread.seed_std * rng.normal(size=seeds)
+        variance = spread.item_std**2 * rng.chisquare(spread.item_degrees) / spread.item_degrees
+        judged = judge(dict(enumerate(values)), variance, spread.item_degrees)
+        found += not judged.low <= 0 <= judged.high
+    power = power_of(spread, difference, seeds)
+    assert 0.4 < power < 0.95
+    assert abs(found / studies - power) < 4 * math.sqrt(power * (1 - power) / studies)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "worst"),
+    [(2, (6.1, 2.1, 1.6)), (3, (5.0, 1.2, 0.84)), (4, (5.0, 1.03, 0.67)), (5, (5.0, 1.0, 0.63))],
+)
+def test_the_worst_rate_without_a_difference_is_that_of_the_documentation(
+    seeds: int, worst: tuple[float, ...]
+) -> None:
+    for level, rate in zip((0.05, 0.01, 0.00625), worst, strict=True):
+        found = [
+            power_of(Spread(math.sqrt(seeds), math.sqrt(ratio), degrees), 0.0, seeds, level)
+            for ratio in np.geomspace(1e-4, 10, 21)
+            for degrees in (10, 1000, math.inf)
+        ]
+        assert 100 * max(found) == pytest.approx(rate, rel=0.02)
+
+
+@pytest.mark.parametrize("spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)])
+def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(spread: Spread) -> None:
+    least = [smallest_difference(spread, seeds) for seeds in (2, 3, 4, 6, 12, 100, 5000)]
+    assert least == sorted(least, reverse=True)
+    if spread.item_std:
+        limit = smallest_difference(Spread(0.0, spread.item_std, spread.item_degrees), 1)
+        assert limit < least[-1] < 1.01 * limit
+
+
+@pytest.mark.parametrize("spread", [Spread(0.7, 0.1, 400), Spread(0.7, 0.2)])
+def test_the_seeds_needed_are_just_enough(spread: Spread) -> None:
+    for difference in (0.7, 1.0, 3.0):
+        seeds = seeds_needed(spread, difference).seeds
+        assert seeds is not None
+        assert power_of(spread, difference, seeds) >= 0.8
+        assert seeds == 2 or power_of(spread, difference, seeds - 1) < 0.8
+
+
+def test_the_smallest_difference_has_just_that_power() -> None:
+    spread = Spread(0.5, 0.2, 100)
+    for seeds, power in ((3, 0.8), (2, 0.5), (10, 0.99)):
+        least = smallest_difference(spread, seeds, power, comparisons=4)
+        assert power_of(spread, least, seeds, comparisons=4) == pytest.approx(power, abs=1e-7)
+        assert power_of(spread, -least, seeds, 0.0125) == pytest.approx(power, abs=1e-7)
+
+
+def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why() -> None:
+    # Known items: the interval of infinitely many seeds is 1.96 x 0.2 wide, and (1.96 + 0.84) x 0.2 is seen.
+    found = seeds_needed(Spread(0.3, 0.2), 0.5)
+    assert found.seeds is None
+    assert found.reason == "no number of seeds: the items alone leave ±0.39 and hide differences below 0.56"
+    assert seeds_needed(Spread(0.3, 0.2), 0.6).seeds is not None
+    assert seeds_needed(Spread(0.0, 0.2), 0.6) == SeedsNeeded(1)
+
+
+def test_hardly_any_difference_needs_more_seeds_than_anyone_has() -> None:
+    assert seeds_needed(Spread(1.0), 1e-6) == SeedsNeeded(None, "more than 10,000 seeds")
+    assert seeds_needed(Spread(1.0), 0.0) == SeedsNeeded(None, "there is no difference")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda: Spread(-1.0), "`seed_std` is -1.0"),
+        (lambda: Spread(1.0, math.nan), "`item_std` is nan"),
+        (lambda: Spread(1e-200), "from 1e-100 to"),
+        (lambda: Spread(0.0), "neither seeds nor items vary"),
+        (lambda: Spread(1.0, 1.0, 0), "`item_degrees` is 0"),
+        (lambda: power_of(Spread(1.0), math.inf, 3), "the difference is inf"),
+        (lambda: power_of(Spread(1.0, 1.0), 1.0, 1), "one seed does not show how much seeds differ"),
+        (lambda: power_of(Spread(0.0, 1.0), 1.0, 0), "the number of seeds is 0"),
+        (lambda: power_of(Spread(1.0), 1.0, 3, 0.0), "the level is 0.0 for 1 comparison"),
+        (lambda: power_of(Spread(1.0), 1.0, 3, 1.0), "the level is 1.0"),
+        (lambda: power_of(Spread(1.0), 1.0, 3, comparisons=0), "the number of comparisons is 0"),
+        (lambda: smallest_difference(Spread(1.0), 3, 0.04), "the power is 0.04"),
+        (lambda: seeds_needed(Spread(1.0), 1.0, 1.0), "the power is 1.0"),
+        (lambda: seeds_needed(Spread(1.0), math.nan), "the difference is nan"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(given, message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        given()

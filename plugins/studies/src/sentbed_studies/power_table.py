@@ -1,0 +1,146 @@
+"""Tables of power: the smallest difference that a number of seeds finds, and the seeds a difference needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed.errors import RunError
+from sentbed_report.formatting import count
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.observed_power import TIMES, observed_power
+from sentbed_report.study.power import LEVEL, POWER, SeedsNeeded, Spread, seeds_needed, smallest_difference
+from sentbed_report.study.runs_as_study import runs_as_study
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study_page.effect_tables import title_of
+from sentbed_report.table_formats import aligned
+
+SEEDS = (2, 3, 5, 10)
+"""Numbers of seeds by default, where there is no study to take them from."""
+
+
+@attrs.frozen
+class PowerTable:
+    """Power of comparisons with a baseline, in the unit of the score."""
+
+    title: str
+    """The column, and what its cells are compared with; empty for a given spread."""
+    spread: Spread
+    comparisons: int
+    """Number of cells compared with the baseline."""
+    power: float
+    level: float
+    smallest: Mapping[int, float]
+    """Number of seeds -> smallest true difference that they find."""
+    needed: Mapping[float, SeedsNeeded]
+    """True difference -> seeds that find it."""
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.title:
+            yield self.title
+        yield (
+            f"standard deviation over seeds {self.spread.seed_std:.3g}, standard error of items "
+            f"{self.spread.item_std:.3g}; {count(self.comparisons, 'comparison')}, power {self.power:g}, "
+            f"level {self.level:g}"
+        )
+        rows = [(f"{seeds:,}", f"{least:.3g}") for seeds, least in self.smallest.items()]
+        yield from aligned([("seeds", "smallest difference"), *rows], left=0)
+        for difference, found in self.needed.items():
+            need = found.reason if found.seeds is None else f"{count(found.seeds, 'seed')} needed"
+            yield f"difference {difference:g}: {need}"
+
+
+def power_of_spread(
+    seed_std: float,
+    item_std: float,
+    seeds: Sequence[int] = (),
+    differences: Sequence[float] = (),
+    power: float = POWER,
+    level: float = LEVEL,
+    comparisons: int | None = None,
+) -> PowerTable:
+    """Return the power for a given spread; by default of one comparison under 2, 3, 5 and 10 seeds.
+
+    Raises:
+        RunError: if an argument is out of its range.
+    """
+    return _table("", Spread(seed_std, item_std), seeds or SEEDS, differences, power, level, comparisons or 1)
+
+
+def power_of_directories(
+    directories: Sequence[Path],
+    seeds: Sequence[int] = (),
+    differences: Sequence[float] = (),
+    power: float = POWER,
+    level: float = LEVEL,
+    comparisons: int | None = None,
+) -> tuple[PowerTable, ...]:
+    """Return the power by the spread of a study, or of several runs; see `runs_as_study`.
+
+    Raises:
+        RunError: as `runs_as_study` and `power_of_study` do.
+    """
+    return power_of_study(runs_as_study(directories), seeds, differences, power, level, comparisons)
+
+
+def power_of_study(
+    data: StudyData,
+    seeds: Sequence[int] = (),
+    differences: Sequence[float] = (),
+    power: float = POWER,
+    level: float = LEVEL,
+    comparisons: int | None = None,
+) -> tuple[PowerTable, ...]:
+    """Return the power in the last column of each table of a study, by the spread of its finished runs.
+
+    `seeds` are by default those of the study, twice and four times as many; `comparisons` its own number.
+    Without a baseline, the spread is that of the differences from the first cell that has finished.
+
+    Raises:
+        RunError: if no cell was compared under two seeds or more, or an argument is out of its range.
+    """
+    if data.baseline is None:
+        done = (cell.name for cell in data.cells if any(run.scores for run in cell.runs))
+        data = attrs.evolve(data, baseline=next(done, None))
+    found = observed_power(summarise(data))
+    if not found:
+        raise RunError(
+            f"of {data.name}, no cell has been compared with another under two seeds or more, so that it is "
+            "not known how much seeds differ; run more seeds, or give the spread with `--seed-std`"
+        )
+    return tuple(
+        _table(
+            f"{title_of(one.summary)}, against {data.baseline}",
+            one.spread,
+            seeds or [times * one.seeds for times in TIMES],
+            differences,
+            power,
+            level,
+            comparisons or one.comparisons,
+        )
+        for one in found
+    )
+
+
+def _table(
+    title: str,
+    spread: Spread,
+    seeds: Sequence[int],
+    differences: Sequence[float],
+    power: float,
+    level: float,
+    comparisons: int,
+) -> PowerTable:
+    return PowerTable(
+        title,
+        spread,
+        comparisons,
+        power,
+        level,
+        {many: smallest_difference(spread, many, power, level, comparisons) for many in seeds},
+        {one: seeds_needed(spread, one, power, level, comparisons) for one in differences},
+    )

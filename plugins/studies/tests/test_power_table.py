@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+from sentbed._cli import main as cli
+from sentbed.errors import RunError
+from sentbed_report.study.power import Spread, seeds_needed, smallest_difference
+from sentbed_report.study.study_data import StudyData
+from sentbed_studies.power_table import power_of_spread, power_of_study
+from sentbed_studies.runner import run_study
+from sentbed_studies.study import read_study
+from sentbed_studies.study_command import study as command
+from sentbed_studies.study_results import LoadedStudy, load_study
+from toy_plugin import TOWERS, quicken
+
+AXES = """
+[study]
+seeds = [1, 2, 3]
+equivalence = 0.25
+baseline = { lr = "0.5" }
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+"""
+NUMBERS = {
+    "base": {1: {"MR": 70.0}, 2: {"MR": 70.5}, 3: {"MR": 70.2}},
+    "high": {1: {"MR": 71.0}, 2: {"MR": 71.2}, 3: {"MR": 71.1}},
+    "same": {1: {"MR": 70.1}, 2: {"MR": 70.4}, 3: {"MR": 70.3}},
+}
+
+
+def power(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["power", *arguments])
+
+
+def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference() -> None:
+    spread = Spread(0.3, 0.2)
+    result = power(
+        *("--seed-std", "0.3", "--item-std", "0.2", "--seeds", "3", "--seeds", "5"),
+        *("--difference", "0.7", "--difference", "0.5", "--cells", "8"),
+    )
+    assert result.exit_code == 0, result.output
+    first, *rows = result.output.splitlines()
+    assert first == (
+        "standard deviation over seeds 0.3, standard error of items 0.2; 8 comparisons, power 0.8, level 0.05"
+    )
+    least = [smallest_difference(spread, seeds, comparisons=8) for seeds in (3, 5)]
+    assert [row.split() for row in rows[:3]] == [
+        ["seeds", "smallest", "difference"],
+        ["3", f"{least[0]:.3g}"],
+        ["5", f"{least[1]:.3g}"],
+    ]
+    assert rows[3] == f"difference 0.7: {seeds_needed(spread, 0.7, comparisons=8).reason}"
+    assert "the items alone leave" in rows[3]
+    assert rows[4].startswith("difference 0.5: no number of seeds")
+    assert power_of_spread(0.3, 0.0, differences=[0.5]).needed[0.5] == seeds_needed(Spread(0.3), 0.5)
+
+
+def test_by_default_one_comparison_under_a_few_numbers_of_seeds() -> None:
+    found = power_of_spread(1.0, 0.0)
+    assert (found.comparisons, [*found.smallest], found.needed) == (1, [2, 3, 5, 10], {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give either DIRECTORY, or `--seed-std` and `--item-std`"),
+        (("place", "--seed-std", "1"), "give either DIRECTORY, or `--seed-std` and `--item-std`"),
+        (("--seed-std", "-1"), "-1.0 is not in the range"),
+        (("--seed-std", "nan"), "`seed_std` is nan"),
+        (("--seed-std", "0"), "neither seeds nor items vary"),
+        (("--seed-std", "1", "--seeds", "1"), "give 2 or more"),
+        (("--seed-std", "1", "--level", "2"), "the level is 2.0"),
+        (("--seed-std", "1", "--power", "1.5"), "the power is 1.5"),
+        (("--seed-std", "1", "--difference", "inf"), "the difference is inf"),
+        (("nowhere",), "`nowhere` is neither a run directory"),
+    ],
+)
+def test_bad_input_is_a_message_and_no_traceback(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli.main, ["study", "power", *arguments])
+    assert result.exit_code in (1, 2)
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_study_gives_its_own_spread_seeds_and_comparisons(study_of: Callable[..., StudyData]) -> None:
+    data = study_of(NUMBERS, baseline="base")
+    (found,) = LoadedStudy(data).power(differences=[1.0])
+    assert (found.comparisons, [*found.smallest]) == (2, [3, 6, 12])
+    # `high` differs by 1, 0.7, 0.9, `same` by 0.1, -0.1, 0.1: both have two degrees.
+    expected = ((0.14 / 3) / 2 + (0.08 / 3) / 2) / 2
+    assert found.spread.seed_std == pytest.approx(expected**0.5)
+    assert found.needed[1.0] == seeds_needed(found.spread, 1.0, comparisons=2)
+    assert str(found).startswith("transfer, p: MR (accuracy), against base\n")
+    (other,) = LoadedStudy(data).power([4], power=0.5, level=0.01)
+    assert other.smallest == {4: smallest_difference(found.spread, 4, 0.5, 0.01, 2)}
+
+
+def test_without_a_baseline_the_spread_is_that_of_differences_from_the_first_cell(
+    study_of: Callable[..., StudyData],
+) -> None:
+    (found,) = power_of_study(study_of(NUMBERS))
+    assert found == power_of_study(study_of(NUMBERS, baseline="base"))[0]
+
+
+def test_one_seed_shows_no_spread(study_of: Callable[..., StudyData]) -> None:
+    data = study_of({name: {1: seeds[1]} for name, seeds in NUMBERS.items()}, baseline="base", items=True)
+    with pytest.raises(RunError, match="not known how much seeds differ; run more seeds, or give"):
+        power_of_study(data)
+    nothing = attrs.evolve(data, cells=())
+    with pytest.raises(RunError, match="no cell has been compared"):
+        power_of_study(nothing)
+
+
+@pytest.mark.usefixtures("installed_toy")
+def test_the_command_takes_the_spread_of_a_study_on_disk_and_the_study_keeps_its_margin(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    run_study(read_study(put("study.toml", TOWERS + AXES)), tmp_path / "study")
+    found = load_study(tmp_path / "study")
+    assert found.data.equivalence == 0.25
+    tables = found.power(differences=[100.0])
+    assert [table.comparisons for table in tables] == [1] * len(found.tables)
+    result = power(str(tmp_path / "study"), "--difference", "100")
+    assert result.exit_code == 0, result.output
+    assert result.output == "\n\n".join(map(str, tables)) + "\n"
+    # The runs without their study: those of one recipe are a cell.
+    runs = [str(path) for path in (tmp_path / "study" / "cells").iterdir()]
+    again = power(*sorted(runs, key=lambda path: "0.25" in path), "--difference", "100")
+    assert again.output.splitlines()[1:] == result.output.splitlines()[1:]
