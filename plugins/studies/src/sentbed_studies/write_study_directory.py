@@ -105,6 +105,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "colour": study.table.colour,
         "cost": study.table.cost,
         "decide": attrs.asdict(study.table.decide),
+        "groups": study.table.groups,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
         ],

@@ -66,6 +66,7 @@ def read_data(directory: str | Path) -> StudyData:
             content.get("colour", ""),
             content.get("cost", ""),
             _decide(content.get("decide", {})),
+            groups=content.get("groups", True),
         )
 
 

@@ -93,6 +93,8 @@ class StudyData:
     """Task against which other scores are drawn; empty for the first cost that was measured, if any."""
     decide: Decide = attrs.field(factory=Decide)
     """The score by which cells are stopped, sampled and chosen."""
+    groups: bool = True
+    """Whether to say which cells cannot be told apart; see `Summary.groups`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

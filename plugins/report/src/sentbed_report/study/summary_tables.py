@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -17,6 +18,8 @@ from sentbed.protocols import Direction, ExpectedRow
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.formatting import cost_digits, count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
+from sentbed_report.study.pairwise_differences import TableScores
+from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
 
@@ -180,6 +183,19 @@ class Summary:
     """Systems with a number in a column, in the recipe's order."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
+    scores: TableScores[tuple[str, str]] | None = attrs.field(default=None, eq=False)
+    """Scores by cell and encoder, for `groups`; None where the study asks for none."""
+
+    @cached_property
+    def groups(self) -> RankGroups | None:
+        """Which rows cannot be told apart in the last column.
+
+        None where the study does not ask for it, the column has no better and worse, fewer than two rows have
+        finished, or the table is one of further metrics.
+        """
+        if self.scores is None or self.metric or not self.columns[-1].ranked:
+            return None
+        return rank_groups(self, self.scores)
 
     @property
     def headings(self) -> tuple[str, ...]:
