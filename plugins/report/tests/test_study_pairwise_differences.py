@@ -78,9 +78,7 @@ def test_a_pair_of_other_items_says_why() -> None:
 
 
 def test_rows_are_compared_in_the_order_that_is_asked_for() -> None:
-    cells = {
-        name: {1: scored(None, number), 2: scored(None, 2 * number)} for name, number in zip("abc", (1, 2, 3))
-    }
+    cells = {name: {seed: scored(None, ord(name) * seed) for seed in (1, 2)} for name in "abc"}
     scores = TableScores((cells,), average=False, draws=Draws())
     found = scores.pairs(["c", "a"])
     assert list(found) == [("c", "a")]

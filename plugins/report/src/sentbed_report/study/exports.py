@@ -15,9 +15,11 @@ from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
+from sentbed_report.resampling import SIGNIFICANT
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
+from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
@@ -266,6 +268,46 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         ],
         "rows": [_row(row) for row in summary.rows],
         "references": [attrs.asdict(reference) for reference in summary.references],
+        "groups": None if summary.groups is None else _groups(summary.groups),
+    }
+
+
+def _groups(groups: RankGroups) -> dict[str, Any]:
+    return {
+        "level": SIGNIFICANT,
+        "pairs": groups.pairs,
+        "basis": groups.basis,
+        "reason": groups.reason,
+        "cells": [
+            {
+                "cell": row.cell,
+                "encoder": row.encoder,
+                "mean": row.mean,
+                "letters": row.letters,
+                "lowest_rank": row.lowest,
+                "highest_rank": row.highest,
+                "from_best": row.from_best,
+                "low": row.low,
+                "high": row.high,
+            }
+            for row in groups.rows
+        ],
+        "left": dict(groups.left),
+        "over_tasks": None if groups.tasks is None else _over_tasks(groups.tasks),
+    }
+
+
+def _over_tasks(found: TaskRanks) -> dict[str, Any]:
+    return {
+        "tasks": found.tasks,
+        "friedman": found.statistic,
+        "p_value": found.p_value,
+        "critical_difference": found.critical,
+        "cells": [
+            {"cell": row.cell, "encoder": row.encoder, "mean_rank": row.mean_rank, "letters": row.letters}
+            for row in found.rows
+        ],
+        "left": dict(found.left),
     }
 
 

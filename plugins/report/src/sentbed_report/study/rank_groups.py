@@ -67,7 +67,7 @@ class GroupedRow:
     lowest: int
     """Interval of its rank, from 1 for the best."""
     highest: int
-    below: float
+    from_best: float
     """Its difference from the best row, and bounds of it that hold for all pairs at once (Bonferroni); each
     is 0 for the best row. In the unit of the score."""
     low: float
@@ -205,16 +205,16 @@ def _grouped(
     confidence = 1 - SIGNIFICANT / len(pairs)
     grouped = []
     for number, row in enumerate(rows):
-        below, low, high = 0.0, 0.0, 0.0
+        from_best, low, high = 0.0, 0.0, 0.0
         if number:
             one = pairs[0, number]
             own = judge(one.differences, one.item_variance, one.item_degrees, confidence)
-            below, low, high = own.difference or 0.0, own.low or 0.0, own.high or 0.0
+            from_best, low, high = own.difference or 0.0, own.low or 0.0, own.high or 0.0
         of = tuple(place for place, group in enumerate(groups or ()) if number in group)
         mean = row.cells[-1].mean
         assert mean is not None
         grouped.append(
-            GroupedRow(row.cell, row.encoder, row.name, mean, of, *intervals[number], below, low, high)
+            GroupedRow(row.cell, row.encoder, row.name, mean, of, *intervals[number], from_best, low, high)
         )
     bases = {one.basis for one in pairs.values() if one.basis}
     basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
