@@ -3,11 +3,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Any
 
 import attrs
 import numpy as np
 import pytest
-import scikit_posthocs
 from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.resampling import value
@@ -24,6 +24,11 @@ from sentbed_report.study.rank_groups import (
 )
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+
+
+@pytest.fixture
+def posthocs() -> Any:
+    return pytest.importorskip("scikit_posthocs", reason="needs scikit-posthocs, see requirements/dev.txt")
 
 
 def random_differences(count: int, seed: int, share: float = 0.5) -> np.ndarray:
@@ -80,7 +85,7 @@ def test_no_display_has_fewer_letters(seed: int) -> None:
     assert len(groups) == fewest_by_trying(different)
 
 
-def test_a_largest_set_whose_pairs_others_have_is_no_letter() -> None:
+def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs: Any) -> None:
     """A triangle with a row on each of its sides: the triangle is a largest set, and needs no letter."""
     alike = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (1, 4), (2, 4), (0, 5), (2, 5)]
     different = ~np.eye(6, dtype=bool)
@@ -88,17 +93,17 @@ def test_a_largest_set_whose_pairs_others_have_is_no_letter() -> None:
         different[first, second] = different[second, first] = False
     assert letter_groups(different) == ((0, 1, 3), (0, 2, 5), (1, 2, 4))
     # scikit-posthocs, which does not sweep, has a fourth.
-    told = scikit_posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
+    told = posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
     assert {letter for letters in told for letter in letters.split()[0]} >= set("abc")
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(seed: int) -> None:
+def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(seed: int, posthocs: Any) -> None:
     means = np.sort(np.random.default_rng(seed).normal(size=9))[::-1]
     different = abs(means[:, None] - means) > 0.7
     groups = letter_groups(different)
     assert groups is not None
-    expected = scikit_posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
+    expected = posthocs.compact_letter_display(np.where(different, 0.01, 0.5))
     ours = [letters_of([n for n, group in enumerate(groups) if row in group]) for row in range(9)]
     assert ours == [letters.replace(" ", "") for letters in expected]
 
@@ -291,7 +296,7 @@ def test_the_row_with_the_most_pairs_without_a_p_value_goes_first() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed: int) -> None:
+def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed: int, posthocs: Any) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(6, 9)) + 0.8 * np.arange(6)[::-1, None]
     if seed == 3:  # ties
@@ -300,7 +305,7 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed: int) 
     expected = stats.friedmanchisquare(*values)
     assert (statistic, p_value) == pytest.approx((expected.statistic, expected.pvalue))
     assert ranks == pytest.approx(stats.rankdata(-values, axis=0).mean(axis=1))
-    told = scikit_posthocs.posthoc_nemenyi_friedman(values.T).to_numpy()
+    told = posthocs.posthoc_nemenyi_friedman(values.T).to_numpy()
     order = np.argsort(ranks, kind="stable")
     groups = nemenyi_groups([ranks[row] for row in order], critical, p_value)
     for first, second in combinations(range(6), 2):

@@ -172,11 +172,11 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
     numbers = {(row.cell, row.encoder): number for number, row in enumerate(judgeable)}
     pairs = {(numbers[first], numbers[second]): one for (first, second), one in found.items()}
     apart = not_comparable(pairs)
-    left += [(judgeable[number].name, why) for number, why in apart.items()]
     kept = [number for number in range(len(judgeable)) if number not in apart]
     if len(kept) < 2:
-        reasons = "; ".join(dict.fromkeys(why for _, why in left))
-        return RankGroups((), (), reasons, tasks=tasks)
+        reasons = "; ".join(dict.fromkeys(apart.values())) or "fewer than two rows can be compared"
+        return RankGroups((), tuple(left), reasons, tasks=tasks)
+    left += [(judgeable[number].name, why) for number, why in apart.items()]
     places = {number: place for place, number in enumerate(kept)}
     used = {
         (places[first], places[second]): one
