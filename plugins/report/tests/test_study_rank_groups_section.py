@@ -115,7 +115,7 @@ def test_the_plot_has_a_row_a_cell_and_a_bar_a_group() -> None:
     assert {row.name for row in summary.groups.rows} <= set(texts)
     assert {letter for row in summary.groups.rows for letter in row.letters} <= set(texts)
     assert "ranks" in plot.svg.partition("aria-label=")[2][:800]
-    assert "Dark: the baseline." in plot.caption
+    assert "Ringed: the baseline." in plot.caption
 
 
 def test_a_plot_of_many_cells_has_the_best(monkeypatch: pytest.MonkeyPatch) -> None:

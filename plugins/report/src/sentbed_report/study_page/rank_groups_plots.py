@@ -37,10 +37,18 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
         else:
             left = figure.subplots()
         for place, row in enumerate(shown):
-            look = colour("fg" if row.cell == data.baseline else "c0")
+            ringed = row.cell == data.baseline
             ends = (row.mean + row.low - row.from_best, row.mean + row.high - row.from_best)
-            left.plot(ends, (place, place), color=look, linewidth=1.6, solid_capstyle="butt")
-            left.plot(row.mean, place, "o", color=look, markersize=6)
+            left.plot(ends, (place, place), color=colour("c0"), linewidth=1.6, solid_capstyle="butt")
+            left.plot(
+                row.mean,
+                place,
+                "o",
+                color=colour("c0"),
+                markeredgecolor=colour("fg" if ringed else "c0"),
+                markeredgewidth=1.6 if ringed else 0.8,
+                markersize=7,
+            )
         left.axvline(shown[0].mean, color=colour("muted"), linewidth=1, linestyle=(0, (4, 3)), zorder=0)
         left.set_xlabel(label_text(summary.headings[-1]))
         name_rows(left, [row.name for row in shown])
@@ -58,7 +66,7 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
     if bars:
         parts.append("A bar, with its letter, joins cells that cannot be told apart.")
     if any(row.cell == data.baseline for row in shown):
-        parts.append("Dark: the baseline.")
+        parts.append("Ringed: the baseline.")
     if len(shown) < len(groups.rows):
         parts.append(f"Of {len(groups.rows):,} cells the best {len(shown)} are drawn.")
     height = 80 + 24 * len(shown)
