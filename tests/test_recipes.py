@@ -38,6 +38,7 @@ CELLS = {
     "mini/studies/quick.toml": 18,
     "mini/studies/sentbench.toml": 14,
     "mini/studies/sentence-t5.toml": 18,
+    "mini/studies/stopping.toml": 40,
     "mini/studies/translation-pairs.toml": 18,
     "mini/sentence-t5.toml": 1,
     "mini/translation-modes.toml": 1,

@@ -201,3 +201,79 @@ def test_the_cell_of_a_worker_that_was_killed_is_done_again(
     said = finish(process)
     assert any(re.match(r"a worker .*: done again by a new one$", line) for line in said), said
     assert scores(study) == {cell: found for cell, found in expected.items() if cell[1] != 3}
+
+
+# --- early stopping ----------------------------------------------------------------------------------------
+
+STOPPED = """\
+schema = 1
+[run]
+name = "stopped"
+[runtime]
+use = "cpu"
+[encoder]
+max_length = 24
+backbone = { use = "bert", init = "random", size = "tiny", dropout = 0.0 }
+pooler = { use = "mean" }
+[[stage]]
+name = "one"
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 3e-3 }
+schedule = { use = "linear" }
+batch_size = 32
+steps = 16
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-dev.tsv"
+split = "dev"
+
+[study]
+seeds = [1, 2, 3, 4, 5, 6]
+stop = {}
+[study.axes.pooler]
+path = "encoder.pooler.use"
+values = ["first", "mean", "last"]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_on_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
+    recipe = tmp_path / "stopped.toml"
+    recipe.write_text(STOPPED)
+
+    def start(out: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "sentbed", "study", str(recipe), "--out", out, *arguments]
+        return subprocess.Popen(
+            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def decisions(out: str) -> bytes:
+        return (tmp_path / out / "decisions.json").read_bytes()
+
+    finish(start("whole", "--workers", "1"))
+    found = json.loads(decisions("whole"))
+    assert found["claims"], "nothing was stopped"
+    assert found["needless"] == 18 - len(runs(tmp_path / "whole")) > 0
+    finish(start("two", "--workers", "2"))
+    assert decisions("two") == decisions("whole")
+    finish(start("ray", "--workers", "2", "--executor", "ray"))
+    assert decisions("ray") == decisions("whole")
+    chance = random.Random(int(pytestconfig.getoption("--seed")))
+    for _ in range(4):
+        process = start("killed", "--workers", "1")
+        done = sum(map(is_finished, runs(tmp_path / "killed"))) if (tmp_path / "killed").is_dir() else 0
+        wanted = done + chance.randint(1, 4)
+        while process.poll() is None and sum(map(is_finished, runs(tmp_path / "killed"))) < wanted:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.5))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    finish(start("killed", "--workers", "2"))
+    assert decisions("killed") == decisions("whole")
+    assert scores(tmp_path / "killed") == scores(tmp_path / "whole")

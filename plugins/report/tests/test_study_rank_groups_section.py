@@ -52,6 +52,20 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval() -> None:
     assert not any("tasks" in one for one in (*found.sentences, *found.remarks))
 
 
+def test_where_cells_may_be_stopped_each_look_counts() -> None:
+    (summary,) = summarise(study(), resamples=100)
+    looking = attrs.evolve(summary, looks=50)
+    found = rank_groups_section([looking])
+    assert found is not None
+    assert "times the 50 looks" in found.sentences[1]
+    assert summary.groups is not None
+    assert looking.groups is not None
+    for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
+        assert often.lowest <= once.lowest <= once.highest <= often.highest
+        assert often.low <= once.low <= once.high <= often.high
+    assert looking.groups.rows != summary.groups.rows
+
+
 def test_ranks_over_tasks_say_what_they_ask(study_of: Callable[..., StudyData]) -> None:
     found = rank_groups_section(summarise(many_tasks(study_of), resamples=100))
     assert found is not None

@@ -38,6 +38,7 @@ from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
+from sentbed_studies.early_stopping import parts_to_run
 from sentbed_studies.shared_forward_passes import share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.study import Study
@@ -147,25 +148,29 @@ def run_study(
         directory = directory.resolve()
         executor = executor or executor_of("local", {}, plugins, say)
         runner = _Runner(directory, executor, keep_going, say, len(work.tasks), left)
-        result = _run_work(study, work, runner)
+        # Cells that are asked for by name are run with all their seeds.
+        stop = None if only else study.table.stop
+        parts = [work] if stop is None else parts_to_run(study, work, stop, directory, say, runner.drop)
+        for part in parts:
+            _run_work(study, part, runner)
+        result = StudyResult(directory, tuple(runner.failed))
         if study.table.keep != "all":
-            _remove_shared(directory, whole)
+            _remove_shared(directory, [task for task in whole.tasks if task not in runner.dropped], whole)
         return result
 
 
-def _run_work(study: Study, work: Work, runner: _Runner) -> StudyResult:
+def _run_work(study: Study, work: Work, runner: _Runner) -> None:
     shared = needed(runner.directory, work)
     for depth in sorted({prefix.depth for prefix in shared}):
         runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
     runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
-    return StudyResult(runner.directory, tuple(runner.failed))
 
 
-def _remove_shared(directory: Path, work: Work) -> None:
-    """Remove the shared stages from which no cell has yet to go on."""
+def _remove_shared(directory: Path, tasks: Sequence[Task], work: Work) -> None:
+    """Remove the shared stages from which no cell of `tasks` has yet to go on."""
     wanted = {
         prefix.key
-        for task in work.tasks
+        for task in tasks
         if not is_finished(directory / task.directory)
         for prefix in chain(task.above)
     }
@@ -237,6 +242,14 @@ class _Runner:
     left: TimeLeft | None = None
     done: int = 0
     failed: list[Outcome] = attrs.field(factory=list)
+    dropped: list[Task] = attrs.field(factory=list)
+
+    def drop(self, task: Task) -> None:
+        """Note that a run will not be done."""
+        self.dropped.append(task)
+        self.total -= 1
+        if self.left is not None:
+            self.left.ended(task.directory)
 
     def do(self, bundles: Sequence[Bundle], cells: bool = False) -> None:
         """Run all jobs; those that another process is working on come last."""

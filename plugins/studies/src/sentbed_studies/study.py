@@ -21,6 +21,7 @@ from sentbed.tools import (
     structure,
     structure_recipe,
 )
+from sentbed_report.formatting import count
 
 from sentbed_studies.axes import (
     Axis,
@@ -33,6 +34,7 @@ from sentbed_studies.axes import (
     unknown_labels,
 )
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
+from sentbed_studies.stop_config import Stop
 from sentbed_studies.study_config import StudyTable
 
 Entries: TypeAlias = Sequence[Mapping[str, str | tuple[str, ...]]]
@@ -180,6 +182,8 @@ def expand(
     ]
     # Cells with problems are not unknown cells.
     problems = problems or list(_unknown_cells(table, names, excluded, baseline, document))
+    if not problems and table.stop is not None:
+        problems = list(_cannot_stop(table, table.stop, len(set(names)), document))
     if not problems and not cells:
         listed = "; ".join(f"{one.name}: {' '.join(one.reasons)}" for one in excluded)
         problems = [document.problem(f"no cell of the study can work: {listed}", ("study", "axes"))]
@@ -327,6 +331,23 @@ def _cell(
 def _seeded(combination: Combination, recipe: Recipe, seed: int) -> Cell:
     run = attrs.evolve(recipe.run, seed=seed)
     return Cell(combination.name, combination.labels, seed, attrs.evolve(recipe, run=run))
+
+
+def _cannot_stop(table: StudyTable, stop: Stop, cells: int, document: Document) -> Iterator[Problem]:
+    """Yield a problem for each reason for which no cell could ever be stopped early."""
+    place = ("study", "stop")
+    seeds = len(dict.fromkeys(table.seeds))
+    if seeds <= stop.first_look:
+        message = (
+            f"the study has {count(max(seeds, 1), 'seed')}, and cells are first compared after "
+            f"{stop.first_look}, so that no seed could be saved; give it more `seeds`, or take `stop` out"
+        )
+        yield document.problem(message, (*place, "first_look"))
+    if cells < 2:
+        yield document.problem("the study has one cell, and nothing to compare it with", place)
+    if stop.worse_than == "baseline" and table.baseline is None:
+        message = 'the study has no `baseline`; name one, or set `worse_than = "best"`'
+        yield document.problem(message, (*place, "worse_than"))
 
 
 def _unknown_cells(

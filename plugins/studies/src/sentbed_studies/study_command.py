@@ -251,6 +251,12 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
         yield f"  left out: {'; '.join(names)}: {reason}"
     for remark in found.remarks:
         yield f"  not here, and not asked for now: {listed(remark)}"
+    if (stop := found.table.stop) is not None:
+        looks = f"after {stop.first_look} to {len(found.seeds)} seeds"
+        yield (
+            f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
+            f"{looks}; error rate of the study {stop.error_rate:g}"
+        )
     for prefix in needed(directory, work):
         yield f"  shared: {prefix}, trained once for {count(work.sharing(prefix), 'run')}"
     for bundle in work.bundles:

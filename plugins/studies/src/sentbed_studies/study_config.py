@@ -13,6 +13,8 @@ from sentbed.tools import Document, Plugins
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 
+from sentbed_studies.stop_config import Stop
+
 
 @attrs.frozen
 class StudyTable(RecipeTable):
@@ -77,6 +79,8 @@ class StudyTable(RecipeTable):
 
     decide: Decide = attrs.field(factory=Decide)
     """The score by which cells are stopped, sampled and chosen."""
+    stop: Stop | None = None
+    """When cells get no further seeds; by default every cell is run with all of them."""
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

@@ -14,6 +14,7 @@ from sentbed.errors import RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.formatting import count
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -91,6 +92,11 @@ class LoadedStudy:
     def seeds(self) -> tuple[int, ...]:
         """Seeds of every cell."""
         return self.data.seeds
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """What was stopped, when and why; None without `[study.stop]`, or before the first look."""
+        return self.data.decisions
 
     @cached_property
     def tables(self) -> tuple[Summary, ...]:

@@ -138,7 +138,7 @@ def _summary(
     # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
     draws = Draws(resamples)
-    judged = _judged(data.baseline, heads, found, draws, single)
+    judged = _judged(data, heads, found, draws, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
     places = _places(heads, values, unfinished, whys)
     ranks = _ranks(heads, values, unfinished, whys, data)
@@ -176,6 +176,7 @@ def _summary(
         resamples,
         tuple(seed for seed in order if seed in scored),
         ranks=data.ranks,
+        looks=data.looks,
         scores=_table_scores(heads, found, draws, single) if data.groups else None,
     )
 
@@ -272,21 +273,21 @@ def _table_scores(
 
 
 def _judged(
-    baseline: str | None,
+    data: StudyData,
     columns: Sequence[SummaryColumn],
     scores: Mapping[Named, Sequence[Mapping[int, Score]]],
     draws: Draws,
     single: bool,
 ) -> list[dict[Named, Judged]]:
     """Compare each row with that of the baseline's encoder of the same name, or its only one."""
-    of_baseline = [key for key in scores if key[0] == baseline]
+    of_baseline = [key for key in scores if key[0] == data.baseline]
     ends = [key for key in of_baseline if not key[1].endswith(START)] or of_baseline
     groups: dict[Named, list[Named]] = {}
     for cell, encoder in scores:
         against = next((key for key in of_baseline if key[1] == encoder), None)
         if against is None and len(ends) == 1 and not encoder.endswith(START):
             against = ends[0]
-        if cell != baseline and against is not None:
+        if cell != data.baseline and against is not None:
             groups.setdefault(against, []).append((cell, encoder))
     result: list[dict[Named, Judged]] = [{} for _ in columns]
     for against, keys in groups.items():
@@ -301,4 +302,4 @@ def _judged(
                 found = judge_average(tasks, found if before else None)
             tasks.append(found)
             result[index] |= found
-    return [corrected(found) for found in result]
+    return [corrected(found, data.looks) for found in result]

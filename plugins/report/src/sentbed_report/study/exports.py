@@ -176,6 +176,7 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "tables": [_table(one, name) for one, name in zip(summaries, _names(summaries), strict=True)],
         "demonstrations": [_found(row) for row in found_demonstrations(data, summaries)],
         "published": [_number(one) for one in published_numbers(data, summaries)],
+        "decisions": None if data.decisions is None else attrs.asdict(data.decisions),
         "costs": [_against(one) for one in scores_against_cost(summaries, data.cost)],
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -151,11 +151,11 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
 
     Rows that have not finished, are degenerate or cannot be compared with the others are left out.
     """
-    rows = [row for row in summary.rows if row.cells[-1].mean is not None]
-    finished = [row for row in rows if row.status == "finished"]
+    scored = [row for row in summary.rows if row.cells[-1].mean is not None]
+    finished = [row for row in scored if row.status == "finished"]
     if len(finished) < 2:
         return None
-    left = [(row.name, "it has not finished") for row in rows if row.status != "finished"]
+    left = [(row.name, "it has not finished") for row in scored if row.status != "finished"]
     judgeable: list[SummaryRow] = []
     for row in finished:
         mean, why = row.cells[-1].mean, row.cells[-1].degenerate
@@ -183,7 +183,9 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
         for (first, second), one in pairs.items()
         if first in places and second in places
     }
-    return _grouped(summary, [judgeable[number] for number in kept], corrected(used), tuple(left), tasks)
+    return _grouped(
+        summary, [judgeable[number] for number in kept], corrected(used, summary.looks), tuple(left), tasks
+    )
 
 
 def _grouped(
@@ -202,7 +204,7 @@ def _grouped(
             better[(first, second) if wins else (second, first)] = True
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
-    confidence = 1 - SIGNIFICANT / len(pairs)
+    confidence = 1 - SIGNIFICANT / len(pairs) / summary.looks
     grouped = []
     for number, row in enumerate(rows):
         from_best, low, high = 0.0, 0.0, 0.0

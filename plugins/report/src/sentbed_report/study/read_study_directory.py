@@ -14,6 +14,7 @@ from sentbed.tools import MANIFEST
 from sentbed_common import is_locked
 
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
@@ -49,10 +50,11 @@ def read_data(directory: str | Path) -> StudyData:
             raise RunError(
                 f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}"
             )
+        decisions = read_decisions(place)
         return StudyData(
             content["name"],
             tuple(_axis(axis) for axis in content["axes"]),
-            tuple(_cell(place, cell) for cell in content["cells"]),
+            tuple(_needed(_cell(place, cell), decisions) for cell in content["cells"]),
             content["baseline"],
             tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
             tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
@@ -66,6 +68,7 @@ def read_data(directory: str | Path) -> StudyData:
             content.get("colour", ""),
             content.get("cost", ""),
             _decide(content.get("decide", {})),
+            decisions,
             groups=content.get("groups", True),
         )
 
@@ -82,6 +85,13 @@ def _axis(axis: Mapping[str, Any]) -> AxisInfo:
 def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
     runs = tuple(_run(place, cell["name"], run) for run in cell["runs"])
     return CellInfo(cell["name"], cell["labels"], runs, tuple(cell["differences"]))
+
+
+def _needed(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
+    """Return a cell without the runs that will not be done, since the study has stopped it."""
+    if decisions is None or not (decisions.ended or any(one.cell == cell.name for one in decisions.claims)):
+        return cell
+    return attrs.evolve(cell, runs=tuple(run for run in cell.runs if run.status != "waiting"))
 
 
 def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.protocols import Score
+from sentbed.protocols import Items, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, require_same, resample
@@ -188,13 +188,17 @@ def judge(
     )
 
 
-def corrected(found: Mapping[Key, Judged]) -> dict[Key, Judged]:
-    """Return the comparisons of one column with their p-values corrected (Holm, 1979)."""
+def corrected(found: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
+    """Return the comparisons of one column with their p-values corrected (Holm, 1979).
+
+    Where the number of seeds was decided at one of several `looks` at the scores, they are corrected for
+    these, too (Bonferroni).
+    """
     known = [(one.p_value, name) for name, one in found.items() if one.p_value is not None]
     ranked = sorted(known, key=lambda one: one[0])
     result, largest = dict(found), 0.0
     for place, (p_value, name) in enumerate(ranked):
-        largest = max(largest, min(1.0, (len(ranked) - place) * p_value))
+        largest = max(largest, min(1.0, looks * (len(ranked) - place) * p_value))
         result[name] = attrs.evolve(found[name], corrected=largest)
     return result
 
@@ -295,12 +299,21 @@ def _item_variance(pairs: Sequence[tuple[Score, Score]], draws: Draws) -> tuple[
     before, after = (draws.mean([pair[side] for pair in pairs]) for side in (0, 1))
     require_same(before.items, after.items)
     total: Floats = after.draws - before.draws
-    sizes = [len(members) for members in members_of(before.items)]
+    if (of_items := item_degrees(before.items)) is None:
+        return None
+    degrees, missing = of_items
+    return float(np.var(total, ddof=1)) * missing, degrees
+
+
+def item_degrees(items: Items) -> tuple[float, float] | None:
+    """Return the degrees of freedom of a variance over resamples of items, and what to multiply it by.
+
+    Resampling n items gives (n - 1) / n of the variance. None if every group has one item.
+    """
+    sizes = [len(members) for members in members_of(items)]
     # The variance of each group's part, if those of single items are alike; of one item it is not known.
-    weighted = before.items.weighted
-    parts = [((size if weighted else 1 / size), size - 1) for size in sizes if size > 1]
+    parts = [((size if items.weighted else 1 / size), size - 1) for size in sizes if size > 1]
     if not parts:
         return None
-    # Resampling n items gives (n - 1) / n of the variance.
     missing = sum(part for part, _ in parts) / sum(part * most / (most + 1) for part, most in parts)
-    return float(np.var(total, ddof=1)) * missing, _degrees(*parts)
+    return _degrees(*parts), missing

@@ -10,6 +10,7 @@ import attrs
 from sentbed.protocols import Score
 
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
 
 CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "interrupted"]
@@ -93,11 +94,18 @@ class StudyData:
     """Task against which other scores are drawn; empty for the first cost that was measured, if any."""
     decide: Decide = attrs.field(factory=Decide)
     """The score by which cells are stopped, sampled and chosen."""
+    decisions: Decisions | None = None
+    """What the study decided while it ran; None if it stops no cells, or has made no look yet."""
     groups: bool = True
     """Whether to say which cells cannot be told apart; see `Summary.groups`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
+
+    @property
+    def looks(self) -> int:
+        """Number of times at which the study may stop: tests that are made at any of them are corrected."""
+        return 1 if self.decisions is None else len(self.decisions.rule.looks)
 
     @property
     def finished(self) -> int:

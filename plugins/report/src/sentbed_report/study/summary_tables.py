@@ -183,6 +183,8 @@ class Summary:
     """Systems with a number in a column, in the recipe's order."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
+    looks: int = 1
+    """Number of looks for which p-values are corrected; see `StudyData.looks`."""
     scores: TableScores[tuple[str, str]] | None = attrs.field(default=None, eq=False)
     """Scores by cell and encoder, for `groups`; None where the study asks for none."""
 
@@ -253,7 +255,8 @@ class Summary:
         how = f" ({self.resamples:,} paired bootstrap resamples)" if what != "seeds" else ""
         return (
             f"Tests against {self.baseline}, each seed against the same seed: two-sided, Student's t over "
-            f"{what}{how}, with Holm's correction in each column."
+            f"{what}{how}, with Holm's correction in each column"
+            + ("." if self.looks == 1 else f", times the {self.looks} looks at which cells may be stopped.")
         )
 
     @property

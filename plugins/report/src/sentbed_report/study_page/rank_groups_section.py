@@ -42,7 +42,7 @@ def _said(found: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
         )
         yield (
             f"Every two cells are compared, each seed with the same seed, over {basis} as in tests against a "
-            "baseline, with Holm's correction over all pairs of a table: in at most "
+            f"baseline, with Holm's correction over all pairs of a table{_times(grouped[0][0])}: in at most "
             f"{_LEVEL} of studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + "
             "the number of cells that are significantly better to the number of cells less those that are "
             "significantly worse; with the same error rate, all true ranks lie within at once."
@@ -53,6 +53,10 @@ def _said(found: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
             "Friedman's test and Nemenyi's critical difference take the tasks as a sample, and count only "
             f"who is better in each, not by how much or how surely. Their error rate is {_LEVEL}, too."
         )
+
+
+def _times(summary: Summary) -> str:
+    return "" if summary.looks == 1 else f", times the {summary.looks} looks at which cells may be stopped"
 
 
 def _table(summary: Summary, groups: RankGroups) -> SectionTable:

@@ -54,10 +54,8 @@ class Section:
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report, in order; those with nothing to say are left out."""
     # The modules of the sections import this one.
+    from sentbed_report.study_page.decisions_section import decisions_section
     from sentbed_report.study_page.rank_groups_section import rank_groups_section
 
-    del data
-    found = [
-        rank_groups_section(summaries),
-    ]
+    found = (decisions_section(data), rank_groups_section(summaries))
     return tuple(section for section in found if section is not None)

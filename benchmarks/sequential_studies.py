@@ -1,0 +1,230 @@
+"""Simulated studies under `[study.stop]`: wrong claims, runs saved, and what a t-test after each seed makes.
+
+    python benchmarks/sequential_studies.py [--studies 1000] [--cells 8] [--seeds 10] [--items 300]
+                                            [--error-rate 0.05] [--seed 0] [--json FILE]
+
+The score of a cell under a seed is the mean over items of
+
+    mean of the cell + item + item x cell + seed + seed x cell + item x seed x cell,
+
+normal parts in points: items are hard or easy for all cells and for one, a seed is good or bad for all cells
+(they share the order of the data) and for one. So the scores of cells, seeds and items are correlated, and
+seeds share their items. A claim "A is worse than B" is wrong if the mean of A is not below that of B by more
+than the margin. A winner is declared when all other cells are shown to be worse; it is wrong if another cell
+has a higher mean by more than the margin.
+
+By hand: the same looks, a paired t-test over the seeds so far against the cell with the best mean, at the
+same rate and not corrected, as one does who looks at the results after each seed and stops what is beaten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from scipy import special, stats
+from sentbed_studies.sequential_test import SequentialTest, pair_variances
+
+
+@attrs.frozen
+class Scenario:
+    """What is true of the cells of a simulated study."""
+
+    name: str
+    means: tuple[float, ...]
+    seed_factors: tuple[float, ...] = ()
+    """Factors of the standard deviation of seed x cell, one a cell; by default 1."""
+    tails: float = np.inf
+    """Degrees of freedom of Student's t of seed x cell; normal if infinite."""
+    margin: float = 0.0
+
+
+ITEM, ITEM_CELL, SEED, SEED_CELL, REST = 20.0, 4.0, 0.5, 0.3, 3.0
+"""Standard deviations of the parts, in points."""
+
+
+def scenarios(cells: int) -> tuple[Scenario, ...]:
+    """Return the scenarios."""
+    spread = tuple(0.1 * place for place in range(cells))
+    return (
+        Scenario("null: all equal", (0.0,) * cells),
+        Scenario("one better by 3 points", (3.0,) + (0.0,) * (cells - 1)),
+        Scenario("one better by 1.5 points", (1.5,) + (0.0,) * (cells - 1)),
+        Scenario("many close: 0.1 apart", spread),
+        Scenario("many close, margin 0.3", spread, margin=0.3),
+        Scenario("at the margin: one better by 0.5, margin 0.5", (0.5,) + (0.0,) * (cells - 1), margin=0.5),
+        Scenario("null, one cell with 3 x the spread", (0.0,) * cells, (3.0,) + (1.0,) * (cells - 1)),
+        Scenario("null, half the cells with 2 x the spread", (0.0,) * cells, (2.0, 1.0) * (cells // 2)),
+        Scenario("null, seeds with heavy tails (t, 3 degrees)", (0.0,) * cells, tails=3.0),
+    )
+
+
+@attrs.frozen
+class Simulated:
+    """Scores of one study."""
+
+    scores: np.ndarray
+    """`(cells, seeds)`."""
+    items: np.ndarray
+    """`(cells, seeds, items)`."""
+
+
+def simulate(scenario: Scenario, seeds: int, items: int, rng: np.random.Generator) -> Simulated:
+    """Draw a study."""
+    cells = len(scenario.means)
+    factors = np.array(scenario.seed_factors or (1.0,) * cells)
+    own = rng.standard_normal((cells, seeds))
+    if np.isfinite(scenario.tails):
+        # Of variance 1, as the others.
+        own = rng.standard_t(scenario.tails, (cells, seeds)) / np.sqrt(scenario.tails / (scenario.tails - 2))
+    per_run = SEED * rng.standard_normal(seeds) + SEED_CELL * factors[:, None] * own
+    per_item = ITEM * rng.standard_normal(items) + ITEM_CELL * rng.standard_normal((cells, items))
+    found = (
+        np.array(scenario.means)[:, None, None]
+        + per_run[:, :, None]
+        + per_item[:, None, :]
+        + REST * rng.standard_normal((cells, seeds, items))
+    )
+    return Simulated(found.mean(2), found)
+
+
+@attrs.frozen
+class Outcome:
+    """What was decided in one study."""
+
+    wrong: bool
+    """Whether a claim was wrong."""
+    runs: int
+    winner: int | None
+
+
+def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float) -> Outcome:
+    """Run the test of `[study.stop]`."""
+    cells, items = len(scenario.means), study.items.shape[2]
+    names = tuple(map(str, range(cells)))
+    test = SequentialTest(names, looks, error_rate, scenario.margin)
+    runs = 0
+    done = 0
+    for look in looks:
+        at_work = [int(name) for name in test.at_work]
+        if len(at_work) < 2:
+            break
+        runs += len(at_work) * (look - done)
+        done = look
+        means = study.items[at_work, :look].mean(1)
+        variances = pair_variances(means) / items
+        test.look(
+            {str(cell): study.scores[cell, :look].tolist() for cell in at_work},
+            partial(_known, variances, items - 1.0),
+        )
+    wrong = any(
+        scenario.means[int(one.than)] - scenario.means[int(one.cell)] <= scenario.margin
+        for one in test.claims
+    )
+    winner = int(test.at_work[0]) if len(test.at_work) == 1 else None
+    return Outcome(wrong, runs, winner)
+
+
+def _known(variances: np.ndarray, degrees: float, cells: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the variances that are due to the items; see `ItemVariances`."""
+    assert len(cells) == len(variances)
+    return variances, np.full(variances.shape, degrees)
+
+
+def by_hand(study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float) -> Outcome:
+    """Stop what a paired t-test over the seeds so far, against the best mean, calls worse."""
+    at_work = list(range(len(scenario.means)))
+    runs = done = 0
+    wrong = False
+    for look in looks:
+        if len(at_work) < 2:
+            break
+        runs += len(at_work) * (look - done)
+        done = look
+        scores = study.scores[:, :look]
+        best = max(at_work, key=lambda cell: scores[cell].mean())
+        for cell in [one for one in at_work if one != best]:
+            differences = scores[best] - scores[cell] - scenario.margin
+            error = differences.std(ddof=1) / np.sqrt(look)
+            if differences.mean() / error > -special.stdtrit(look - 1, error_rate / 2):
+                at_work.remove(cell)
+                wrong |= scenario.means[best] - scenario.means[cell] <= scenario.margin
+    return Outcome(wrong, runs, at_work[0] if len(at_work) == 1 else None)
+
+
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Return the Clopper-Pearson interval of 95 % of a share, in per cent."""
+    found = stats.binomtest(count, of).proportion_ci(0.95)
+    return 100 * found.low, 100 * found.high
+
+
+def measured(outcomes: list[Outcome], scenario: Scenario, runs: int) -> dict[str, Any]:
+    """Return the shares of one procedure in one scenario, in per cent."""
+    of = len(outcomes)
+    best = max(scenario.means)
+    winners = [one.winner for one in outcomes if one.winner is not None]
+    wrong = sum(one.wrong for one in outcomes)
+    wrong_winners = sum(best - scenario.means[one] > scenario.margin for one in winners)
+    low, high = interval(wrong, of)
+    return {
+        "wrong": 100 * wrong / of,
+        "low": low,
+        "high": high,
+        "wrong winners": 100 * wrong_winners / of,
+        "winners": 100 * len(winners) / of,
+        "saved": 100 * (1 - sum(one.runs for one in outcomes) / (of * runs)),
+    }
+
+
+def main() -> None:
+    """Simulate and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--cells", type=int, default=8)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--items", type=int, default=300)
+    parser.add_argument("--first-look", type=int, default=2)
+    parser.add_argument("--error-rate", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    looks = tuple(range(options.first_look, options.seeds + 1))
+    found = []
+    print(
+        f"{options.studies} studies each of {options.cells} cells x {options.seeds} seeds x {options.items} "
+        f"items, looks after {looks[0]} to {looks[-1]} seeds, error rate {options.error_rate:.0%}; "
+        "in brackets: 95 % interval"
+    )
+    print(f"{'':48} {'wrong claims %':>22} {'winners %':>10} {'wrong':>6} {'runs saved %':>13}")
+    for scenario in scenarios(options.cells):
+        rng = np.random.default_rng(options.seed)
+        outcomes: dict[str, list[Outcome]] = {"sentbed": [], "by hand": []}
+        for _ in range(options.studies):
+            study = simulate(scenario, options.seeds, options.items, rng)
+            outcomes["sentbed"].append(sequential(study, scenario, looks, options.error_rate))
+            outcomes["by hand"].append(by_hand(study, scenario, looks, options.error_rate))
+        for who, ones in outcomes.items():
+            row = measured(ones, scenario, options.cells * options.seeds)
+            found.append({"scenario": scenario.name, "procedure": who, **row})
+            share = f"{row['wrong']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+            title = scenario.name if who == "sentbed" else f"  {who}: a t-test after each seed"
+            print(
+                f"{title:48} {share:>22} {row['winners']:>10.1f} {row['wrong winners']:>6.1f} "
+                f"{row['saved']:>13.1f}",
+                flush=True,
+            )
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(
+            json.dumps({"options": {**vars(options), "json": None}, "rows": found}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""What a study with `[study.stop]` decided while it ran, as `decisions.json` in its directory has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import attrs
+import cattrs
+from sentbed.errors import RunError
+from sentbed.helpers import foreign, write_atomic
+
+DECISIONS = "decisions.json"
+SCHEMA = 1
+
+
+@attrs.frozen
+class Claim:
+    """That a cell is worse than another by more than the margin."""
+
+    cell: str
+    than: str
+    """Cell that it is worse than."""
+    seeds: int
+    """Number of seeds at the look."""
+    difference: float
+    """Estimate of how much worse it is, in the unit of the score."""
+    at_least: float
+    """Lower bound of the difference, at the error rate of the study; above the margin."""
+    p_value: float
+    """p-value, multiplied by the number of looks and of possible claims; below the error rate."""
+
+
+@attrs.frozen
+class Rule:
+    """By what cells are stopped."""
+
+    worse_than: Literal["best", "baseline"]
+    margin: float
+    error_rate: float
+    looks: tuple[int, ...]
+    """Number of seeds at each look."""
+    cells: int
+    """Number of cells, which decides how many claims are possible."""
+    score: str
+    """The score that decides, in words."""
+
+
+@attrs.frozen
+class Decisions:
+    """All claims of a study, by the rule."""
+
+    rule: Rule
+    claims: tuple[Claim, ...] = ()
+    looks: tuple[int, ...] = ()
+    """Number of seeds at the looks that were made."""
+    at_work: tuple[str, ...] = ()
+    """Cells that were not shown to be worse than another."""
+    left: Mapping[str, str] = attrs.field(factory=dict)
+    """Cell that could not be compared at the last look -> why."""
+    needless: int = 0
+    """Number of runs that were not done."""
+    ended: bool = False
+    """Whether no look is left."""
+    earlier: tuple[Rule, ...] = ()
+    """Other rules by which the same study has decided before."""
+
+    @property
+    def winner(self) -> str | None:
+        """The only cell that was not shown to be worse than another, if there is one."""
+        return self.at_work[0] if len(self.at_work) == 1 else None
+
+
+def write_decisions(directory: Path, found: Decisions) -> None:
+    """Write the decisions of the study in `directory`. Raises `RunError` if the disk is full."""
+    content = {"schema": SCHEMA, **attrs.asdict(found)}
+    write_atomic(directory / DECISIONS, json.dumps(content, indent=1) + "\n")
+
+
+def read_decisions(directory: Path) -> Decisions | None:
+    """Return the decisions of the study in `directory`; None if it has none. Raises `RunError`."""
+    path = directory / DECISIONS
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return None
+    with foreign(RunError, f"`{path}` is damaged", "remove it and run `sentbed study` there again"):
+        content = json.loads(text)
+        if content.pop("schema") != SCHEMA:
+            raise RunError(f"`{path}` is of another version; run `sentbed study` there again")
+        return cattrs.structure(content, Decisions)

@@ -1,0 +1,87 @@
+"""What a study with `[study.stop]` decided, as a section of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sentbed.helpers import score_digits
+
+from sentbed_report.formatting import count, number, probability
+from sentbed_report.study.decisions import Decisions, Rule
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+
+
+def decisions_section(data: StudyData) -> Section | None:
+    """Return the section; None if the study has made no look."""
+    found = data.decisions
+    if found is None or not found.looks:
+        return None
+    digits = score_digits(number for one in found.claims for number in (one.difference, one.at_least))
+    rows = tuple(
+        SectionRow(
+            one.cell,
+            (
+                one.than,
+                str(one.seeds),
+                number(one.difference, digits),
+                number(one.at_least, digits),
+                probability(one.p_value),
+            ),
+            one.cell,
+        )
+        for one in found.claims
+    )
+    table = SectionTable("", ("Stopped", "worse than", "seeds", "by", "at least", "p"), rows, (2, 3, 4, 5))
+    return Section(
+        "Decisions", tuple(_sentences(data, found)), (table,) if rows else (), tuple(_remarks(found))
+    )
+
+
+def outcome(found: Decisions) -> str:
+    """Return a sentence on what is decided."""
+    if found.rule.worse_than == "best" and found.winner is not None:
+        return f"The best cell is {found.winner}: all others were shown to be worse."
+    worse = "worse than another" if found.rule.worse_than == "best" else "worse than the baseline"
+    listed = "; ".join(found.at_work)
+    return f"Not shown to be {worse}{'' if found.ended else ' so far'}: {listed}."
+
+
+def _sentences(data: StudyData, found: Decisions) -> Iterator[str]:
+    yield outcome(found)
+    if found.needless:
+        planned = data.total + found.needless
+        share = found.needless / planned
+        yield (
+            f"{count(found.needless, 'run')} of {planned:,} ({share:.0%}) "
+            f"{'were' if found.ended else 'are'} not needed."
+        )
+
+
+def _remarks(found: Decisions) -> Iterator[str]:
+    yield rule_sentence(found.rule)
+    if found.claims:
+        yield (
+            "The score of a cell that was stopped is a little too low, since it was stopped when it looked "
+            "bad; the bound in the column `at least` holds all the same. p: times all looks and all claims "
+            "that were possible."
+        )
+    for cell, why in found.left.items():
+        yield f"Not compared at the last look: {cell}: {why}."
+    if found.earlier:
+        yield (
+            f"The rule was changed while the study ran ({count(len(found.earlier), 'other rule')} before), "
+            "and the error rate holds for one rule only."
+        )
+
+
+def rule_sentence(rule: Rule) -> str:
+    """Return what is stopped, when, and how often that may be wrong."""
+    against = "another one" if rule.worse_than == "best" else "the baseline"
+    by = f" by more than {rule.margin:g}" if rule.margin else ""
+    looks = ", ".join(map(str, rule.looks))
+    return (
+        f"A cell gets no further seeds once it is shown to be worse than {against}{by} in {rule.score}. "
+        f"Looks after {looks} seeds; the probability that any such claim about these {rule.cells} cells is "
+        f"wrong, at any look, is at most {rule.error_rate:.2g}."
+    )

@@ -1,0 +1,101 @@
+"""Early stopping of cells while a study runs: `[study.stop]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+from sentbed.helpers import score_digits
+from sentbed_report.formatting import count, number
+from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
+
+from sentbed_studies.deciding_evidence import DecidingEvidence
+from sentbed_studies.sequential_test import SequentialTest
+from sentbed_studies.shared_work_plan import Task, Work
+from sentbed_studies.stop_config import Stop
+from sentbed_studies.study import Study
+
+
+def parts_to_run(
+    study: Study,
+    work: Work,
+    stop: Stop,
+    directory: Path,
+    say: Callable[[str], object],
+    needless: Callable[[Task], object],
+) -> Iterator[Work]:
+    """Yield the work between looks, of the cells that go on; after each part, make the look.
+
+    The caller runs a part before it takes the next one. Looks that were made before are made again: they
+    decide as they did, since they depend on nothing but the scores. `needless` is told each run that will not
+    be done.
+
+    Raises:
+        RunError: if a run cannot be read, or the disk is full.
+    """
+    seeds, decide = study.seeds, study.table.decide
+    looks = tuple(range(stop.first_look, len(seeds) + 1))
+    test = SequentialTest(
+        study.names,
+        looks,
+        stop.error_rate,
+        stop.margin,
+        study.baseline if stop.worse_than == "baseline" else None,
+    )
+    rule = Rule(stop.worse_than, stop.margin, stop.error_rate, looks, len(study.names), score_of(decide))
+    evidence = DecidingEvidence(directory, decide, work.tasks)
+    made = Decisions(rule, at_work=test.at_work, earlier=_earlier(directory, rule))
+    done = 0
+    left_out: dict[Task, None] = {}
+    for look in looks:
+        cells = [cell for cell in study.cells if cell.name in test.at_work]
+        yield work.of([cell for cell in cells if cell.seed in seeds[done:look]])
+        done = look
+        known = evidence.of(test.at_work, seeds[:look])
+        claims = test.look(known.values, known.items, known.degenerate)
+        ended = look == looks[-1] or len(test.at_work) < 2
+        stopped = set(study.names if ended else (claim.cell for claim in claims))
+        for task in work.tasks:
+            if task.cell.name in stopped and task.cell.seed in seeds[look:] and task not in left_out:
+                left_out[task] = None
+                needless(task)
+        made = attrs.evolve(
+            made,
+            claims=tuple(test.claims),
+            looks=(*made.looks, look),
+            at_work=test.at_work,
+            left=known.left,
+            needless=len(left_out),
+            ended=ended,
+        )
+        write_decisions(directory, made)
+        digits = score_digits(value for of_cell in known.values.values() for value in of_cell)
+        for claim in claims:
+            say(_said(claim, digits))
+        if ended:
+            return
+
+
+def score_of(decide: Decide) -> str:
+    """Return the score that decides, in words."""
+    data = "test" if decide.test_data else "development"
+    tasks = ", ".join(decide.tasks) or f"all tasks on {data} data"
+    return f"the mean of {tasks}" + (f" ({decide.evaluator})" if decide.evaluator else "")
+
+
+def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
+    """Return the other rules by which the study has decided before."""
+    found = read_decisions(directory)
+    if found is None:
+        return ()
+    rules = found.earlier if found.rule == rule else (*found.earlier, found.rule)
+    return tuple(dict.fromkeys(one for one in rules if one != rule))
+
+
+def _said(claim: Claim, digits: int) -> str:
+    return (
+        f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
+        f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
+    )

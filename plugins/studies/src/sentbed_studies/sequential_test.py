@@ -1,0 +1,167 @@
+"""The test that stops cells of a study while it runs, with one error rate for the whole study.
+
+After each look (when every cell at work has its first n seeds), each pair of cells is compared: is the one
+worse than the other by more than the margin? A cell for which that is shown gets no further seeds.
+
+- The estimate is the mean over the n seeds of the paired differences d(s). Its variance has two sources, as
+  in `sentbed_report.study.significance`: the items, which are the same at every look and which no further
+  seed changes, and the seeds.
+- With two or three seeds a sample variance says little. That of a pair's differences is therefore moderated
+  (Smyth, 2004): s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's own and s0 the mean over all
+  pairs of cells, with d0 = 4 degrees of freedom: the standard deviations of cells may well differ by a factor
+  of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer.
+- The error rate is spent in equal parts on all looks and all pairs that could be claimed (Bonferroni): every
+  ordered pair of cells where the best one is sought, each cell once where all are compared with the baseline.
+  By the union bound, the probability that any claim of the study is wrong, at any look, is at most the error
+  rate, however the scores of cells, seeds and items depend on each other.
+
+The looks are made in the order of the recipe's seeds and need all runs of a look. What is decided therefore
+depends on the scores alone, not on who ran what when, nor on interruptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+from sentbed_report.study.decisions import Claim
+from sentbed_report.study.estimated_difference import EstimatedDifference, Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+ItemVariances: TypeAlias = "Callable[[Sequence[str]], tuple[Floats, Floats]]"
+"""Cells -> variance and degrees of freedom of the difference of each pair that are due to the items, both
+`(cells, cells)`."""
+PRIOR_DEGREES = 4.0
+"""Degrees of freedom of the variance that all cells have in common, in that of one pair."""
+_NO_SPREAD = 1e-18
+"""Variance, in the square of the score's unit, that is rounding."""
+
+
+@attrs.define(eq=False)
+class SequentialTest:
+    """State of the test of one study: the cells at work, and what was claimed."""
+
+    cells: tuple[str, ...]
+    """All cells that are tested; their number decides how many claims are possible."""
+    looks: tuple[int, ...]
+    """Number of seeds at each look, ascending, from 2."""
+    error_rate: float = 0.05
+    """Probability that any claim is wrong, in (0, 1)."""
+    margin: float = 0.0
+    """What a cell may be worse by, in the unit of the score."""
+    baseline: str | None = None
+    """Cell that all are compared with; None to compare every pair."""
+    claims: list[Claim] = attrs.field(factory=list, init=False)
+    _shared: Source | None = attrs.field(default=None, init=False)
+    """Variance that pairs of cells have in common, with its degrees of freedom."""
+
+    @property
+    def at_work(self) -> tuple[str, ...]:
+        """Cells that have not been shown to be worse than another."""
+        worse = {claim.cell for claim in self.claims}
+        return tuple(cell for cell in self.cells if cell not in worse)
+
+    @property
+    def possible(self) -> int:
+        """Number of claims that are possible at a look."""
+        count = len(self.cells)
+        return max(1, count * (count - 1) if self.baseline is None else count - 1)
+
+    @property
+    def level(self) -> float:
+        """Level of one test: what a single claim at one look may spend of the error rate."""
+        return self.error_rate / (self.possible * len(self.looks))
+
+    def look(
+        self, values: Mapping[str, Sequence[float]], items: ItemVariances, degenerate: Collection[str] = ()
+    ) -> tuple[Claim, ...]:
+        """Compare the cells of `values`, and add and return the claims that this look allows.
+
+        `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
+        are left out. Of several cells that are shown to be better than one, the best is named, but none with
+        a `degenerate` score: such a cell may be beaten, and beats none.
+        """
+        import numpy as np
+
+        names = [cell for cell in self.at_work if cell in values]
+        if len(names) < 2:
+            return ()
+        scores = np.array([values[name] for name in names], float)
+        count = scores.shape[1]
+        means = scores.mean(1)
+        differences = means[:, None] - means[None, :]
+        seeds, degrees = self._moderated(scores)
+        item_variances, item_degrees = items(names)
+        # Against the margin, in standard errors; both sources of one pair as in `EstimatedDifference`.
+        shown = differences - self.margin > reach(
+            (seeds / count, degrees), (item_variances, item_degrees), self.level
+        )
+        # Where neither items nor seeds vary, nothing is known of what is chance.
+        shown &= seeds / count + item_variances > _NO_SPREAD
+        against = set(names) if self.baseline is None else {self.baseline}
+        shown[[name not in against or name in degenerate for name in names]] = False
+        found = []
+        for worse in np.flatnonzero(shown.any(0)):
+            better = max(np.flatnonzero(shown[:, worse]), key=lambda one: differences[one, worse])
+            sources = [
+                Source(float(variance), float(of))
+                for variance, of in (
+                    (seeds[better, worse] / count, degrees),
+                    (item_variances[better, worse], item_degrees[better, worse]),
+                )
+                if variance > _NO_SPREAD
+            ]
+            estimate = EstimatedDifference(float(differences[better, worse]), tuple(sources))
+            p_value = min(1.0, estimate.p_above(self.margin) * self.error_rate / self.level)
+            at_least = estimate.value - estimate.error * estimate.critical(self.level)
+            found.append(Claim(names[worse], names[better], count, estimate.value, at_least, p_value))
+        self.claims += found
+        return tuple(found)
+
+    def _moderated(self, scores: Floats) -> tuple[Floats, float]:
+        """Return the moderated variances of the pairs' differences, one seed each, and their degrees."""
+        cells, count = scores.shape
+        own = pair_variances(scores)
+        # The mean over all pairs is twice the residual mean square of cells by seeds.
+        shared = Source(float(own.sum() / (cells * (cells - 1))), (cells - 1) * (count - 1))
+        if self._shared is None or shared.degrees >= self._shared.degrees:
+            self._shared = shared
+        degrees = PRIOR_DEGREES + count - 1
+        moderated = (PRIOR_DEGREES * self._shared.variance + (count - 1) * own) / degrees
+        return moderated, min(degrees, self._shared.degrees)
+
+
+def no_items(cells: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return variances and degrees of freedom of pairs of `cells` whose scores have no items."""
+    import numpy as np
+
+    shape = len(cells), len(cells)
+    return np.zeros(shape), np.full(shape, np.inf)
+
+
+def pair_variances(scores: Floats) -> Floats:
+    """Return the sample variance over seeds of the differences of each pair of rows, `(cells, cells)`."""
+    import numpy as np
+
+    residuals = scores - scores.mean(1, keepdims=True)
+    covariances = residuals @ residuals.T / (scores.shape[1] - 1)
+    own = np.diag(covariances)
+    found: Floats = np.maximum(own[:, None] + own[None, :] - 2 * covariances, 0.0)
+    return found
+
+
+def reach(seeds: tuple[Floats, float], items: tuple[Floats, Floats], level: float) -> Floats:
+    """Return what estimates exceed with probability `level`; see `EstimatedDifference.critical`."""
+    import numpy as np
+    from scipy import special
+
+    variance = seeds[0] + items[0]
+    weighted = sum(part * -special.stdtrit(degrees, level) for part, degrees in (seeds, items))
+    found: Floats = weighted / np.sqrt(np.maximum(variance, _NO_SPREAD))
+    return found

@@ -1,0 +1,26 @@
+"""Configuration of early stopping: the table `[study.stop]`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+from attrs.validators import ge, gt, lt
+
+
+@attrs.frozen
+class Stop:
+    """`[study.stop]`: a cell gets no further seeds once it is shown to be worse than another.
+
+    The score is that of `[study.decide]`; see `sentbed_studies.sequential_test` for the test.
+    """
+
+    worse_than: Literal["best", "baseline"] = "best"
+    """`best`: cells that are worse than any other one are stopped, until one is left; `baseline`: cells that
+    are worse than the baseline are."""
+    margin: float = attrs.field(default=0.0, validator=ge(0))
+    """What a cell may be worse by and still go on, in the unit of the score."""
+    error_rate: float = attrs.field(default=0.05, validator=[gt(0), lt(1)])
+    """Probability that any claim of the study is wrong, in (0, 1)."""
+    first_look: int = attrs.field(default=2, validator=ge(2))
+    """Number of seeds that every cell has; from then on cells are compared after each further seed."""

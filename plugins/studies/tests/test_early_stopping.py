@@ -1,0 +1,263 @@
+"""What is decided while a study runs: it follows from the scores, whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from sentbed._registry.registry import load_plugins
+from sentbed.errors import RecipeError, RunError
+from sentbed_jobs.local_pool import LocalPool
+from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.deciding_evidence import DecidingEvidence
+from sentbed_studies.runner import run_study
+from sentbed_studies.sequential_test import SequentialTest
+from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.study import Study, read_study
+from sentbed_studies.study_command import plan_lines
+from sentbed_studies.study_reports import write_reports
+from sentbed_studies.time_left import TimeLeft
+from sentbed_studies.write_study_directory import read_data
+from toy_plugin import TOWERS, quicken
+
+AXES = """
+[[evaluate]]
+use = "nearness"
+words = 20
+encoder = "zh"
+
+[study]
+seeds = [1, 2, 3, 4, 5]
+baseline = { lr = "0.5", noise = "0.0" }
+decide = { test_data = true, tasks = ["near"] }
+stop = {}
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.02]
+[study.axes.noise]
+path = "stage.pairs.loss.noise"
+values = [0.0, 0.5]
+"""
+
+pytestmark = pytest.mark.usefixtures("installed_toy")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+
+
+@pytest.fixture
+def study(put: Callable[[str, str], Path]) -> Study:
+    """Four cells of five seeds, of which two are clearly worse."""
+    return read_study(put("study.toml", TOWERS + AXES))
+
+
+def decided(directory: Path) -> Decisions:
+    found = read_decisions(directory)
+    assert found is not None
+    return found
+
+
+def runs(directory: Path) -> set[tuple[str, int]]:
+    data = read_data(directory)
+    assert data.finished == data.total
+    return {(run.cell, run.seed) for cell in data.cells for run in cell.runs}
+
+
+@pytest.fixture
+def whole(study: Study, tmp_path: Path) -> Path:
+    """Directory of a study that was not interrupted."""
+    run_study(study, tmp_path / "whole")
+    return tmp_path / "whole"
+
+
+def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    found = decided(tmp_path / "study")
+    assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
+    assert all(one.than.startswith("0.5") and one.p_value < 0.05 for one in found.claims)
+    assert found.at_work == ("0.5, 0.0", "0.5, 0.5")
+    assert found.ended
+    assert found.winner is None
+    stopped = {one.cell: one.seeds for one in found.claims}
+    expected = {(cell, seed) for cell in study.names for seed in range(1, stopped.get(cell, 5) + 1)}
+    assert runs(tmp_path / "study") == expected
+    assert found.needless == 20 - len(expected) > 0
+    for one in found.claims:
+        assert any(
+            line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than") for line in said
+        )
+    # Every run is counted once, and those that are not done are taken from the whole.
+    counted = [line.split(": ")[0] for line in said if " of " in line.split(": ")[0]]
+    assert counted[-1] == f"{len(expected)} of {len(expected)}"
+    assert len(counted) == len(expected)
+
+
+def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
+    study: Study, whole: Path, tmp_path: Path
+) -> None:
+    full = attrs.evolve(study, table=attrs.evolve(study.table, stop=None))
+    run_study(full, tmp_path / "full")
+    assert read_decisions(tmp_path / "full") is None
+    work = plan_work(full.cells, CellKeys(load_plugins()))
+    assert full.table.decide is not None
+    evidence = DecidingEvidence(tmp_path / "full", full.table.decide, work.tasks)
+    test = SequentialTest(full.names, (2, 3, 4, 5))
+    for look in test.looks:
+        known = evidence.of(test.at_work, full.seeds[:look])
+        test.look(known.values, known.items)
+    assert tuple(test.claims) == decided(whole).claims
+
+
+class StopsHereError(Exception):
+    """Raised in place of a kill."""
+
+
+@pytest.mark.parametrize("after", [3, 9, 14])
+def test_an_interrupted_study_decides_the_same(after: int, study: Study, whole: Path, tmp_path: Path) -> None:
+    told = 0
+
+    def say(line: str) -> None:
+        nonlocal told
+        told += " of " in line.split(": ")[0]
+        if told > after:
+            raise StopsHereError
+
+    with pytest.raises(StopsHereError):
+        run_study(study, tmp_path / "study", say=say)
+    run_study(study, tmp_path / "study")
+    assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
+    assert runs(tmp_path / "study") == runs(whole)
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    assert not [line for line in said if "finished in" in line]
+    assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
+
+
+def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, tmp_path: Path) -> None:
+    # All runs of the worst cell first, also those that would not have been needed.
+    run_study(study, tmp_path / "study", only=[{"lr": "0.02", "noise": "0.5"}])
+    assert read_decisions(tmp_path / "study") is None
+    run_study(study, tmp_path / "study")
+    assert decided(tmp_path / "study").claims == decided(whole).claims
+    assert runs(whole) < runs(tmp_path / "study")
+
+
+@pytest.mark.slow
+def test_two_workers_decide_the_same(study: Study, whole: Path, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study", executor=LocalPool(2))
+    assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
+
+
+def test_a_winner_ends_the_study(study: Study, tmp_path: Path) -> None:
+    study = read_study(_changed(study, "values = [0.0, 0.5]", "values = [0.0]"), plugins=load_plugins())
+    run_study(study, tmp_path / "study")
+    found = decided(tmp_path / "study")
+    assert found.winner == "0.5, 0.0"
+    assert found.ended
+    assert len(runs(tmp_path / "study")) == 10 - found.needless < 10
+    write_reports(tmp_path / "study")
+    text = (tmp_path / "study" / "report.md").read_text()
+    assert "The best cell is 0.5, 0.0: all others were shown to be worse." in text
+    assert f"{found.needless} runs of 10" in text
+
+
+def _changed(study: Study, old: str, new: str) -> Path:
+    path = Path(str(study.document.file))
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_against_the_baseline_better_cells_go_on(study: Study, tmp_path: Path) -> None:
+    study = read_study(_changed(study, "stop = {}", 'stop = { worse_than = "baseline", error_rate = 0.1 }'))
+    run_study(study, tmp_path / "study")
+    found = decided(tmp_path / "study")
+    assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
+    assert {one.than for one in found.claims} == {study.baseline}
+
+
+def test_a_failed_cell_is_not_compared_and_says_why(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentbed_studies import runner as running
+
+    run = running._run
+
+    def fails(directory: Path, plugins: object, job: running.Job, *rest: object) -> None:
+        if str(job).startswith("0.02, 0.5, seed 2"):
+            raise RunError("no")
+        run(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "_run", fails)
+    result = run_study(study, tmp_path / "study", keep_going=True)
+    assert [str(one.job) for one in result.failed] == ["0.02, 0.5, seed 2"]
+    found = decided(tmp_path / "study")
+    assert {one.cell for one in found.claims} == {"0.02, 0.0"}
+    assert found.left == {"0.02, 0.5": "it has no score that decides under seed 2"}
+    assert "0.02, 0.5" in found.at_work
+
+
+def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    first = decided(tmp_path / "study").rule
+    run_study(study, tmp_path / "study")
+    assert decided(tmp_path / "study").earlier == ()
+    other = read_study(_changed(study, "stop = {}", "stop = { error_rate = 0.2 }"))
+    run_study(other, tmp_path / "study")
+    assert decided(tmp_path / "study").earlier == (first,)
+    write_reports(tmp_path / "study")
+    assert (
+        "The rule was changed while the study ran (1 other rule before)"
+        in (tmp_path / "study" / "report.md").read_text()
+    )
+
+
+def test_tests_of_tables_are_corrected_for_the_looks(study: Study, whole: Path, tmp_path: Path) -> None:
+    write_reports(whole)
+    text = (whole / "report.md").read_text()
+    assert "times the 4 looks at which cells may be stopped." in text
+    assert "## Decisions" in text
+    assert "at any look, is at most 0.05." in text
+
+
+def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
+    path = whole / DECISIONS
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "claims": [1]}))
+    with pytest.raises(RunError, match=r"decisions.json` is damaged: .*; remove it and run `sentbed study`"):
+        read_data(whole)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]", "the study has 2 seeds, and cells are first compared"),
+        ('baseline = { lr = "0.5", noise = "0.0" }\n', "", "the study has no `baseline`; name one"),
+        ("stop = {", "stop = { error_rate = 1.5, ", "error_rate"),
+        ("stop = {", "stop = { first_look = 1, ", "first_look"),
+    ],
+)
+def test_what_cannot_stop_anything_is_refused(
+    old: str, new: str, message: str, put: Callable[[str, str], Path]
+) -> None:
+    text = (TOWERS + AXES).replace("stop = {}", 'stop = { worse_than = "baseline" }')
+    assert old in text
+    with pytest.raises(RecipeError, match=message):
+        read_study(put("study.toml", text.replace(old, new)))
+
+
+def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
+    work = plan_work(study.cells, CellKeys(load_plugins()))
+    lines = [*plan_lines(study, work, tmp_path, TimeLeft({}))]
+    assert (
+        "  stops: what is shown to be worse than the best by more than 0, after 2 to 5 seeds; error rate of "
+        "the study 0.05"
+    ) in lines

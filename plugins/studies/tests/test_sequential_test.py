@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from sentbed_report.study.estimated_difference import EstimatedDifference, Source
+from sentbed_studies.sequential_test import PRIOR_DEGREES, SequentialTest, no_items, pair_variances
+
+Floats = NDArray[np.float64]
+
+
+def scored(scores: Floats) -> dict[str, list[float]]:
+    return {chr(97 + cell): row.tolist() for cell, row in enumerate(scores)}
+
+
+def test_variances_of_pairs_are_those_of_their_differences() -> None:
+    scores = np.random.default_rng(0).normal(size=(5, 4))
+    naive = [[np.var(one - other, ddof=1) for other in scores] for one in scores]
+    assert pair_variances(scores) == pytest.approx(np.array(naive))
+
+
+def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look() -> None:
+    # One pair: its variance is also what all pairs have in common, with as many degrees of freedom.
+    scores = np.array([[5.0, 5.2, 5.1, 5.3], [3.0, 3.1, 3.3, 3.2]])
+    for error_rate in (0.05, 1e-4):
+        test = SequentialTest(("a", "b"), (2, 3, 4), error_rate)
+        assert test.possible == 2
+        assert test.level == pytest.approx(error_rate / 6)
+        found = test.look(scored(scores), no_items)
+        p_value = 6 * stats.ttest_rel(scores[0], scores[1], alternative="greater").pvalue
+        assert bool(found) == (p_value < error_rate)
+        if found:
+            assert (found[0].cell, found[0].than, found[0].seeds) == ("b", "a", 4)
+            assert found[0].difference == pytest.approx(2.0)
+            assert found[0].p_value == pytest.approx(p_value)
+            low = stats.ttest_rel(scores[0], scores[1]).confidence_interval(1 - 2 * test.level).low
+            assert found[0].at_least == pytest.approx(low)
+
+
+def naive_claims(
+    scores: Floats, items: Floats, degrees: float, level: float, margin: float
+) -> set[tuple[int, int]]:
+    """(worse, better) for each pair, one at a time."""
+    cells, count = scores.shape
+    pairs = list(itertools.permutations(range(cells), 2))
+    own = {pair: float(np.var(scores[pair[0]] - scores[pair[1]], ddof=1)) for pair in pairs}
+    shared = sum(own.values()) / len(own)
+    of_seeds = PRIOR_DEGREES + count - 1
+    found = set()
+    for better, worse in pairs:
+        variance = (PRIOR_DEGREES * shared + (count - 1) * own[better, worse]) / of_seeds
+        seeds = Source(variance / count, min(of_seeds, (cells - 1) * (count - 1)))
+        sources = (seeds, Source(float(items[better, worse]), degrees))
+        estimate = EstimatedDifference(float(scores[better].mean() - scores[worse].mean()), sources)
+        if estimate.p_above(margin) < level:
+            found.add((worse, better))
+    return found
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.4])
+def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
+    rng = np.random.default_rng(1)
+    seen = 0
+    for _ in range(40):
+        scores = rng.normal(size=(5, 4)) * 0.3 + rng.normal(size=(5, 1)) * 2
+        of_item = rng.normal(size=(5, 60))
+        items = pair_variances(of_item) / 60
+
+        def variances(cells: Sequence[str], found: Floats = items) -> tuple[Floats, Floats]:
+            assert [*cells] == [*"abcde"]
+            return found, np.full(found.shape, 59.0)
+
+        test = SequentialTest(tuple("abcde"), (4, 5), 0.3, margin)
+        claims = test.look(scored(scores), variances)
+        naive = naive_claims(scores, items, 59.0, test.level, margin)
+        assert {one.cell for one in claims} == {chr(97 + worse) for worse, _ in naive}
+        assert {(ord(one.cell) - 97, ord(one.than) - 97) for one in claims} <= naive
+        assert all(one.p_value < 0.3 and one.difference > one.at_least > margin for one in claims)
+        seen += len(claims)
+    assert seen > 20
+
+
+def test_a_cell_that_was_stopped_takes_no_part_in_later_looks() -> None:
+    test = SequentialTest(tuple("abc"), (2, 3))
+    scores = np.array([[50.0, 50.1, 50.2], [49.9, 50.3, 50.0], [10.0, 10.1, 10.3]])
+    # Of the two that beat it, the better one is named.
+    assert [(one.cell, one.than) for one in test.look(scored(scores[:, :2]), no_items)] == [("c", "b")]
+    assert test.at_work == ("a", "b")
+    assert test.look(scored(scores), no_items) == ()
+    assert len(test.claims) == 1
+
+
+def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> None:
+    scores = np.array([[50.0, 50.3, 50.1], [90.0, 90.2, 90.1], [49.9, 50.2, 50.2], [10.0, 10.1, 10.3]])
+    test = SequentialTest(tuple("abcd"), (3,), baseline="a")
+    assert test.possible == 3
+    assert [(one.cell, one.than) for one in test.look(scored(scores), no_items)] == [("d", "a")]
+    # Both are far below `b`, which is not asked.
+    assert test.at_work == ("a", "b", "c")
+
+
+def test_a_degenerate_score_is_beaten_and_beats_none() -> None:
+    scores = np.array([[50.0, 50.1, 50.2], [90.0, 90.2, 90.1], [10.0, 10.1, 10.3]])
+    test = SequentialTest(tuple("abc"), (3,))
+    assert [(one.cell, one.than) for one in test.look(scored(scores), no_items, {"b", "c"})] == [("c", "a")]
+
+
+def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:
+    scores = np.array([[50.0, 50.1, 50.2], [45.0, 45.2, 45.1]])
+    assert SequentialTest(("a", "b"), (3,)).look(scored(scores), no_items)
+    assert not SequentialTest(("a", "b"), (3,), margin=5.0).look(scored(scores), no_items)
+
+
+def test_nothing_is_claimed_where_nothing_varies_or_one_cell_is_left() -> None:
+    test = SequentialTest(("a", "b"), (2,))
+    assert test.look({"a": [2.0, 2.0], "b": [1.0, 1.0]}, no_items) == ()
+    assert test.look({"a": [2.0, 2.1]}, no_items) == ()
+
+
+def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_it() -> None:
+    """A hundred studies each; `benchmarks/sequential_studies.py` has a thousand, and more kinds."""
+    rng = np.random.default_rng(2)
+    wrong = found = 0
+    for better in (0.0, 4.0):
+        for _ in range(100):
+            test = SequentialTest(tuple("abcde"), (2, 3, 4, 5), 0.1)
+            scores = rng.normal(size=(5, 5)) * 0.3 + rng.normal(size=5) + better * np.eye(5)[:1].T
+            for look in test.looks:
+                test.look({one: scored(scores)[one][:look] for one in test.at_work}, no_items)
+            wrong += bool(test.claims) and not better
+            found += test.at_work == ("a",) and bool(better)
+            assert all(one.than == "a" or not better for one in test.claims)
+    # 0.1 of 100, and three standard deviations more.
+    assert wrong <= 19
+    assert found >= 95
