@@ -198,6 +198,26 @@ def test_the_data_of_a_stage_is_a_fact_of_the_run(recipe_of: Load, train: Train)
     assert run.facts["data"] == {"pull": {"rows": 11, "sha256": recipe.stage[0].data.open().fingerprint}}
 
 
+def test_the_tokens_that_steps_encode_are_a_fact_of_the_run(
+    recipe_of: Load, train: Train, batches: list[dict[str, Any]]
+):
+    _, run = train(recipe_of())
+    columns = [column for batch in batches for column in batch.values()]
+    assert run.facts["trained_tokens"] == sum(len(column.ids) for column in columns) > 0
+
+
+def test_vectors_of_a_frozen_tower_are_no_tokens(
+    recipe_of: Load, plugins: Plugins, batches: list[dict[str, Any]], tmp_path: Path
+):
+    recipe = recipe_of(TOWERS)
+    run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
+    train_stage(run, 0, build_encoders(recipe, recipe.runtime.build()))
+    columns = [column for batch in batches for column in batch.values()]
+    tokens = [column for column in columns if isinstance(column, TokenIds)]
+    assert 0 < len(tokens) < len(columns)
+    assert run.facts["trained_tokens"] == sum(len(column.ids) for column in tokens)
+
+
 # --- training ----------------------------------------------------------------------------------------------
 
 

@@ -92,6 +92,28 @@ def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(toys: 
     assert module.projection.in_features == 5
 
 
+def test_parameters_are_counted_once_and_those_that_train_apart(toys: Any) -> None:
+    module, _ = module_of(toys, Head(projection=6), toys.first_dense(out=5))
+    sizes = {name: value.numel() for name, value in module.named_parameters()}
+    assert module.parameter_counts == (sum(sizes.values()), sum(sizes.values()))
+    for name, value in module.backbone.named_parameters():
+        value.requires_grad_(name.startswith("dense"))
+    frozen = module.backbone.words.weight.numel()
+    assert module.parameter_counts == (sum(sizes.values()), sum(sizes.values()) - frozen)
+    # Tied weights are one parameter.
+    module.backbone.again = module.backbone.words
+    assert module.parameter_counts[0] == sum(sizes.values())
+
+
+def test_weights_in_four_bits_count_one_by_one(toys: Any) -> None:
+    bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs sentbed-backbones[qlora]")
+    module, _ = module_of(toys, Head())
+    before = module.parameter_counts
+    module.backbone.packed = bitsandbytes.nn.Linear4bit(64, 64, bias=False, quant_type="nf4").to("cpu")
+    assert module.backbone.packed.weight.numel() == 64 * 64 // 2
+    assert module.parameter_counts == (before[0] + 64 * 64, before[1])
+
+
 def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
     toys: Any, engine: TorchEngine
 ) -> None:

@@ -9,13 +9,14 @@ import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_common import Device
+from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_studies import study_command
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_command import workers_for
-from sentbed_studies.time_left import RUN, START, TimeLeft, said, time_left
+from sentbed_studies.time_left import RUN, START, TimeLeft, said, said_of_whole, time_left
 from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, quicken
 
@@ -152,6 +153,19 @@ def test_what_has_finished_is_found_again_and_corrects_the_plan(
     assert left.seconds() == pytest.approx((195.0, 195.0))
 
 
+def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    found = work()
+    run = tmp_path / found.tasks[0].directory
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    section = RecordedCost(RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}).section()
+    record = {"seconds": 65.0, "sections": {"run-cost": attrs.asdict(section)}}
+    (run / "report.json").write_text(json.dumps(record))
+    assert time_left(found, tmp_path, Known()).found == {found.tasks[0].directory: 20.0}
+
+
 def test_every_line_on_a_run_says_what_is_left(
     put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
 ) -> None:
@@ -237,3 +251,31 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
     left = TimeLeft({A: (seconds, seconds)}, memory=2 * 10**9)
     assert workers_for(attrs.evolve(found, bundles=bundles), left) == workers
     assert workers_for(attrs.evolve(found, bundles=bundles), attrs.evolve(left, memory=None)) == 1
+
+
+def test_the_plan_says_what_sharing_saves(
+    put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
+) -> None:
+    shared, alone = (time_left(work(share=share), tmp_path, Known()) for share in (True, False))
+    # Eight stages and four evaluations alone; of the first stages, two instead of four.
+    assert shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
+    assert shared.whole == (6 * (RUN + 10) + 4, 6 * (RUN + 20) + 8)
+    assert said_of_whole(shared) == "1 min 10 s to 2 min 14 s; 1 min 28 s to 2 min 52 s without sharing, " + (
+        "which saves 22 %"
+    )
+    assert said_of_whole(alone) == "1 min 28 s to 2 min 52 s"
+    assert said_of_whole(TimeLeft({A: None})) is None
+    study = read_study(put("study.toml", AT_END + AXES))
+    lines = list(study_command.plan_lines(study, work(), tmp_path, shared))
+    assert "  all runs, one after the other: 1 min 10 s" in "\n".join(lines)
+
+
+def test_the_whole_counts_what_has_finished_too(work: Callable[..., Work], tmp_path: Path) -> None:
+    found = work()
+    before = time_left(found, tmp_path, Known())
+    for directory in (*(prefix.directory for prefix in found.prefixes), found.tasks[0].directory):
+        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    after = time_left(found, tmp_path, Known())
+    assert (after.whole, after.alone) == (before.whole, before.alone)
+    assert len(after.planned) == len(before.planned) - len(found.prefixes)

@@ -192,6 +192,7 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
     encoders = build_encoders(recipe, engine, context.evaluations)
+    context.facts["parameters"] = {name: one.placed.parameter_counts for name, one in encoders.items()}
     require_fit(context.begun, encoders)
     for encoder in encoders.values() if not recipe.stage else ():
         encoder.fit_transform()

@@ -16,7 +16,7 @@ from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
-from sentbed.protocols import Dataset, StepResult, Training
+from sentbed.protocols import Dataset, StepResult, TokenIds, Training
 
 FIRST_ROWS = 5
 """Maximum number of a batch's rows that a message lists."""
@@ -155,7 +155,10 @@ class _Loop:
     def _take_step(self) -> str | None:
         """Train on one batch; return the reason if another process of the engine was asked to end."""
         batch = self.sampler.next()
-        result = self.trainer.step(self.feed(batch))
+        columns, facts = self.feed(batch), self.context.facts
+        result = self.trainer.step(columns)
+        tokens = sum(len(column.ids) for column in columns.values() if isinstance(column, TokenIds))
+        facts["trained_tokens"] = facts.get("trained_tokens", 0) + tokens
         self.context.stepped = True
         self._require_finite(result, batch)
         told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}

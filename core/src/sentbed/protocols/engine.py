@@ -80,6 +80,8 @@ class PlacedEncoder:
     """Dimension of a sentence vector."""
     trained_width: int | None = None
     """Dimension in training, if `Head.dimensions` cuts vectors after it."""
+    parameter_counts: tuple[int, int] | None = None
+    """Number of its parameters, and of those that training changes; None where the engine does not count."""
     fitted_on: Mapping[str, Any] | None = None
     """What the head's transform was fitted on; None if it is not fitted."""
     shares_prefix: bool = False

@@ -234,7 +234,7 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
     """Yield a readable summary of the work to do."""
     from sentbed_report.formatting import count
 
-    from sentbed_studies.time_left import said
+    from sentbed_studies.time_left import said, said_of_whole
     from sentbed_studies.write_study_directory import is_finished, needed
 
     done = sum(is_finished(directory / task.directory) for task in work.tasks)
@@ -264,6 +264,8 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
             yield f"  shared: one pass of the backbone for {len(bundle)} runs: {bundle[0]} and others"
     for problem in left.problems:
         yield f"  not in the estimate: {problem}"
+    if (whole := said_of_whole(left)) is not None:
+        yield f"  all runs, one after the other: {'more than ' if left.problems else ''}{whole}"
     if left.seconds() is None:
         yield "  time left: unknown"
     elif (time := said(left)) is not None:

@@ -74,8 +74,8 @@ class StudyTable(RecipeTable):
     """Report which cells cannot be told apart: every two are compared, over seeds and test items."""
     cost: str = ""
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
-    `seconds` of the evaluator `encoding-cost`; by default the first cost that is measured:
-    `processor-seconds` on a processor, else `seconds`."""
+    `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
+    default the first cost that an evaluator measures: `processor-seconds` on a processor, else `seconds`."""
 
     decide: Decide = attrs.field(factory=Decide)
     """The score by which cells are stopped, sampled and chosen."""

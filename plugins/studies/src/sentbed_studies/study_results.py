@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import attrs
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.formatting import count
+from sentbed_report.run_cost import cost_scores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.read_study_directory import read_data
@@ -137,7 +139,9 @@ class LoadedStudy:
 
         Columns: `cell`, a column per axis, `seed`, `encoder` and `evaluator` as in `scores`, and a column for
         each task of a score that is a cost (`axis` is `cost`), such as `passes`; `cost NAME` if an axis has
-        its name. A cost that was measured twice in a run, as on other texts, begins another row.
+        its name. A cost that was measured twice in a run, as on other texts, begins another row, and so does
+        what the run took as a whole, with shared stages: `run-seconds` and so on, of the evaluator
+        `run-cost`.
 
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
@@ -147,7 +151,9 @@ class LoadedStudy:
         last = None
         for cell in self.data.cells:
             for run in cell.runs:
-                for score in (one for one in run.scores if one.axis == "cost"):
+                scored = dict.fromkeys(score.encoder for score in run.scores)
+                of_run = (score for name in scored for score in cost_scores(run.cost, name))
+                for score in chain((one for one in run.scores if one.axis == "cost"), of_run):
                     place = self._place(cell, run, score)
                     column = f"cost {score.task}" if score.task in place else score.task
                     if place != last or column in rows[-1]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
+from sentbed_report.run_cost import recorded_cost
 from sentbed_workbench.resource_plan import Planner, StagePlan
 
 from sentbed_studies.shared_work_plan import Prefix, Work
@@ -38,6 +39,10 @@ class TimeLeft:
     """Largest memory of a run in bytes; None if unknown."""
     found: dict[Path, float] = attrs.field(factory=dict)
     """Run directory -> seconds that the run took."""
+    whole: Range | None = None
+    """Seconds of all runs of the study, finished or not, added up; None if unknown."""
+    alone: Range | None = None
+    """The same if every cell did all of its work itself."""
 
     first: list[Path] = attrs.field(factory=list, init=False)
     """Runs in which a worker has loaded its libraries: as many of the first ones as there are workers."""
@@ -98,19 +103,43 @@ class TimeLeft:
 def time_left(work: Work, directory: Path, planner: Planner | None = None) -> TimeLeft:
     """Return the time that the work of a study takes; what has finished in `directory` corrects it."""
     plans = _Plans(planner or Planner())
-    planned: dict[Path, Range | None] = {}
-    found = {}
     jobs: list[tuple[Path, Recipe, Prefix | None]] = [
-        *((p.directory, first_stages(p.recipe, p.count), p.above) for p in needed(directory, work)),
+        *((p.directory, first_stages(p.recipe, p.count), p.above) for p in work.prefixes),
         *((task.directory, task.cell.recipe, task.above) for task in work.tasks),
     ]
     shared = {task.directory for bundle in work.bundles for task in bundle[1:]}
-    for place, recipe, above in jobs:
-        # Of cells that share passes, the first one encodes for all.
-        planned[place] = plans.run(recipe, 0 if above is None else above.count, place not in shared)
-        if is_finished(directory / place) and (took := _took(directory / place)) is not None:
-            found[place] = took
-    return TimeLeft(planned, problems=tuple(plans.problems), memory=plans.memory, found=found)
+    # Of cells that share passes, the first one encodes for all.
+    every = {
+        place: plans.run(recipe, 0 if above is None else above.count, place not in shared)
+        for place, recipe, above in jobs
+    }
+    apart = attrs.evolve(plans, evaluated=set())
+    alone = [apart.run(task.cell.recipe, 0, True) for task in work.tasks]
+    done = {p.directory for p in work.prefixes} - {p.directory for p in needed(directory, work)}
+    planned = {place: seconds for place, seconds in every.items() if place not in done}
+    found = {
+        place: took
+        for place in planned
+        if is_finished(directory / place) and (took := _took(directory / place)) is not None
+    }
+    return TimeLeft(
+        planned,
+        problems=tuple(plans.problems),
+        memory=plans.memory,
+        found=found,
+        whole=_sum(every.values()),
+        alone=_sum(alone),
+    )
+
+
+def _sum(ranges: Iterable[Range | None]) -> Range | None:
+    """Return the sums of minima and maxima; None if one is unknown."""
+    low = high = 0.0
+    for one in ranges:
+        if one is None:
+            return None
+        low, high = low + one[0], high + one[1]
+    return low, high
 
 
 def _middle(planned: Range) -> float:
@@ -119,7 +148,10 @@ def _middle(planned: Range) -> float:
 
 def _took(run: Path) -> float | None:
     try:
-        return float(json.loads((run / RECORD).read_bytes())["seconds"])
+        record = json.loads((run / RECORD).read_bytes())
+        cost = recorded_cost(record)
+        # The seconds of a run that goes on from shared stages are with theirs.
+        return float(record["seconds"] if cost is None or cost.own.seconds is None else cost.own.seconds)
     except (OSError, ValueError, KeyError, TypeError):
         # A run is not lost with its record; the time is then that of the others.
         return None
@@ -202,10 +234,23 @@ class _Plans:
 
 def said(left: TimeLeft) -> str | None:
     """Return the time left in words, or None if it is unknown or nothing is left."""
+    seconds = left.seconds()
+    return None if seconds is None or not seconds[1] else _words(seconds)
+
+
+def said_of_whole(left: TimeLeft) -> str | None:
+    """Return what the whole study takes and what sharing saves of it, in words; None if either is unknown."""
+    from sentbed_report.formatting import share
+
+    if left.whole is None or left.alone is None:
+        return None
+    saved = 1 - _middle(left.whole) / _middle(left.alone) if left.alone[1] else 0.0
+    less = f"; {_words(left.alone)} without sharing, which saves {share(saved)}" if saved > 0 else ""
+    return f"{_words(left.whole)}{less}"
+
+
+def _words(seconds: Range) -> str:
     from sentbed_report.formatting import duration
 
-    seconds = left.seconds()
-    if seconds is None or not seconds[1]:
-        return None
     low, high = map(duration, seconds)
     return low if low == high else f"{low} to {high}"

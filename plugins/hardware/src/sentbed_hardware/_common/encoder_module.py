@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -74,6 +75,16 @@ class EncoderModule(torch.nn.Module):
             return self.trained_width
         whole = self.trained_width if self.fitted_on is None else self.transformed_width
         return self.dimensions or whole
+
+    @property
+    def parameter_counts(self) -> tuple[int, int]:
+        """Number of parameters, shared ones once and those in 4 bits one by one, and of those trained."""
+        # bitsandbytes holds two weights in a byte, and their shape beside them.
+        sizes = [
+            (math.prod(getattr(getattr(one, "quant_state", None), "shape", one.shape)), one.requires_grad)
+            for one in self.parameters()
+        ]
+        return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)
 
     def transformed(
         self, fit: tuple[Any, Any] | None = None, on: Mapping[str, Any] | None = None

@@ -184,6 +184,7 @@ class JaxEncoder(PlacedEncoder):
         self.module: EncoderModule = module
         self.width, self.trained_width = module.width, module.trained_width
         self.fitted_on = module.fitted_on
+        self.parameter_counts = module.parameter_counts
         self.function = FunctionalEncoder(module, engine.bf16)
         held = weights or {}
         new = {name: value for name, value in self.function.weights().items() if name not in held}

@@ -114,6 +114,7 @@ class LeadEncoder(PlacedEncoder):
         self.lead, self.own = lead, own
         self.width, self.trained_width = own.width, own.trained_width
         self.fitted_on = own.fitted_on
+        self.parameter_counts = own.parameter_counts
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the texts of each batch, given their lengths in tokens."""

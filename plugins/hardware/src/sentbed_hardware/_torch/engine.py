@@ -190,6 +190,7 @@ class TorchEncoder(PlacedEncoder):
         self.module: EncoderModule = module
         self.width, self.trained_width = module.width, module.trained_width
         self.fitted_on = module.fitted_on
+        self.parameter_counts = module.parameter_counts
         # A compiler could not trace the cache of a prefix.
         self.shares_prefix = backbone.shares_prefix and not engine.compile
         self._replica: Module | None = None

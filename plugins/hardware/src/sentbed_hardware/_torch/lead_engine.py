@@ -109,6 +109,7 @@ class LeadEncoder(PlacedEncoder):
         self.own = own
         self.width, self.trained_width = own.width, own.trained_width
         self.fitted_on = own.fitted_on
+        self.parameter_counts = own.parameter_counts
         self.shares_prefix = own.shares_prefix and not lead.processes.sharded
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:

@@ -17,6 +17,7 @@ from sentbed.protocols import START, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.format_independent_table import Place
 from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
+from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_tables import encoder_order
 from sentbed_report.study.comparable_scores import alike
 from sentbed_report.study.pairwise_differences import TableScores
@@ -56,6 +57,7 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
                 label = _label(cell, run.seed, name if len(ends) > 1 else "", labels)
                 labels[label] = ((cell.name, name), run.seed)
                 left += [(label, score) for score in run.scores if score.encoder == name]
+                left += [(label, score) for score in cost_scores(run.cost, name)]
     found: list[Summary] = []
     first = True
     while left:

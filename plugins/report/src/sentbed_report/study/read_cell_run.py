@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from sentbed.errors import RunError
+from sentbed.helpers import foreign
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST
 
+from sentbed_report.run_cost import RecordedCost, recorded_cost
 from sentbed_report.run_results import REPORT, read_results
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
@@ -51,7 +53,13 @@ def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
         float(sum(seconds)) if seconds else None,
         scores,
         record,
+        _cost(directory / REPORT, record),
     )
+
+
+def _cost(path: Path, record: Mapping[str, Any]) -> RecordedCost | None:
+    with foreign(RunError, f"the section `run-cost` of `{path}` is damaged", "start the run again"):
+        return recorded_cost(record)
 
 
 def _status(directory: Path) -> CellStatus:

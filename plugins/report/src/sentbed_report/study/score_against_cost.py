@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from sentbed_report.run_cost import KEY
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
 
 
@@ -61,8 +62,8 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
 def scores_against_cost(summaries: Sequence[Summary], cost: str = "") -> tuple[ScoreAgainstCost, ...]:
     """Return each table of scores, by its last column, against the cost of its cells.
 
-    `cost` is a task of any table, by default the first that is a cost. Scores that cannot be ranked and
-    tables of further metrics are left out; nothing is returned if there is no cost.
+    `cost` is a task of any table, by default the first that an evaluator has measured as a cost. Scores that
+    cannot be ranked and tables of further metrics are left out; nothing is returned if there is no cost.
     """
     return tuple(
         found
@@ -86,7 +87,9 @@ def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
 
 def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
     """Yield the columns of a cost: several, if it was measured under different protocols."""
-    wanted = cost or next((c.task for one in summaries for c in one.columns if c.cost), None)
+    # Cells that differ in their seconds by chance alone are not to be drawn over them unasked.
+    measured = (one for one in summaries if one.evaluator != KEY)
+    wanted = cost or next((c.task for one in measured for c in one.columns if c.cost), None)
     for summary in summaries:
         for index, column in enumerate(summary.columns):
             if column.task == wanted and column.direction != "none":

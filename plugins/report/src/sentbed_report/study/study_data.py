@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Score
 
+from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
@@ -44,6 +45,8 @@ class CellRun:
     """Scores, with items if the run keeps them; empty unless the run has finished."""
     record: Mapping[str, Any] = attrs.field(factory=dict)
     """`report.json` of the run: `stages` has its learning curves, `ranking` that of a search."""
+    cost: RecordedCost | None = None
+    """What a run that finished or failed took, without the search before it; None if that is not recorded."""
 
     def __repr__(self) -> str:
         return f"<run {self.cell}, seed {self.seed}: {self.status}, {len(self.scores)} scores>"

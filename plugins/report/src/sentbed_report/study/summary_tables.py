@@ -323,3 +323,14 @@ class Summary:
             )
         for reason, names in reasons.items():
             yield f"Not judged everywhere ({'; '.join(names)}): {reason}."
+
+
+def title_of(summary: Summary) -> str:
+    """Return a title for the last column of a table, which is the average if there is one."""
+    parts = [summary.evaluator]
+    if summary.protocol not in ("", summary.evaluator):
+        parts.append(summary.protocol)
+    if summary.apart:
+        parts.append(summary.apart)
+    metric = summary.columns[-1].metric
+    return f"{', '.join(parts)}: {summary.headings[-1]}" + (f" ({metric})" if metric != "mean" else "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sentbed.helpers import score_digits
 
-from sentbed_report.formatting import count, number, probability
+from sentbed_report.formatting import count, duration, number, probability
 from sentbed_report.study.decisions import Decisions, Rule
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
@@ -45,6 +45,24 @@ def outcome(found: Decisions) -> str:
     worse = "worse than another" if found.rule.worse_than == "best" else "worse than the baseline"
     listed = "; ".join(found.at_work)
     return f"Not shown to be {worse}{'' if found.ended else ' so far'}: {listed}."
+
+
+def saved(data: StudyData) -> tuple[str, ...]:
+    """Return a sentence on the time that runs would have taken which were not needed; none without any."""
+    found = data.decisions
+    if found is None or not found.needless:
+        return ()
+    seeds = found.rule.looks[-1]
+    times = []
+    for cell in data.cells:
+        seconds = [run.seconds for run in cell.runs if run.seconds is not None]
+        if seconds:
+            left = seeds - len(cell.runs) if found.ended or cell.name not in found.at_work else 0
+            times.append(max(left, 0) * sum(seconds) / len(seconds))
+    return (
+        f"The {count(found.needless, 'run')} that stopping made needless would have taken about "
+        f"{duration(sum(times))} more, if as long as the others of their cells.",
+    )
 
 
 def _sentences(data: StudyData, found: Decisions) -> Iterator[str]:

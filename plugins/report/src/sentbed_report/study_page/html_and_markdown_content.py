@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from sentbed_report.formatting import count, duration
 from sentbed_report.recipe_facts import Fact, axis_paths, recipe_facts
+from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
 
 
@@ -35,7 +36,9 @@ def summary_line(data: StudyData) -> str:
     parts.append(count(len(data.seeds), "seed"))
     seconds = [run.seconds for run in _runs(data) if run.seconds is not None]
     if seconds:
-        parts.append(f"{duration(sum(seconds))} of runs")
+        cost = study_cost(data)
+        twice = 0.0 if cost is None else (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
+        parts.append(f"{duration(sum(seconds) - twice)} of runs")
     return ", ".join(parts) + "."
 
 

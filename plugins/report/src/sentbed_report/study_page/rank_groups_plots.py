@@ -9,9 +9,8 @@ from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.rank_groups import RankGroups, letters_of
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.cell_plots import name_rows
-from sentbed_report.study_page.effect_tables import title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from sentbed_report.formatting import number, probability
 from sentbed_report.resampling import SIGNIFICANT
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
-from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.effect_tables import title_of
+from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
 
 _LEVEL = f"{100 * SIGNIFICANT:g} %"

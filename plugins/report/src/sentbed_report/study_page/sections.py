@@ -1,16 +1,11 @@
 """Sections of a study's report: sentences and tables of text, the same for the page and Markdown.
 
-What a study decided, how sure it is and what it took are such sections; each module below makes one.
+What a study decided, how sure it is and what it took are such sections; `study_sections.py` has them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
-
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
 
 
 @attrs.frozen
@@ -49,13 +44,3 @@ class Section:
     def anchor(self) -> str:
         """Id of its heading on the page."""
         return "-".join(self.title.lower().split())
-
-
-def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
-    """Return the sections of a study's report, in order; those with nothing to say are left out."""
-    # The modules of the sections import this one.
-    from sentbed_report.study_page.decisions_section import decisions_section
-    from sentbed_report.study_page.rank_groups_section import rank_groups_section
-
-    found = (decisions_section(data), rank_groups_section(summaries))
-    return tuple(section for section in found if section is not None)

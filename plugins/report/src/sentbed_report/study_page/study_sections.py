@@ -1,0 +1,22 @@
+"""The sections of a study's report that are sentences and tables of text, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.decisions_section import decisions_section, saved
+from sentbed_report.study_page.rank_groups_section import rank_groups_section
+from sentbed_report.study_page.sections import Section
+from sentbed_report.study_page.study_cost_section import study_cost_section
+
+
+def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
+    """Return the sections of a study's report; those with nothing to say are left out."""
+    found = (
+        decisions_section(data),
+        rank_groups_section(summaries),
+        study_cost_section(data, saved(data)),
+    )
+    return tuple(section for section in found if section is not None)

@@ -1,0 +1,139 @@
+"""Cost that runs record when they share stages, against the same study without sharing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from sentbed._registry.registry import load_plugins
+from sentbed_report.run_cost import recorded_cost
+from sentbed_report.study.study_cost import study_cost
+from sentbed_studies import load_study
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.runner import run_study
+from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.study import Study, read_study
+from sentbed_studies.write_study_directory import read_data
+from toy_plugin import TOWERS, SgdTrainer, quicken
+
+AXES = """
+[study]
+seeds = [1, 2]
+keep = "all"
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+[study.axes.noise]
+path = "stage.pairs.loss.noise"
+values = [0.0, 0.5]
+"""
+
+pytestmark = pytest.mark.usefixtures("installed_toy")
+
+
+@pytest.fixture
+def study(put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Four cells of two seeds, which share their first stage in pairs."""
+    quicken(monkeypatch)
+    return read_study(put("study.toml", TOWERS + AXES))
+
+
+def test_a_run_knows_what_its_shared_stages_took(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "shared")
+    run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))
+    shared, alone = read_data(tmp_path / "shared"), read_data(tmp_path / "alone")
+    known = {}
+    for run in (tmp_path / "shared" / "shared").iterdir():
+        known[run.name] = recorded_cost(json.loads((run / "report.json").read_text()))
+    assert len(known) == 4
+    for cell, other in zip(shared.cells, alone.cells, strict=True):
+        for run, by_itself in zip(cell.runs, other.runs, strict=True):
+            assert run.cost is not None
+            assert by_itself.cost is not None
+            ((name, cost),) = run.cost.shared.items()
+            before = known[name]
+            assert before is not None
+            assert (cost.tokens, before.shared) == (before.own.tokens, {})
+            # The state from which cells go on is written before the report of the shared run.
+            assert 0 < (cost.seconds or 0) <= (before.own.seconds or 0)
+            assert by_itself.cost.shared == {}
+            assert run.cost.alone.tokens == by_itself.cost.own.tokens == by_itself.cost.alone.tokens
+            assert 0 < (run.cost.own.tokens or 0) < (run.cost.alone.tokens or 0)
+    whole, apart = study_cost(shared), study_cost(alone)
+    assert whole is not None
+    assert apart is not None
+    assert set(whole.begun.values()) == {2}
+    assert apart.shared is None
+    assert whole.alone.tokens == apart.taken.tokens
+    stages = sum(cost.own.tokens or 0 for cost in known.values() if cost is not None)
+    assert (whole.taken.tokens or 0) == (apart.taken.tokens or 0) - stages
+
+
+def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    last = TOWERS[TOWERS.index('[[stage]]\nname = "tune"') : TOWERS.index("[[evaluate]]")]
+    text = TOWERS.replace("[[evaluate]]", last.replace('"tune"', '"last"') + "[[evaluate]]", 1)
+    axes = AXES + '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
+    study = read_study(put("study.toml", text + axes))
+    study = attrs.evolve(study, cells=tuple(cell for cell in study.cells if cell.seed == 1))
+    run_study(study, tmp_path / "study")
+    runs = [run for cell in read_data(tmp_path / "study").cells for run in cell.runs if run.cost]
+    assert len(runs) == 8
+    for run in runs:
+        assert run.cost is not None
+        assert [name.split("-")[0] for name in run.cost.shared] == ["pairs", "tune"]
+    found = study_cost(read_data(tmp_path / "study"))
+    assert found is not None
+    assert sorted(found.begun.values()) == [2, 2, 2, 2, 4, 4]
+
+
+def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    run_study(study, tmp_path / "study")
+    loaded = load_study(tmp_path / "study")
+    costs = loaded.costs[loaded.costs["evaluator"] == "run-cost"]
+    encoders = loaded.scores["encoder"]
+    ends = encoders[~encoders.str.endswith("@start")].unique()
+    assert len(costs) == 8 * len(ends)
+    assert (costs["run-tokens"] > 0).all()
+    assert (costs["run-processor-seconds"] >= 0).all()
+    assert not loaded.scores["task"].str.startswith("run-").any()
+
+
+def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicken(monkeypatch)
+    study = read_study(put("study.toml", TOWERS + "\n[checkpoint]\nevery = 1\n" + AXES))
+    run_study(study, tmp_path / "whole")
+    step, taken = SgdTrainer.step, [0]
+
+    def stopping(self: SgdTrainer, columns: Any) -> Any:
+        taken[0] += 1
+        # Four shared runs of six steps; then the third of four steps of a cell.
+        if taken[0] == 4 * 6 + 3:
+            raise KeyboardInterrupt
+        return step(self, columns)
+
+    monkeypatch.setattr(SgdTrainer, "step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path / "stopped")
+    stopped = [run for cell in read_data(tmp_path / "stopped").cells for run in cell.runs]
+    assert sum(run.status == "interrupted" for run in stopped) == 1
+    run_study(study, tmp_path / "stopped")
+    for cell, other in zip(
+        read_data(tmp_path / "whole").cells, read_data(tmp_path / "stopped").cells, strict=True
+    ):
+        for run, again in zip(cell.runs, other.runs, strict=True):
+            assert run.cost is not None
+            assert again.cost is not None
+            assert again.cost.own.tokens == run.cost.own.tokens
+            assert {name: cost.tokens for name, cost in again.cost.shared.items()} == {
+                name: cost.tokens for name, cost in run.cost.shared.items()
+            }
