@@ -96,9 +96,10 @@ def test_the_page_has_everything_of_a_study(write) -> None:
         assert "Holm's correction" in text
         assert "1, 2, 3" in text
         assert "schema = 1" in text
-    headings = re.findall(r"<h2 id=\"(\w+)\"", "".join(f'<h2 id="{a["id"]}"' for a in page.all("h2")))
+    headings = re.findall(r"<h2 id=\"([\w-]+)\"", "".join(f'<h2 id="{a["id"]}"' for a in page.all("h2")))
     assert headings == [
         "results",
+        "rank-groups",
         "power",
         "published",
         "effects",
@@ -108,8 +109,9 @@ def test_the_page_has_everything_of_a_study(write) -> None:
         "runs",
         "recipe",
     ]
-    # A line plot a table, the plane, the demonstrations, the curves; then the effects of a table each.
-    assert len(page.all("svg")) == 4 + 1 + 1 + 1 + 4
+    # A line plot a table, the plane, the demonstrations, the curves; the effects of a table each; and the
+    # groups of a table each, but of further metrics.
+    assert len(page.all("svg")) == 4 + 1 + 1 + 1 + 4 + 3
     links = [a["href"] for a in page.all("a")]
     assert len(links) == 18
     assert links[0] == "cells/cell-0-1/seed-1/report.html"
@@ -289,7 +291,8 @@ def test_runs_without_axes_are_a_table(write) -> None:
     assert "6 cells, 3 seeds" in page.text
     assert page.all("fieldset") == []
     assert "## One factor" not in markdown
-    assert len(page.all("svg")) == 3
+    # The plane, the demonstrations, the curves; and the groups of a table each.
+    assert len(page.all("svg")) == 3 + 3
 
 
 def test_scores_of_unlike_protocols_are_in_tables_of_their_own(write) -> None:

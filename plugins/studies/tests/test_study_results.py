@@ -86,11 +86,37 @@ def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyDat
     assert len(LoadedStudy(data).costs) == 0
 
 
+def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    study = LoadedStudy(data)
+    found = study.groups
+    groups = study.tables[0].groups
+    assert groups is not None
+    assert [*found.columns[:3]] == ["cell", "pooler", "axis seed"]
+    assert "seed" not in found.columns
+    # The other two differ by 0.5 under both seeds.
+    assert groups.left == (("first, 1e-3", "it has not finished"),)
+    assert groups.reason == "the seeds change nothing, and the score has no items"
+    assert len(found) == len(groups.rows) == 0
+    noisy = attrs.evolve(data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores)
+    cell = attrs.evolve(data.cells[1], runs=(noisy, data.cells[1].runs[1]))
+    found = LoadedStudy(attrs.evolve(data, cells=(data.cells[0], cell))).groups
+    assert found[["cell", "mean", "letters", "lowest_rank", "highest_rank"]].to_dict("list") == {
+        "cell": ["mean, 1e9", "mean, 1e-3"],
+        "mean": [77.125, 75.75],
+        "letters": ["a", "a"],
+        "lowest_rank": [1, 1],
+        "highest_rank": [2, 2],
+    }
+    assert found.from_best.tolist() == [0.0, -1.375]
+    assert found.mean_rank.isna().all()
+
+
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas`")
     cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
     study = LoadedStudy(attrs.evolve(data, cells=cells))
-    assert (len(study.scores), study.tables) == (0, ())
+    assert (len(study.scores), study.tables, len(study.groups)) == (0, (), 0)
     assert "pooler" in study.scores.columns
 
 
@@ -136,6 +162,7 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     (tmp_path / "study.toml").write_text("")
     content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "cells": [], "excluded": []}
     said = {"expected": {}, "order": [], "ranks": ranks, "colour": "STSB", "cost": "passes"}
+    said["groups"] = False
     (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
     data = read_data(tmp_path)
-    assert (data.ranks, data.colour, data.cost) == (expected, "STSB", "passes")
+    assert (data.ranks, data.colour, data.cost, data.groups) == (expected, "STSB", "passes", False)

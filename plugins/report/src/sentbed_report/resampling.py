@@ -73,7 +73,7 @@ class Resampled:
         Raises:
             RunError: where the two are not of the same items.
         """
-        _require_same(self.items, other.items)
+        require_same(self.items, other.items)
         differences = other.draws - self.draws
         slack = _ROUNDING * abs(self.items.scale)
         rarer = min(int((differences <= slack).sum()), int((differences >= -slack).sum()))
@@ -242,7 +242,7 @@ def _require_usable(items: Items) -> None:
             raise RunError(f"`{name}` of the items has NaN or infinite values; score the encoder again")
 
 
-def _require_same(a: Items, b: Items) -> None:
+def require_same(a: Items, b: Items) -> None:
     """Raise `RunError` if two scores were not computed from the same items in the same way."""
     import numpy as np
 

@@ -13,7 +13,7 @@ from sentbed_report.study.observed_power import TIMES, observed_power
 from sentbed_report.study.power import LEVEL, POWER, SeedsNeeded, Spread, seeds_needed, smallest_difference
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page.effect_tables import title_of
+from sentbed_report.study.summary_tables import title_of
 from sentbed_report.table_formats import aligned
 
 SEEDS = (2, 3, 5, 10)

@@ -71,6 +71,8 @@ class StudyTable(RecipeTable):
     colour: str = ""
     """Task whose score, by its first metric, colours the points of planes such as alignment over uniformity,
     as in Sentence-T5's figure 4; by default an axis does."""
+    groups: bool = True
+    """Report which cells cannot be told apart: every two are compared, over seeds and test items."""
     cost: str = ""
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
     `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by

@@ -41,6 +41,22 @@ COLUMNS = (
 )
 """Columns of `LoadedStudy.scores`; an axis of the same name is called `axis NAME` there."""
 
+GROUPS = [
+    "protocol",
+    "task",
+    "metric",
+    "mean",
+    "letters",
+    "lowest_rank",
+    "highest_rank",
+    "from_best",
+    "low",
+    "high",
+    "mean_rank",
+    "task_letters",
+]
+"""Columns of `LoadedStudy.groups` after those that say what was scored."""
+
 
 def load_study(directory: str | Path) -> LoadedStudy:
     """Return the results of the study in a directory, as far as they are; it may be running.
@@ -168,6 +184,49 @@ class LoadedStudy:
         from sentbed_studies.power_table import power_of_study
 
         return power_of_study(self.data, seeds, differences, power, level)
+
+    @cached_property
+    def groups(self) -> pandas.DataFrame:
+        """Which cells cannot be told apart, a row for each cell and ranked table, the best first.
+
+        Columns: `cell`, a column per axis, `encoder` and `evaluator` as in `scores`; `protocol`, `task` and
+        `metric` of the last column of the table; `mean`, `letters` (cells that share one cannot be told
+        apart), `lowest_rank` and `highest_rank`; `from_best`, `low` and `high`, the difference from the best
+        with bounds for all pairs at once; and, where a table has many tasks, `mean_rank` and `task_letters`
+        over them.
+
+        Raises:
+            RuntimeUnavailableError: if pandas is not installed.
+        """
+        named, labels = self._named(), {cell.name: cell.labels for cell in self.data.cells}
+        rows = []
+        for table in self.tables:
+            found = table.groups
+            tasks = found.tasks.rows if found is not None and found.tasks is not None else ()
+            ranks = {(one.cell, one.encoder): one for one in tasks}
+            for row in found.rows if found is not None else ():
+                over = ranks.get((row.cell, row.encoder))
+                rows.append(
+                    {
+                        "cell": row.cell,
+                        **{named[axis]: label for axis, label in labels[row.cell].items()},
+                        "encoder": row.encoder,
+                        "evaluator": table.evaluator,
+                        "protocol": table.protocol,
+                        "task": table.columns[-1].task,
+                        "metric": table.columns[-1].metric,
+                        "mean": row.mean,
+                        "letters": row.letters,
+                        "lowest_rank": row.lowest,
+                        "highest_rank": row.highest,
+                        "from_best": row.from_best,
+                        "low": row.low,
+                        "high": row.high,
+                        "mean_rank": None if over is None else over.mean_rank,
+                        "task_letters": None if over is None else over.letters,
+                    }
+                )
+        return self._frame(rows, GROUPS).drop(columns="seed")
 
     def _named(self) -> dict[str, str]:
         """Return the name of each axis -> the name of its column."""

@@ -144,6 +144,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "decide": attrs.asdict(study.table.decide),
         "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
         "equivalence": study.table.equivalence,
+        "groups": study.table.groups,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
         ],

@@ -20,8 +20,16 @@ from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_tables import encoder_order
 from sentbed_report.study.comparable_scores import alike
+from sentbed_report.study.pairwise_differences import TableScores
 from sentbed_report.study.published_number_comparison import with_published
-from sentbed_report.study.significance import RESAMPLES, Judged, corrected, judge_average, judge_column
+from sentbed_report.study.significance import (
+    RESAMPLES,
+    Draws,
+    Judged,
+    corrected,
+    judge_average,
+    judge_column,
+)
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
 
@@ -131,7 +139,8 @@ def _summary(
     )
     # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
-    judged = _judged(data, heads, found, resamples, single)
+    draws = Draws(resamples)
+    judged = _judged(data, heads, found, draws, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
     places = _places(heads, values, unfinished, whys)
     ranks = _ranks(heads, values, unfinished, whys, data)
@@ -171,6 +180,7 @@ def _summary(
         ranks=data.ranks,
         looks=data.looks,
         equivalence=data.equivalence,
+        scores=_table_scores(heads, found, draws, single) if data.groups else None,
     )
 
 
@@ -247,11 +257,29 @@ def _row(cell: CellInfo, encoder: str, several: bool, cells: tuple[Measured, ...
     )
 
 
+def _table_scores(
+    columns: Sequence[SummaryColumn],
+    scores: Mapping[Named, Sequence[Mapping[int, Score]]],
+    draws: Draws,
+    single: bool,
+) -> TableScores[Named]:
+    """Return the scores of all columns but costs; runs that were started alone have the same seed."""
+    of_columns = tuple(
+        {
+            key: {0: next(iter(row[index].values()))} if single and row[index] else row[index]
+            for key, row in scores.items()
+        }
+        for index, column in enumerate(columns)
+        if not column.cost
+    )
+    return TableScores(of_columns, columns[-1].average, draws)
+
+
 def _judged(
     data: StudyData,
     columns: Sequence[SummaryColumn],
     scores: Mapping[Named, Sequence[Mapping[int, Score]]],
-    resamples: int,
+    draws: Draws,
     single: bool,
 ) -> list[dict[Named, Judged]]:
     """Compare each row with that of the baseline's encoder of the same name, or its only one."""
@@ -272,7 +300,7 @@ def _judged(
                 continue
             before = scores[against][index]
             after = {key: scores[key][index] for key in keys}
-            found = judge_column(before, after, resamples, single=single)
+            found = judge_column(before, after, single=single, draws=draws)
             if column.average and tasks:
                 found = judge_average(tasks, found if before else None)
             tasks.append(found)

@@ -15,10 +15,12 @@ from sentbed.helpers import atomic_file, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
+from sentbed_report.resampling import SIGNIFICANT
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
+from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
@@ -281,6 +283,46 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
             for (cell, encoder), test in equivalences(summary).items()
         ],
         "references": [attrs.asdict(reference) for reference in summary.references],
+        "groups": None if summary.groups is None else _groups(summary.groups),
+    }
+
+
+def _groups(groups: RankGroups) -> dict[str, Any]:
+    return {
+        "level": SIGNIFICANT,
+        "pairs": groups.pairs,
+        "basis": groups.basis,
+        "reason": groups.reason,
+        "cells": [
+            {
+                "cell": row.cell,
+                "encoder": row.encoder,
+                "mean": row.mean,
+                "letters": row.letters,
+                "lowest_rank": row.lowest,
+                "highest_rank": row.highest,
+                "from_best": row.from_best,
+                "low": row.low,
+                "high": row.high,
+            }
+            for row in groups.rows
+        ],
+        "left": dict(groups.left),
+        "over_tasks": None if groups.tasks is None else _over_tasks(groups.tasks),
+    }
+
+
+def _over_tasks(found: TaskRanks) -> dict[str, Any]:
+    return {
+        "tasks": found.tasks,
+        "friedman": found.statistic,
+        "p_value": found.p_value,
+        "critical_difference": found.critical,
+        "cells": [
+            {"cell": row.cell, "encoder": row.encoder, "mean_rank": row.mean_rank, "letters": row.letters}
+            for row in found.rows
+        ],
+        "left": dict(found.left),
     }
 
 

@@ -71,6 +71,7 @@ def read_data(directory: str | Path) -> StudyData:
             decisions,
             _sampled(content),
             equivalence=content.get("equivalence"),
+            groups=content.get("groups", True),
         )
 
 

@@ -32,7 +32,7 @@ by Holm's method.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import attrs
@@ -40,7 +40,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, resample
+from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, require_same, resample
 from sentbed_report.study.estimated_difference import EstimatedDifference, Source
 from sentbed_report.weighted_statistics import members_of
 
@@ -129,13 +129,15 @@ def judge_column(
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
     single: bool = False,
+    draws: Draws | None = None,
 ) -> dict[Key, Judged]:
     """Compare each cell with the baseline in one column; see the module for the method.
 
     Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
-    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
+    is one run that was started alone, and is compared with the baseline's whatever their seeds are. `draws`
+    are used in the place of new ones of `resamples`.
     """
-    drawn = _Draws(resamples)
+    drawn = draws or Draws(resamples)
     found = {}
     for name, cell in cells.items():
         pairs = {seed: (baseline[seed], cell[seed]) for seed in baseline if seed in cell}
@@ -245,12 +247,30 @@ def _degrees(*parts: tuple[float, float]) -> float:
     return total**2 / below if below > 0 else math.inf
 
 
-class _Draws:
-    """Resampled scores of a column; each score is resampled once."""
+def compared(pairs: Mapping[int, tuple[Score, Score]], draws: Draws) -> Judged:
+    """Return the differences of the second scores from the first, seed by seed, before any test."""
+    try:
+        variance, degrees = _item_variance(list(pairs.values()), draws) or (None, math.inf)
+    except RunError as error:
+        return Judged(reason=str(error))
+    return Judged({seed: b.value - a.value for seed, (a, b) in pairs.items()}, variance, degrees)
 
-    def __init__(self, resamples: int) -> None:
+
+def with_test(found: Judged, confidence: float = CONFIDENCE) -> Judged:
+    """Return what `compared` has found with interval and p-value."""
+    if found.reason:
+        return found
+    judged = judge(found.differences, found.item_variance, found.item_degrees, confidence)
+    return attrs.evolve(judged, unpaired=found.unpaired)
+
+
+class Draws:
+    """Resampled scores of a table; each score is resampled once, and the mean of a cell's seeds made once."""
+
+    def __init__(self, resamples: int = RESAMPLES) -> None:
         self._resamples = resamples
         self._found: dict[int, tuple[Score, Resampled | None]] = {}
+        self._means: dict[tuple[int, ...], Resampled] = {}
 
     def of(self, score: Score) -> Resampled | None:
         """Return the score's draws, or None without items. Raises `RunError` if they cannot be used."""
@@ -260,21 +280,32 @@ class _Draws:
             self._found[id(score)] = score, drawn
         return self._found[id(score)][1]
 
+    def mean(self, scores: Sequence[Score]) -> Resampled:
+        """Return the draws of the mean of scores, all of which have items.
 
-def _judged(pairs: Mapping[int, tuple[Score, Score]], drawn: _Draws, confidence: float) -> Judged:
+        Raises:
+            RunError: if they do not have the same items, or these cannot be used.
+        """
+        import numpy as np
+
+        key = tuple(map(id, scores))
+        if key not in self._means:
+            found = [one for one in map(self.of, scores) if one is not None]
+            for other in found[1:]:
+                require_same(found[0].items, other.items)
+            value = sum(one.value for one in found) / len(found)
+            self._means[key] = Resampled(found[0].items, value, np.mean([one.draws for one in found], axis=0))
+        return self._means[key]
+
+
+def _judged(pairs: Mapping[int, tuple[Score, Score]], draws: Draws, confidence: float) -> Judged:
     for name, side in (("the baseline's score", 0), ("the score", 1)):
         if any(degenerate_of(pair[side]) for pair in pairs.values()):
             return Judged(reason=f"{name} is degenerate")
-    try:
-        variance, degrees = _item_variance(list(pairs.values()), drawn.of) or (None, math.inf)
-    except RunError as error:
-        return Judged(reason=str(error))
-    return judge({seed: b.value - a.value for seed, (a, b) in pairs.items()}, variance, degrees, confidence)
+    return with_test(compared(pairs, draws), confidence)
 
 
-def _item_variance(
-    pairs: Sequence[tuple[Score, Score]], draws: Callable[[Score], Resampled | None]
-) -> tuple[float, float] | None:
+def _item_variance(pairs: Sequence[tuple[Score, Score]], draws: Draws) -> tuple[float, float] | None:
     """Return the variance of the mean difference over the items that all runs share, and its degrees.
 
     Raises:
@@ -284,13 +315,10 @@ def _item_variance(
 
     if not pairs or any(score.items is None for pair in pairs for score in pair):
         return None
-    found = [draws(score) for pair in pairs for score in pair]
-    resampled = [one for one in found if one is not None]
-    for other in resampled[1:]:
-        resampled[0].compare(other)
-    before, after = (np.mean([one.draws for one in resampled[side::2]], axis=0) for side in (0, 1))
-    total: Floats = after - before
-    if (of_items := item_degrees(resampled[0].items)) is None:
+    before, after = (draws.mean([pair[side] for pair in pairs]) for side in (0, 1))
+    require_same(before.items, after.items)
+    total: Floats = after.draws - before.draws
+    if (of_items := item_degrees(before.items)) is None:
         return None
     degrees, missing = of_items
     return float(np.var(total, ddof=1)) * missing, degrees

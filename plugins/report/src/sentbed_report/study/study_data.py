@@ -121,6 +121,8 @@ class StudyData:
     """How `cells` were chosen; None if they are all."""
     equivalence: float | None = None
     """Margin within which a cell counts as good as the baseline, in the unit of the score."""
+    groups: bool = True
+    """Whether to say which cells cannot be told apart; see `Summary.groups`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -17,6 +18,8 @@ from sentbed.protocols import Direction, ExpectedRow
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.formatting import cost_digits, count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
+from sentbed_report.study.pairwise_differences import TableScores
+from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus
 
@@ -184,6 +187,19 @@ class Summary:
     """Number of looks for which p-values are corrected; see `StudyData.looks`."""
     equivalence: float | None = None
     """Margin of the last column's tests of equivalence; see `StudyData.equivalence`."""
+    scores: TableScores[tuple[str, str]] | None = attrs.field(default=None, eq=False)
+    """Scores by cell and encoder, for `groups`; None where the study asks for none."""
+
+    @cached_property
+    def groups(self) -> RankGroups | None:
+        """Which rows cannot be told apart in the last column.
+
+        None where the study does not ask for it, the column has no better and worse, fewer than two rows have
+        finished, or the table is one of further metrics.
+        """
+        if self.scores is None or self.metric or not self.columns[-1].ranked:
+            return None
+        return rank_groups(self, self.scores)
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -309,3 +325,14 @@ class Summary:
             )
         for reason, names in reasons.items():
             yield f"Not judged everywhere ({'; '.join(names)}): {reason}."
+
+
+def title_of(summary: Summary) -> str:
+    """Return a title for the last column of a table, which is the average if there is one."""
+    parts = [summary.evaluator]
+    if summary.protocol not in ("", summary.evaluator):
+        parts.append(summary.protocol)
+    if summary.apart:
+        parts.append(summary.apart)
+    metric = summary.columns[-1].metric
+    return f"{', '.join(parts)}: {summary.headings[-1]}" + (f" ({metric})" if metric != "mean" else "")

@@ -13,9 +13,8 @@ from sentbed_report.matplotlib_svg import colour, draw, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.main_effects import AxisEffect, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.cell_plots import legend, name_rows
-from sentbed_report.study_page.effect_tables import title_of
 from sentbed_report.study_page.line_styles import TONES, spans_powers, tone, with_sizes
 
 if TYPE_CHECKING:

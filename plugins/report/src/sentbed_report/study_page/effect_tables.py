@@ -16,7 +16,7 @@ from sentbed_report.study.main_effects import AxisEffect, Grid, interaction, mai
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.score_against_cost import unknown_cost
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.result_tables import ResultTable, result_tables
 from sentbed_report.study_page.score_cost_tables import CostTable, cost_tables
 from sentbed_report.study_page.sections import Section
@@ -142,17 +142,6 @@ def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Vie
         unknown_cost(found, data.cost),
         sections_of(data, found),
     )
-
-
-def title_of(summary: Summary) -> str:
-    """Return a title for the last column of a table, which is the average if there is one."""
-    parts = [summary.evaluator]
-    if summary.protocol not in ("", summary.evaluator):
-        parts.append(summary.protocol)
-    if summary.apart:
-        parts.append(summary.apart)
-    metric = summary.columns[-1].metric
-    return f"{', '.join(parts)}: {summary.headings[-1]}" + (f" ({metric})" if metric != "mean" else "")
 
 
 def _demonstrations(data: StudyData, judged: Sequence[Summary]) -> DemonstrationTable | None:

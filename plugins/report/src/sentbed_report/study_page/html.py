@@ -18,6 +18,7 @@ from sentbed_report.study_page import html_and_markdown_content
 from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
+from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.score_cost_plots import cost_plot
 from sentbed_report.study_page.sweep_plots import sweep_plots
 from sentbed_report.study_page.trajectory_plots import trajectory_plots
@@ -83,6 +84,7 @@ def _drawn(data: StudyData, views: Views) -> list[Plot]:
     """The plots that are no part of a table."""
     return _plots(
         [
+            *(rank_groups_plot(data, one, f"r{i}") for i, one in enumerate(views.ranked)),
             *(plot for i, one in enumerate(views.ranked) for plot in number_plots(data, one, f"n{i}-")),
             *sweep_plots(data, "x"),
             *geometry_plots(data, "g"),

@@ -8,8 +8,7 @@ from sentbed_report.formatting import number, probability, signed
 from sentbed_report.study.observed_power import TIMES, ObservedPower, judged_rows, observed_power
 from sentbed_report.study.power import LEVEL, POWER
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.effect_tables import title_of
+from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
 
 _PERCENT = f"{100 * POWER:g} %"

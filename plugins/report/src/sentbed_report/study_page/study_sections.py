@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.decisions_section import decisions_section, saved
+from sentbed_report.study_page.equivalence_section import equivalence_section
+from sentbed_report.study_page.power_section import power_section
+from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.sampled_cells import sampled_cells
 from sentbed_report.study_page.sections import Section
 from sentbed_report.study_page.study_cost_section import study_cost_section
@@ -14,13 +17,10 @@ from sentbed_report.study_page.study_cost_section import study_cost_section
 
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report; those with nothing to say are left out."""
-    # These modules import `effect_tables`, which imports this one.
-    from sentbed_report.study_page.equivalence_section import equivalence_section
-    from sentbed_report.study_page.power_section import power_section
-
     found = (
         *sampled_cells(data),
         decisions_section(data),
+        rank_groups_section(summaries),
         equivalence_section(data, summaries),
         power_section(data, summaries),
         study_cost_section(data, saved(data)),

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from sentbed_report.study import rank_groups as module
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.exports import to_json
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study_page import rank_groups_plots
+from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
+from sentbed_report.study_page.rank_groups_section import rank_groups_section
+from toy_study import study
+
+TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
+
+
+def many_tasks(study_of: Callable[..., StudyData], **more: Any) -> StudyData:
+    """Three cells, the first one best in all of five tasks, under three seeds."""
+    levels = {"best": 90.0, "middle": 70.0, "last": 50.0}
+    return study_of(
+        {
+            name: {
+                seed: {task: level + 0.3 * seed * place for place, task in enumerate(TASKS)}
+                for seed in (1, 2, 3)
+            }
+            for name, level in levels.items()
+        },
+        items=True,
+        **more,
+    )
+
+
+def test_cells_stand_by_rank_with_mean_letters_and_interval() -> None:
+    summaries = summarise(study(), resamples=100)
+    groups = summaries[0].groups
+    found = rank_groups_section(summaries)
+    assert groups is not None
+    assert found is not None
+    table = found.tables[0]
+    assert table.headings == ("Cell", "Avg", "Groups", "Ranks")
+    assert [row.cell for row in table.rows] == [row.cell for row in groups.rows]
+    means = [float(row.entries[0]) for row in table.rows]
+    assert means == sorted(means, reverse=True)
+    assert table.rows[0].entries[1].startswith("a")
+    assert "Holm's correction over all pairs" in found.sentences[1]
+    assert "5 %" in found.sentences[1]
+    assert not any("tasks" in one for one in (*found.sentences, *found.remarks))
+
+
+def test_where_cells_may_be_stopped_each_look_counts() -> None:
+    (summary,) = summarise(study(), resamples=100)
+    looking = attrs.evolve(summary, looks=50)
+    found = rank_groups_section([looking])
+    assert found is not None
+    assert "times the 50 looks" in found.sentences[1]
+    assert summary.groups is not None
+    assert looking.groups is not None
+    for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
+        assert often.lowest <= once.lowest <= once.highest <= often.highest
+        assert often.low <= once.low <= once.high <= often.high
+    assert looking.groups.rows != summary.groups.rows
+
+
+def test_ranks_over_tasks_say_what_they_ask(study_of: Callable[..., StudyData]) -> None:
+    found = rank_groups_section(summarise(many_tasks(study_of), resamples=100))
+    assert found is not None
+    assert "on other tasks" in found.sentences[2]
+    ranks = found.tables[1]
+    assert ranks.caption.endswith("ranks over 5 tasks")
+    assert [(row.name, row.entries[0]) for row in ranks.rows] == [
+        ("best", "1.00"),
+        ("middle", "2.00"),
+        ("last", "3.00"),
+    ]
+    # q = 2.343 for three cells (Demšar, 2006, table 5): 2.343 * sqrt(3 * 4 / (6 * 5)) = 1.48.
+    assert "1.48" in found.remarks[0]
+    assert [row.entries[1] for row in ranks.rows] == ["a", "ab", "b"]
+
+
+def test_what_is_left_out_and_why_is_a_remark(study_of: Callable[..., StudyData]) -> None:
+    data = many_tasks(study_of)
+    last = attrs.evolve(data.cells[2].runs[0], status="running", scores=())
+    cell = attrs.evolve(data.cells[2], runs=(last, *data.cells[2].runs[1:]))
+    found = rank_groups_section(summarise(attrs.evolve(data, cells=(*data.cells[:2], cell)), resamples=50))
+    assert found is not None
+    assert len(found.tables) == 1
+    (remark,) = found.remarks
+    assert remark.endswith("left out, since it has not finished: last.")
+
+
+def test_without_groups_there_is_the_reason_and_without_rows_no_section(
+    study_of: Callable[..., StudyData],
+) -> None:
+    alone = summarise(study_of({name: {1: {"MR": 60.0}} for name in "ab"}))
+    found = rank_groups_section(alone)
+    assert found is not None
+    assert found.tables == found.sentences == ()
+    (remark,) = found.remarks
+    assert "no groups, since there is one seed, and the score has no items" in remark
+    assert rank_groups_plot(study_of({}), alone[0], "r") is None
+    assert rank_groups_section(summarise(study_of({"a": {1: {"MR": 60.0}}}))) is None
+    assert rank_groups_section(summarise(many_tasks(study_of, groups=False))) is None
+
+
+def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_SETS", 1)
+    summaries = summarise(study(), resamples=100)
+    found = rank_groups_section(summaries)
+    assert found is not None
+    assert {row.entries[1] for row in found.tables[0].rows} == {"–"}
+    assert "no letters" in found.remarks[0]
+    plot = rank_groups_plot(study(), summaries[0], "r")
+    assert plot is not None
+    assert "A bar" not in plot.caption
+
+
+def test_the_plot_has_a_row_a_cell_and_a_bar_a_group() -> None:
+    data = study()
+    (summary,) = summarise(data, resamples=100)
+    plot = rank_groups_plot(data, summary, "r0")
+    assert plot is not None
+    assert summary.groups is not None
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
+    assert {row.name for row in summary.groups.rows} <= set(texts)
+    assert {letter for row in summary.groups.rows for letter in row.letters} <= set(texts)
+    assert "ranks" in plot.svg.partition("aria-label=")[2][:800]
+    assert "Ringed: the baseline." in plot.caption
+
+
+def test_a_plot_of_many_cells_has_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_groups_plots, "ROWS", 2)
+    data = study()
+    (summary,) = summarise(data, resamples=100)
+    plot = rank_groups_plot(data, summary, "r0")
+    assert plot is not None
+    assert summary.groups is not None
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
+    assert [row.name for row in summary.groups.rows if row.name in texts] == [
+        row.name for row in summary.groups.rows[:2]
+    ]
+    assert "Of 6 cells the best 2 are drawn." in plot.caption
+
+
+def test_results_have_the_groups(study_of: Callable[..., StudyData]) -> None:
+    data = many_tasks(study_of)
+    summaries = summarise(data, resamples=100)
+    (table,) = json.loads(to_json(data, summaries))["tables"]
+    groups = summaries[0].groups
+    assert groups is not None
+    assert groups.tasks is not None
+    found = table["groups"]
+    assert [one["letters"] for one in found["cells"]] == [row.letters for row in groups.rows]
+    assert (found["level"], found["pairs"], found["left"]) == (0.05, 3, {})
+    assert found["over_tasks"]["tasks"] == list(TASKS)
+    assert found["over_tasks"]["critical_difference"] == pytest.approx(groups.tasks.critical)
+    none = json.loads(to_json(data, summarise(attrs.evolve(data, groups=False), resamples=50)))
+    assert none["tables"][0]["groups"] is None
