@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from html import escape
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.protocols import Score
+from sentbed_report.figure_files import DPI, WIDTH, write_figure
 from sentbed_report.formatting import count
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.study.build_summary_tables import summarise
@@ -20,23 +22,17 @@ from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.study_figures import figure_named, study_figures
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
+    from sentbed_report.matplotlib_svg import Theme
+    from sentbed_report.run_plots import Plot
 
+_OF_SCORES = ("protocol", "task", "metric", "value", "direction", "degenerate")
 
-COLUMNS = (
-    "cell",
-    "seed",
-    "encoder",
-    "evaluator",
-    "protocol",
-    "task",
-    "metric",
-    "value",
-    "direction",
-    "degenerate",
-)
+COLUMNS = ("cell", "seed", "encoder", "evaluator", *_OF_SCORES)
 """Columns of `LoadedStudy.scores`; an axis of the same name is called `axis NAME` there."""
 
 
@@ -100,22 +96,13 @@ class LoadedStudy:
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
         """
-        columns = ["protocol", "task", "metric", "value", "direction", "degenerate"]
-        rows: list[dict[str, Any]] = [
-            {
-                **self._place(cell, run, score),
-                "protocol": score.protocol_name,
-                "task": score.task,
-                "metric": score.metric,
-                "value": score.value,
-                "direction": score.direction,
-                "degenerate": score.degenerate,
-            }
+        rows = [
+            self._scored(cell, run, score)
             for cell in self.data.cells
             for run in cell.runs
             for score in run.scores
         ]
-        return self._frame(rows, columns)
+        return self._frame(rows, list(_OF_SCORES))
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
@@ -147,6 +134,72 @@ class LoadedStudy:
                     columns[column] = None
         return self._frame(rows, list(columns))
 
+    @cached_property
+    def tidy(self) -> pandas.DataFrame:
+        """Scores and costs side by side: `scores` without the costs, with a column for each of these.
+
+        The costs of a row are those of its run and encoder, and missing if they were not measured. A cost's
+        column is named as in `costs`; what was measured twice in a run, as on other texts, has a second one,
+        such as `passes 2`.
+
+        Raises:
+            RuntimeUnavailableError: if pandas is not installed.
+        """
+        taken = {*COLUMNS, *self._named().values()}
+        rows: list[dict[str, Any]] = []
+        columns: dict[str, None] = {}
+        for cell in self.data.cells:
+            for run in cell.runs:
+                costs: dict[str, dict[str, float]] = {}
+                times: Counter[tuple[str, str]] = Counter()
+                for score in (one for one in run.scores if one.axis == "cost"):
+                    times[score.encoder, score.task] += 1
+                    number = times[score.encoder, score.task]
+                    name = f"cost {score.task}" if score.task in taken else score.task
+                    column = name if number == 1 else f"{name} {number}"
+                    costs.setdefault(score.encoder, {})[column] = score.value
+                rows += (
+                    {**self._scored(cell, run, score), **costs.get(score.encoder, {})}
+                    for score in run.scores
+                    if score.axis != "cost"
+                )
+                columns.update(dict.fromkeys(column for own in costs.values() for column in own))
+        return self._frame(rows, [*_OF_SCORES, *columns])
+
+    @cached_property
+    def figures(self) -> Mapping[str, str]:
+        """Name of each figure that `plot` can draw -> its title, in the order of the report."""
+        return {name: plot.title for name, plot in self._plots("").items()}
+
+    def plot(
+        self,
+        name: str,
+        file: str | Path | None = None,
+        *,
+        task: str = "",
+        width: float = WIDTH,
+        height: float | None = None,
+        dpi: int = DPI,
+        theme: Theme = "light",
+    ) -> Figure:
+        """Draw a figure of the report, such as `cost`; with `file`, also write it, as PDF, SVG or PNG.
+
+        `figures` has the names. Those of tables are of the average where there is one, or of `task`. `width`
+        and `height` are inches; the height is by default in proportion to that in the report. `dpi` is the
+        resolution of PNG.
+
+        Raises:
+            RunError: if there is no such figure or task, or the file cannot be written.
+        """
+        found = figure_named(self._plots(task), name, task)
+        figure = found.drawing.figure(width, height, theme)
+        if file is not None:
+            write_figure(figure, Path(file), found.title, dpi)
+        return figure
+
+    def _plots(self, task: str) -> dict[str, Plot]:
+        return study_figures(self.data, self.tables, task)
+
     def _named(self) -> dict[str, str]:
         """Return the name of each axis -> the name of its column."""
         return {name: f"axis {name}" if name in COLUMNS else name for name in self.axes}
@@ -162,10 +215,22 @@ class LoadedStudy:
             "evaluator": score.evaluator,
         }
 
+    def _scored(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
+        """Return a row of `scores`."""
+        return {
+            **self._place(cell, run, score),
+            "protocol": score.protocol_name,
+            "task": score.task,
+            "metric": score.metric,
+            "value": score.value,
+            "direction": score.direction,
+            "degenerate": score.degenerate,
+        }
+
     def _frame(self, rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
         if find_spec("pandas") is None:
             raise RuntimeUnavailableError(
-                "a study's `scores` and `costs` need the package `pandas`, which is not installed; "
+                "a study's `scores`, `costs` and `tidy` need the package `pandas`, which is not installed; "
                 "run `pip install 'sentbed-studies[pandas]'`"
             )
         import pandas
