@@ -35,7 +35,7 @@ def parts_to_run(
     Raises:
         RunError: if a run cannot be read, or the disk is full.
     """
-    seeds, decide = study.seeds, study.table.decide
+    seeds, decide = study.seeds, study.table.decide or Decide()
     looks = tuple(range(stop.first_look, len(seeds) + 1))
     test = SequentialTest(
         study.names,

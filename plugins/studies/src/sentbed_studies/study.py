@@ -33,6 +33,7 @@ from sentbed_studies.axes import (
     read_axes,
     unknown_labels,
 )
+from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study_config import StudyTable
@@ -182,6 +183,9 @@ def expand(
     ]
     # Cells with problems are not unknown cells.
     problems = problems or list(_unknown_cells(table, names, excluded, baseline, document))
+    if not problems and not (table.decide is None and table.stop is None):
+        ends = (entry.with_ for cell in cells for entry in cell.recipe.evaluate if "end" in entry.at)
+        problems = list(cannot_decide(table, [*{repr(one): one for one in ends}.values()], document))
     if not problems and table.stop is not None:
         problems = list(_cannot_stop(table, table.stop, len(set(names)), document))
     if not problems and not cells:

@@ -128,7 +128,7 @@ def run(
         )
     for outcome in result.failed:
         click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    click.echo(write_reports(directory))
+    click.echo(write_reports(directory, lambda sentence: click.echo(sentence, err=True)))
     if result.failed:
         sys.exit(FAILED)
 
@@ -171,7 +171,7 @@ def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports
 
-    click.echo(write_reports(Path(directory)))
+    click.echo(write_reports(Path(directory), lambda sentence: click.echo(sentence, err=True)))
 
 
 @study.command()

@@ -75,8 +75,10 @@ class StudyTable(RecipeTable):
     `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
     default the first cost that an evaluator measures: `processor-seconds` on a processor, else `seconds`."""
 
-    decide: Decide = attrs.field(factory=Decide)
-    """The score by which cells are stopped, sampled and chosen."""
+    decide: Decide | None = None
+    """The score by which cells are stopped, sampled and chosen: `{}` for all tasks on development data, by
+    which they are stopped and sampled also without it. With it, the report names the best cell, with its
+    scores on test data and the number of cells that it was chosen among."""
     stop: Stop | None = None
     """When cells get no further seeds; by default every cell is run with all of them."""
 

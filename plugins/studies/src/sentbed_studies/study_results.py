@@ -20,6 +20,7 @@ from sentbed_report.run_cost import cost_scores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.read_study_directory import read_data
+from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.study_figures import figure_named, study_figures
@@ -84,6 +85,14 @@ class LoadedStudy:
     def tables(self) -> tuple[Summary, ...]:
         """Tables of the report: mean, standard deviation, places and tests; `print` shows one as text."""
         return summarise(self.data)
+
+    @cached_property
+    def chosen(self) -> Selection | None:
+        """The cell with the best deciding score, what it was chosen among, and its scores on test data.
+
+        None if the recipe has no `[study.decide]`.
+        """
+        return select(self.data, self.tables)
 
     @cached_property
     def scores(self) -> pandas.DataFrame:

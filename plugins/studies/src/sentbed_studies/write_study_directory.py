@@ -104,7 +104,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "ranks": study.table.ranks,
         "colour": study.table.colour,
         "cost": study.table.cost,
-        "decide": attrs.asdict(study.table.decide),
+        "decide": None if study.table.decide is None else attrs.asdict(study.table.decide),
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
         ],

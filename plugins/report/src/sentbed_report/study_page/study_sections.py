@@ -8,14 +8,15 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.decisions_section import decisions_section, saved
 from sentbed_report.study_page.sections import Section
+from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
 
 
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report; those with nothing to say are left out."""
-    del summaries
     found = (
         decisions_section(data),
+        selection_section(data, summaries),
         study_cost_section(data, saved(data)),
     )
     return tuple(section for section in found if section is not None)
