@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
+from sentbed_studies.study_results import load_study
 from toy_plugin import TOWERS, quicken
 
 AXES = """
@@ -34,6 +37,34 @@ def place(put: Callable[[str, str], Path], tmp_path: Path) -> Path:
     found = CliRunner().invoke(main, ["study", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1"])
     assert found.exit_code == 0, found.output
     return tmp_path / "out"
+
+
+def test_the_chosen_cell_is_named_before_the_path_of_the_report(
+    put: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
+    near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
+    recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
+    words = ["study", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1"]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 0, found.output
+    *_, sentence = found.stderr.splitlines()
+    assert found.stdout.splitlines() == [str(tmp_path / "out" / "report.html")]
+    chosen = load_study(tmp_path / "out").chosen
+    assert chosen is not None
+    assert sentence == chosen.sentence
+    assert sentence.startswith(f"The chosen cell is “{chosen.cell}”, the best of 2 cells by near (nearness, ")
+    scores = {
+        cell.name: fmean(
+            s.value for run in cell.runs for s in run.scores if s.metric == "distance" and s.task == "near"
+        )
+        for cell in load_study(tmp_path / "out").data.cells
+    }
+    assert chosen.cell == max(scores, key=scores.__getitem__)
+    assert chosen.score == max(scores.values())
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())["chosen"]
+    assert (kept["cell"], kept["test_data"]) == (chosen.cell, True)
+    assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
 
 
 def plot(*words: str | Path) -> tuple[int, list[str]]:
