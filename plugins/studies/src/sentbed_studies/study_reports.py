@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
-from sentbed_report.study.selection import select
+from sentbed_report.study.selection import choose
 from sentbed_report.study_page import write_study_report
 
 from sentbed_studies.write_study_directory import read_data
@@ -24,6 +24,6 @@ def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> 
     data = read_data(directory)
     found = summarise(data)
     write_exports(directory, data, found)
-    if say is not None and (chosen := select(data, found)) is not None:
+    if say is not None and (chosen := choose(data)) is not None:
         say(chosen.sentence)
     return write_study_report(directory, data, found)

@@ -87,11 +87,21 @@ class Selection:
 
 
 def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAMPLES) -> Selection | None:
+    """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`."""
+    found = choose(data)
+    if found is None or data.decide is None or not found.cell:
+        return found
+    cell = next(cell for cell in data.cells if cell.name == found.cell)
+    deciding = {_key(score) for of_seed in _deciding(cell, data.decide) for score in of_seed}
+    return attrs.evolve(found, scores=tuple(_on_test_data(cell, summaries, deciding, resamples)))
+
+
+def choose(data: StudyData) -> Selection | None:
     """Return the cell with the best deciding score; None if the study does not say what decides.
 
     The score is the mean over seeds. The choice is among the cells with the most seeds, and of equally good
     ones the first in the recipe's order. Cells that lack a deciding task, or have a score that is degenerate
-    or not finite, cannot be chosen. The scores on test data are those of the tables.
+    or not finite, cannot be chosen.
     """
     if data.decide is None:
         return None
@@ -119,7 +129,6 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
         return attrs.evolve(base, reason=_none(data, base))
     means = {name: round(fmean(of_cell), _ROUNDING) for name, of_cell in values.items()}
     best, *ties = [name for name, mean in means.items() if mean == max(means.values())]
-    cell = next(cell for cell in data.cells if cell.name == best)
     return attrs.evolve(
         base,
         cell=best,
@@ -127,7 +136,6 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
         std=stdev(values[best]) if len(values[best]) > 1 else None,
         seeds=len(values[best]),
         ties=tuple(ties),
-        scores=tuple(_on_test_data(cell, summaries, tasks.keys(), resamples)),
     )
 
 
