@@ -19,16 +19,17 @@ PASSES = {"first": 2.0, "mean": 1.0}
 
 @pytest.fixture(scope="module")
 def data() -> StudyData:
-    """A study whose cells have a cost, `passes`."""
+    """A study whose cells have costs, the first of which is `passes`."""
     found = study(several=True, seeds=(1, 2))
     protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
     cells = []
     for cell in found.cells:
         passes = PASSES[cell.labels["pooler"]]
-        one = Score(
-            "passes", "", passes, protocol, "encoder", "encoding-cost", direction="lower", axis="cost"
+        costs = tuple(
+            Score(task, "", value, protocol, "encoder", "encoding-cost", direction="lower", axis="cost")
+            for task, value in (("passes", passes), ("tokens", 10.0))
         )
-        runs = tuple(attrs.evolve(run, scores=(*run.scores, one)) for run in cell.runs)
+        runs = tuple(attrs.evolve(run, scores=(*run.scores, *costs)) for run in cell.runs)
         cells.append(attrs.evolve(cell, runs=runs))
     return attrs.evolve(found, cells=tuple(cells))
 

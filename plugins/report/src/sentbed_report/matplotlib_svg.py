@@ -145,7 +145,8 @@ class Drawing:
 
         colours = theme_colours(theme)
         size = width, width * self.height / self.width if height is None else height
-        with _drawing(colours, FILE_FONT_SIZE, {}):
+        narrow = {"legend.columnspacing": 1.0, "legend.handlelength": 1.5, "legend.handletextpad": 0.5}
+        with _drawing(colours, FILE_FONT_SIZE, narrow):
             figure = Figure(figsize=size, layout="constrained", facecolor=colours["page"])
             self.paint(figure)
             for axes in figure.axes:

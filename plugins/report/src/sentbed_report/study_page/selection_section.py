@@ -54,7 +54,7 @@ def _tables(found: Selection) -> Iterator[SectionTable]:
         f"Scores of “{found.cell}” on test data",
         (*headings, *(["chosen by"] if found.test_data else [])),
         rows,
-        (3, 4),
+        (3, 4, 5),
     )
 
 

@@ -132,13 +132,13 @@ def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
 def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
     """Return a table with the column of a task as its last, which plots are of; None without one.
 
-    A table without the task stays for its costs, and ends in one.
+    A table without the task stays for its costs, and ends in the last of them: the first is that of plots.
     """
-    wanted = [index for index, column in enumerate(summary.columns) if column.task == task]
-    wanted += [index for index, column in enumerate(summary.columns) if column.cost or column.task == cost]
+    wanted = [index for index, column in enumerate(summary.columns) if column.task == task][:1]
+    wanted = wanted or [i for i, column in enumerate(summary.columns) if column.cost or column.task == cost]
     if not wanted:
         return None
-    order = [*(index for index in range(len(summary.columns)) if index != wanted[0]), wanted[0]]
+    order = [*(index for index in range(len(summary.columns)) if index != wanted[-1]), wanted[-1]]
     rows = (attrs.evolve(row, cells=tuple(row.cells[i] for i in order)) for row in summary.rows)
     references = (attrs.evolve(one, values=tuple(one.values[i] for i in order)) for one in summary.references)
     columns = tuple(summary.columns[i] for i in order)
