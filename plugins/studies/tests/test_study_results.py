@@ -9,6 +9,7 @@ import pytest
 import sentbed_studies
 from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
+from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_results import LoadedStudy, load_study
 from sentbed_studies.write_study_directory import read_data
@@ -189,3 +190,15 @@ def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) 
     assert study.plot("effects", height=2).get_figheight() == pytest.approx(2)
     with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`"):
         study.plot("pie")
+
+
+def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    runs = tuple(
+        attrs.evolve(one, cost=RecordedCost(RunCost(seconds=one.seed * 7.0))) for one in data.cells[0].runs
+    )
+    cells = (attrs.evolve(data.cells[0], runs=runs), *data.cells[1:])
+    found = LoadedStudy(attrs.evolve(data, cells=cells)).tidy
+    first = found[found.cell == data.cells[0].name]
+    assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
+    assert found[found.cell != data.cells[0].name]["run-seconds"].isna().all()

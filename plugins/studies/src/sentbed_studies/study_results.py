@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from html import escape
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,13 @@ _OF_SCORES = ("protocol", "task", "metric", "value", "direction", "degenerate")
 
 COLUMNS = ("cell", "seed", "encoder", "evaluator", *_OF_SCORES)
 """Columns of `LoadedStudy.scores`; an axis of the same name is called `axis NAME` there."""
+
+
+def _costs(run: CellRun) -> Iterator[Score]:
+    """Yield what was measured of each encoder, then for each what the run took as a whole."""
+    yield from (one for one in run.scores if one.axis == "cost")
+    for encoder in dict.fromkeys(score.encoder for score in run.scores):
+        yield from cost_scores(run.cost, encoder)
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -131,9 +137,7 @@ class LoadedStudy:
         last = None
         for cell in self.data.cells:
             for run in cell.runs:
-                scored = dict.fromkeys(score.encoder for score in run.scores)
-                of_run = (score for name in scored for score in cost_scores(run.cost, name))
-                for score in chain((one for one in run.scores if one.axis == "cost"), of_run):
+                for score in _costs(run):
                     place = self._place(cell, run, score)
                     column = f"cost {score.task}" if score.task in place else score.task
                     if place != last or column in rows[-1]:
@@ -147,9 +151,9 @@ class LoadedStudy:
     def tidy(self) -> pandas.DataFrame:
         """Scores and costs side by side: `scores` without the costs, with a column for each of these.
 
-        The costs of a row are those of its run and encoder, and missing if they were not measured. A cost's
-        column is named as in `costs`; what was measured twice in a run, as on other texts, has a second one,
-        such as `passes 2`.
+        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of its run as a
+        whole; what was not measured is missing. A cost's column is named as in `costs`; what was measured
+        twice in a run, as on other texts, has a second one, such as `passes 2`.
 
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
@@ -161,7 +165,7 @@ class LoadedStudy:
             for run in cell.runs:
                 costs: dict[str, dict[str, float]] = {}
                 times: Counter[tuple[str, str]] = Counter()
-                for score in (one for one in run.scores if one.axis == "cost"):
+                for score in _costs(run):
                     times[score.encoder, score.task] += 1
                     number = times[score.encoder, score.task]
                     name = f"cost {score.task}" if score.task in taken else score.task
