@@ -381,7 +381,7 @@ def test_a_second_encoder_encodes_the_second_sentence_and_is_in_the_protocol(
     assert (score.encoder, score.evaluator) == ("zh", "across")
     assert score.protocol == {
         "encoder": {**zh.protocol(), "second": {"encoder": "en", **en.protocol()}},
-        "evaluator": {"id": "across"},
+        "evaluator": {"id": "across", "split": "dev"},
     }
     assert score.protocol["encoder"]["second"]["max_length"] == 9
 

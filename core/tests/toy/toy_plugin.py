@@ -596,7 +596,8 @@ class Across(Evaluator):
 
     def _score(self, vectors: Vectors) -> Evaluation:
         value = -float(np.linalg.norm(vectors["left"] - vectors["right"]))
-        return Evaluation((Score("across", "distance", value, {"id": "across"}),), value)
+        said = {"id": "across", "split": "dev" if self.development else "test"}
+        return Evaluation((Score("across", "distance", value, said),), value)
 
 
 @attrs.frozen

@@ -848,7 +848,7 @@ def test_the_arrows_of_a_trajectory_are_its_moves(monkeypatch: pytest.MonkeyPatc
     # The third look found what the second one had: a move that leads nowhere has no direction.
     places = [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25), (-1.5, 0.125)]
     (panel,) = trajectory_panels([geometry("en", "t", "p", *places)])
-    trajectory_plot(panel, "t")
+    trajectory_plot(panel, "t").drawing.figure(6)
     assert sorted(drawn) == [((-2.0, 0.25), (-1.5, 0.125)), ((-1.0, 0.5), (-2.0, 0.25))]
 
 

@@ -4,8 +4,8 @@ import attrs
 from sentbed.protocols import Score
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.study_data import CellInfo, CellRun, Sampled, StudyData
-from sentbed_report.study_page.sampled_cells import sampled_cells
-from sentbed_report.study_page.sections import sections_of
+from sentbed_report.study_page.sampled_cells_section import sampled_cells
+from sentbed_report.study_page.study_sections import sections_of
 
 
 def run(cell: str, seed: int, dev: float) -> CellRun:

@@ -35,7 +35,7 @@ AXES = """
 [study]
 seeds = [1, 2]
 baseline = { lr = "0.5", noise = "0.0" }
-decide = { test_data = true }
+decide = { tasks = ["across"] }
 [study.axes.lr]
 path = "stage.tune.optimizer.lr"
 values = [1.0, 0.5, 0.25, 0.125]
@@ -132,10 +132,7 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, tmp_path: P
     }
     assert "10 of 10: " in said[-1]
     # The choice is the one that these scores lead to.
-    scores = {
-        cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide(test_data=True)))
-        for cell in data.cells
-    }
+    scores = {cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide())) for cell in data.cells}
     batches = list(sampled(study, sampling(study), scores.__getitem__))
     assert tuple(name for batch in batches for name in batch) == data.sampled.names
     # No shared stages wait for cells that are never run.
@@ -271,7 +268,7 @@ def test_another_sampler_begins_anew(study: Study, tmp_path: Path) -> None:
 
 
 def test_a_finished_run_without_a_deciding_score_ends_the_study(study: Study, tmp_path: Path) -> None:
-    table = attrs.evolve(study.table, decide=Decide(("other",), test_data=True))
+    table = attrs.evolve(study.table, decide=Decide(("other",)))
     with pytest.raises(RunError, match=r"has no score to choose further cells by; let `\[study.decide\]`"):
         run_study(attrs.evolve(study, table=table), tmp_path / "study")
 
@@ -341,7 +338,11 @@ def problems(put: Put, text: str) -> Sequence[str]:
         ("cells = 5", "", "the required key `cells` is missing"),
         ('"nearby"', '"nearbye"', "there is no sampler `nearbye`. Did you mean `nearby`?"),
         ("batch = 2", "startup = 2", "unknown key `startup`"),
-        ("decide = { test_data = true }", 'decide = { evaluator = "gap" }', "no evaluation that gives one"),
+        (
+            'decide = { tasks = ["across"] }',
+            'decide = { evaluator = "gap" }',
+            "no cell is evaluated by `gap`",
+        ),
     ],
 )
 def test_a_sampler_that_cannot_work_is_refused(put: Put, old: str, new: str, said: str) -> None:
@@ -351,12 +352,11 @@ def test_a_sampler_that_cannot_work_is_refused(put: Put, old: str, new: str, sai
     assert "study.sampler" in problem
 
 
-def test_test_data_are_not_chosen_by_unless_the_recipe_says_so(put: Put) -> None:
-    on_test = TOWERS.replace('use = "across"', 'use = "across"\ndevelopment = false')
-    assert read_study(put("study.toml", on_test + AXES)).names
-    with pytest.raises(RecipeError, match=r"must not see test data.*or allow test data \(`test_data = true`"):
-        read_study(put("study.toml", on_test + AXES.replace("test_data = true", "test_data = false")))
-    at_random = AXES.replace("test_data = true", "test_data = false").replace('"nearby"', '"random"')
+def test_a_sampler_that_reads_no_scores_needs_none_that_decide(put: Put) -> None:
+    none = AXES.replace('tasks = ["across"]', 'evaluator = "gap"')
+    assert "no cell is evaluated by `gap`" in problems(put, none)[0]
+    at_random = AXES.replace('decide = { tasks = ["across"] }\n', "").replace('"nearby"', '"random"')
+    on_test = TOWERS.replace("[[evaluate]]", "[[evaluate]]\ndevelopment = false")
     assert read_study(put("study.toml", on_test + at_random)).names
 
 

@@ -9,6 +9,7 @@ import pytest
 import sentbed_studies
 from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
+from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_results import LoadedStudy, load_study
 from sentbed_studies.write_study_directory import read_data
@@ -166,3 +167,65 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
     data = read_data(tmp_path)
     assert (data.ranks, data.colour, data.cost, data.groups) == (expected, "STSB", "passes", False)
+
+
+def costing(data: StudyData) -> StudyData:
+    """The study with costs in every finished run, one of them measured twice."""
+
+    def with_costs(one: CellRun) -> CellRun:
+        said = {"encoder": {}, "evaluator": {"id": "c"}}
+        costs = (("passes", 1.0), ("value", 2.0), ("tokens", one.seed * 10.0), ("passes", 3.0))
+        added = (
+            Score(task, "a", value, said, "en", "c", direction="lower", axis="cost") for task, value in costs
+        )
+        return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
+
+    cells = tuple(attrs.evolve(cell, runs=tuple(map(with_costs, cell.runs))) for cell in data.cells)
+    return attrs.evolve(data, cells=cells)
+
+
+def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    study = LoadedStudy(costing(data))
+    found = study.tidy
+    assert [*found.columns] == [*study.scores.columns, "passes", "cost value", "tokens", "passes 2"]
+    # Five runs of two tasks; the costs are in columns of their own.
+    assert len(found) == 5 * 2
+    assert [*found[found.task == "MR"].tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
+    assert {*found.passes} == {1.0}
+    assert {*found["passes 2"]} == {3.0}
+    assert {*found["cost value"]} == {2.0}
+    assert LoadedStudy(data).tidy.equals(LoadedStudy(data).scores)
+
+
+def test_costs_of_one_encoder_are_not_those_of_another(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    cell = costing(data).cells[0]
+    before = attrs.evolve(cell.runs[0].scores[0], encoder="en@start")
+    runs = (attrs.evolve(cell.runs[0], scores=(before, *cell.runs[0].scores)),)
+    found = LoadedStudy(attrs.evolve(data, cells=(attrs.evolve(cell, runs=runs),))).tidy
+    assert found.set_index("encoder").passes.isna().to_dict() == {"en@start": True, "en": False}
+
+
+def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) -> None:
+    study = LoadedStudy(costing(data))
+    assert study.figures["cost"] == "transfer, p: Avg against passes"
+    figure = study.plot("cost", tmp_path / "new" / "cost.pdf", task="MR", width=3.3)
+    assert figure.get_figwidth() == pytest.approx(3.3)
+    assert figure.axes[0].get_ylabel() == "MR"
+    assert (tmp_path / "new" / "cost.pdf").read_bytes().startswith(b"%PDF")
+    assert study.plot("effects", height=2).get_figheight() == pytest.approx(2)
+    with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`"):
+        study.plot("pie")
+
+
+def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    runs = tuple(
+        attrs.evolve(one, cost=RecordedCost(RunCost(seconds=one.seed * 7.0))) for one in data.cells[0].runs
+    )
+    cells = (attrs.evolve(data.cells[0], runs=runs), *data.cells[1:])
+    found = LoadedStudy(attrs.evolve(data, cells=cells)).tidy
+    first = found[found.cell == data.cells[0].name]
+    assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
+    assert found[found.cell != data.cells[0].name]["run-seconds"].isna().all()

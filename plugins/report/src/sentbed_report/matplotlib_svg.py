@@ -1,19 +1,35 @@
-"""Matplotlib figures as SVG that lives inside a page: its text, its font, its colours, unique ids."""
+"""Plots by matplotlib: as SVG that lives inside a page, or as figures of their own."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from xml.etree import ElementTree as ET
 
+import attrs
+
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 FONT_SIZE = 12
 """In units of the view box, which are CSS pixels where the figure is shown at its own width."""
+
+FILE_FONT_SIZE = 8
+"""Of a figure of its own, in points: that of captions in two-column papers."""
+
+_LETTERS = 440 / FONT_SIZE
+"""Width of a page's plot in units of its font size."""
+
+Theme: TypeAlias = Literal["light", "dark"]
 
 _VARIABLES = {
     name: f"#0101{index:02x}"
@@ -21,42 +37,49 @@ _VARIABLES = {
 }
 _PALETTE = {value: f"var(--{name})" for name, value in _VARIABLES.items()}
 
-_SETTINGS: dict[Any, Any] = {
-    "axes.formatter.useoffset": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "sentbed",
-    "text.usetex": False,
-    # A `$` in a label is a dollar.
-    "text.parse_math": False,
-    "axes.unicode_minus": True,
-    # Wider than what pages use, so what fits here fits there.
-    "font.family": "DejaVu Sans",
-    "font.size": FONT_SIZE,
-    "axes.labelsize": FONT_SIZE,
-    "xtick.labelsize": FONT_SIZE - 1,
-    "ytick.labelsize": FONT_SIZE - 1,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.linewidth": 0.8,
-    "axes.linewidth": 0.8,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "xtick.major.pad": 5,
-    "ytick.major.pad": 5,
-    "text.color": _VARIABLES["fg"],
-    "axes.labelcolor": _VARIABLES["muted"],
-    "axes.edgecolor": _VARIABLES["line"],
-    "xtick.color": _VARIABLES["muted"],
-    "ytick.color": _VARIABLES["muted"],
-    "grid.color": _VARIABLES["line"],
-}
+_COLOURS: ContextVar[Mapping[str, str]] = ContextVar("colours", default=_VARIABLES)
+"""Colours of the figure that is being drawn."""
+
+
+def _settings(colours: Mapping[str, str], size: float) -> dict[Any, Any]:
+    return {
+        "axes.formatter.useoffset": False,
+        "svg.hashsalt": "sentbed",
+        "text.usetex": False,
+        # A `$` in a label is a dollar.
+        "text.parse_math": False,
+        "axes.unicode_minus": True,
+        # Wider than what pages use, so what fits here fits there.
+        "font.family": "DejaVu Sans",
+        "font.size": size,
+        "axes.labelsize": size,
+        "xtick.labelsize": size - 1,
+        "ytick.labelsize": size - 1,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.linewidth": 0.8,
+        "axes.linewidth": 0.8,
+        "xtick.major.size": 0,
+        "ytick.major.size": 0,
+        "xtick.major.pad": 5,
+        "ytick.major.pad": 5,
+        "text.color": colours["fg"],
+        "axes.labelcolor": colours["muted"],
+        "axes.edgecolor": colours["line"],
+        "xtick.color": colours["muted"],
+        "ytick.color": colours["muted"],
+        "grid.color": colours["line"],
+    }
 
 
 def colour(name: str) -> str:
-    """Return what to draw with to get the page's `var(--NAME)`: `fg muted line page c0 ... c5`."""
-    return _VARIABLES[name]
+    """Return what to draw with, while a figure is painted: `fg muted line page c0 ... c5`.
+
+    In a page it becomes `var(--NAME)`, elsewhere it is the theme's colour.
+    """
+    return _COLOURS.get()[name]
 
 
 def label_text(text: str, longest: int = 40) -> str:
@@ -65,28 +88,105 @@ def label_text(text: str, longest: int = 40) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def draw(name: str, label: str, width: int, height: int, paint: Callable[[Figure], None]) -> str:
-    """Return an `<svg>` element for a page.
+def legend_above(axes: Axes, columns: int, handles: Sequence[Artist] | None = None) -> None:
+    """Name the lines above a plot; see `fit_legend`."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    look: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
+    if handles is not None:
+        look["handles"] = handles
+    fit_legend(figure, columns, lambda number: axes.legend(**look, frameon=False, ncols=number))
 
-    `name` makes its ids unique in the page, `label` is what a screen reader says, `width` and `height` are
-    CSS pixels, `paint` draws into the empty figure. The same drawing gives the same text.
-    """
+
+def fit_legend(figure: Figure, columns: int, make: Callable[[int], Legend]) -> None:
+    """Make a legend with as many columns as a page's plot has, or as many as fit into a narrower figure."""
     import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    buffer = io.StringIO()
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        # The page's font shows the glyphs that the font measured with lacks.
-        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_SETTINGS)
-        figure = Figure(figsize=(width / 72, height / 72))
-        paint(figure)
-        # The figure's own engine would lay it out twice, and draw it twice.
-        ConstrainedLayoutEngine().execute(figure)
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return _embed(buffer.getvalue(), name, label)
+    wide = figure.get_figwidth() * 72 / float(matplotlib.rcParams["font.size"]) > _LETTERS - 0.01
+    for number in range(columns, 0, -1):
+        legend = make(number)
+        if wide or number == 1 or legend.get_window_extent().width < 0.88 * figure.bbox.width:
+            return
+        legend.remove()
+
+
+@attrs.frozen
+class Drawing:
+    """A plot that is drawn when it is asked for."""
+
+    name: str
+    """Makes its ids unique in a page."""
+    label: str
+    """What a screen reader says."""
+    width: int
+    """Width and height in a page, in CSS pixels."""
+    height: int
+    paint: Callable[[Figure], None]
+    """Draws into an empty figure; colours are those of `colour`."""
+
+    @property
+    def svg(self) -> str:
+        """An `<svg>` element for a page; the same drawing gives the same text."""
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        buffer = io.StringIO()
+        with _drawing(_VARIABLES, FONT_SIZE, {"svg.fonttype": "none"}):
+            figure = Figure(figsize=(self.width / 72, self.height / 72))
+            self.paint(figure)
+            # The figure's own engine would lay it out twice, and draw it twice.
+            ConstrainedLayoutEngine().execute(figure)
+            figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        return _embed(buffer.getvalue(), self.name, self.label)
+
+    def figure(self, width: float, height: float | None = None, theme: Theme = "light") -> Figure:
+        """Return a figure of its own, in inches; its height is by default in proportion to that in a page."""
+        from matplotlib.figure import Figure
+
+        colours = theme_colours(theme)
+        size = width, width * self.height / self.width if height is None else height
+        narrow = {"legend.columnspacing": 1.0, "legend.handlelength": 1.5, "legend.handletextpad": 0.5}
+        with _drawing(colours, FILE_FONT_SIZE, narrow):
+            figure = Figure(figsize=size, layout="constrained", facecolor=colours["page"])
+            self.paint(figure)
+            for axes in figure.axes:
+                axes.set_facecolor(colours["page"])
+            # Ticks are made here, with these settings, and not when it is saved with others.
+            figure.draw_without_rendering()
+        return figure
+
+
+@contextmanager
+def _drawing(colours: Mapping[str, str], size: float, more: Mapping[Any, Any]) -> Iterator[None]:
+    """Draw with these colours and this size of font, whatever matplotlib's settings are."""
+    import matplotlib
+
+    before = _COLOURS.set(colours)
+    try:
+        with matplotlib.rc_context(), warnings.catch_warnings():
+            # The page's font shows the glyphs that the font measured with lacks.
+            warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update({**_settings(colours, size), **more})
+            yield
+    finally:
+        _COLOURS.reset(before)
+
+
+def theme_colours(theme: Theme) -> dict[str, str]:
+    """Return the colours of a theme of the page, on white where it is light: paper is."""
+    style = files("sentbed_report").joinpath("style.css").read_text("utf-8")
+    rule = {"light": ":root", "dark": ':root[data-theme="dark"]'}[theme]
+    found = re.search(rf"^{re.escape(rule)} {{(.*?)}}", style, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    known = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", found[1]))
+    page = "#ffffff" if theme == "light" else known["page"]
+    return {name: known[name] for name in _VARIABLES} | {"page": page}
+
+
+def draw(name: str, label: str, width: int, height: int, paint: Callable[[Figure], None]) -> Drawing:
+    """Return a drawing for a plot."""
+    return Drawing(name, label, width, height, paint)
 
 
 def _embed(text: str, name: str, label: str) -> str:

@@ -11,7 +11,7 @@ from sentbed.protocols import START, Scatter, StageCurve
 
 from sentbed_report.curve_smoothing import BUCKETS, finite, padded_range, smoothed, thinned
 from sentbed_report.formatting import count, number, short
-from sentbed_report.matplotlib_svg import colour, draw, label_text
+from sentbed_report.matplotlib_svg import Drawing, colour, draw, label_text, legend_above
 from sentbed_report.run_report import Ranking
 from sentbed_report.score_tables import GeometryPanel, GeometryPoint, base_name, encoder_order
 
@@ -39,9 +39,14 @@ WIDTH = 440
 class Plot:
     """Plot to embed: `svg` is safe markup, `title` and `caption` are plain text."""
 
-    svg: str
+    drawing: Drawing
     title: str
     caption: str
+
+    @property
+    def svg(self) -> str:
+        """The drawing as an element of a page."""
+        return self.drawing.svg
 
 
 @attrs.frozen
@@ -226,7 +231,7 @@ def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
         axes.set_ylabel("candidates")
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(6))
-        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0)
+        legend_above(axes, 2)
 
     label = label_text(
         f"Histogram of {count(len(scores), 'score')}: "
@@ -250,12 +255,12 @@ def _scatter(
     shown = points
     if len(points) > limit:
         shown = [points[i * len(points) // limit] for i in range(limit)]
-    tone = colour("muted" if encoder.endswith(START) else "c0")
 
     def paint(figure: Figure) -> None:
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
+        tone = colour("muted" if encoder.endswith(START) else "c0")
         axes = figure.subplots()
         axes.set_xlim(*limits[0])
         axes.set_ylim(*limits[1])

@@ -13,7 +13,7 @@ from sentbed.protocols import StageCurve, Watched
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import number, short
-from sentbed_report.matplotlib_svg import colour, draw, label_text
+from sentbed_report.matplotlib_svg import colour, draw, label_text, legend_above
 from sentbed_report.run_plots import MARKED, WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane
 
@@ -227,7 +227,7 @@ def _score_plot(
 
 def _legend(axes: Axes, lines: Iterable[object]) -> None:
     if len(list(lines)) > 1:
-        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
+        legend_above(axes, 3)
 
 
 def _told(place: Place) -> str:

@@ -37,7 +37,7 @@ def parts_between_looks(
     Raises:
         RunError: if a run cannot be read, or the disk is full.
     """
-    seeds, decide = study.seeds, study.table.decide
+    seeds, decide = study.seeds, study.table.decides_by
     looks = tuple(range(stop.first_look, len(seeds) + 1))
     compared = {task.cell.name for task in work.tasks}
     test = SequentialTest(

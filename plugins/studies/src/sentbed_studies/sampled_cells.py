@@ -102,7 +102,7 @@ def sampled_parts(
     """
     first = study.seeds[0]
     names: tuple[str, ...] = ()
-    for batch in sampled(study, sampling, scores_in(directory, work, first, study.table.decide)):
+    for batch in sampled(study, sampling, scores_in(directory, work, first, study.table.decides_by)):
         names += batch
         note_sampled(directory, names)
         yield work.of([cell for cell in study.cells if cell.name in batch and cell.seed == first])

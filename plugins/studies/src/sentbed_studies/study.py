@@ -33,8 +33,8 @@ from sentbed_studies.axes import (
     read_axes,
     unknown_labels,
 )
+from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
-from sentbed_studies.sampling_config import problem_of_sampling
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study_config import StudyTable
 
@@ -186,8 +186,17 @@ def expand(
     ]
     # Cells with problems are not unknown cells.
     problems = problems or list(_unknown_cells(table, names, excluded, baseline, document))
+    if not problems and table.decides_for is not None:
+        ends = (entry.with_ for cell in cells for entry in cell.recipe.evaluate if "end" in entry.at)
+        problems = list(cannot_decide(table, [*{repr(one): one for one in ends}.values()], document))
     if not problems and table.stop is not None:
         problems = list(_cannot_stop(table, table.stop, len(set(names)), document))
+    if not problems and table.sampler is not None and (count_of := len(set(names))) < table.sampler.cells:
+        message = (
+            f"the sampler is to choose {table.sampler.cells} cells, and the study has {count_of}; lower "
+            "`cells`, or take `[study.sampler]` out to run them all"
+        )
+        problems = [document.problem(message, ("study", "sampler"))]
     if not problems and not cells:
         listed = "; ".join(f"{one.name}: {' '.join(one.reasons)}" for one in excluded)
         problems = [document.problem(f"no cell of the study can work: {listed}", ("study", "axes"))]
@@ -195,12 +204,7 @@ def expand(
         raise RecipeError(problems)
     name = str(document.data.get("run", {}).get("name", "study"))
     noted = tuple(Remark(message, tuple(having)) for message, having in remarks.items())
-    study = Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
-    if table.sampler is not None:
-        recipes = [cell.recipe for cell in cells]
-        if reason := problem_of_sampling(table.sampler, len(study.names), recipes, table.decide):
-            raise RecipeError([document.problem(reason, ("study", "sampler"))])
-    return study
+    return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
 
 
 def known_entries(only: Entries, axes: Sequence[Axis]) -> Entries:

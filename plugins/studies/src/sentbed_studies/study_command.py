@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from sentbed.tools import FAILED, set_option
@@ -129,7 +129,7 @@ def run(
         )
     for outcome in result.failed:
         click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    click.echo(write_reports(directory))
+    click.echo(write_reports(directory, lambda sentence: click.echo(sentence, err=True)))
     if result.failed:
         sys.exit(FAILED)
 
@@ -172,7 +172,62 @@ def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports
 
-    click.echo(write_reports(Path(directory)))
+    click.echo(write_reports(Path(directory), lambda sentence: click.echo(sentence, err=True)))
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.argument("names", nargs=-1, metavar="[NAME ...]")
+@click.option("--list", "only_list", is_flag=True, help="Print the names and titles of the figures.")
+@click.option("-o", "file", type=click.Path(dir_okay=False), help="The file of one figure, by its suffix.")
+@click.option("--out", type=click.Path(file_okay=False), help="The directory; DIRECTORY/figures by default.")
+@click.option("--format", "form", type=click.Choice(["pdf", "svg", "png"]), default="pdf", show_default=True)
+@click.option("--task", default="", help="Draw this task, instead of the average or the last one.")
+@click.option(
+    "--width", type=click.FloatRange(0, min_open=True), default=3.3, show_default=True, help="Inches."
+)
+@click.option(
+    "--height", type=click.FloatRange(0, min_open=True), help="Inches; by default as in the report."
+)
+@click.option("--dpi", type=click.IntRange(1), default=300, show_default=True, help="Resolution of PNG.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+def plot(
+    directory: str,
+    names: tuple[str, ...],
+    only_list: bool,
+    file: str | None,
+    out: str | None,
+    form: str,
+    task: str,
+    width: float,
+    height: float | None,
+    dpi: int,
+    theme: Literal["light", "dark"],
+) -> None:
+    """Write figures of the report of the study in DIRECTORY for papers: those called NAME, or all.
+
+    The kinds are `effects`, `ranks`, `numbers`, `cost`, `sweep`, `geometry`, `trajectory`, `ranking` and
+    `learning`; the second one of a kind is `cost-2`. The files are printed.
+    """
+    from sentbed_report.figure_files import write_figure
+    from sentbed_report.study_page.study_figures import figure_named, study_figures
+
+    from sentbed_studies.study_results import load_study
+
+    if file is not None and (len(names) != 1 or out is not None):
+        raise click.UsageError("`-o` is for one NAME, without `--out`")
+    loaded = load_study(directory)
+    figures = study_figures(loaded.data, loaded.tables, task)
+    if only_list:
+        longest = max(map(len, figures), default=0)
+        for name, found in figures.items():
+            click.echo(f"{name:{longest}}  {found.title}")
+        return
+    chosen = {name: figure_named(figures, name, task) for name in names or figures}
+    for name, found in chosen.items():
+        path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
+        write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
+        click.echo(path)
 
 
 @study.command()

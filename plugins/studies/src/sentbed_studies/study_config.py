@@ -78,8 +78,10 @@ class StudyTable(RecipeTable):
     `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
     default the first cost that an evaluator measures: `processor-seconds` on a processor, else `seconds`."""
 
-    decide: Decide = attrs.field(factory=Decide)
-    """The score by which cells are stopped, sampled and chosen."""
+    decide: Decide | None = None
+    """The score by which cells are stopped, sampled and chosen: `{}` for all tasks on development data, by
+    which they are stopped and sampled also without it. With it, the report names the best cell, with its
+    scores on test data and the number of cells that it was chosen among."""
     stop: Stop | None = None
     """When cells get no further seeds; by default every cell is run with all of them."""
     sampler: Sampling | None = None
@@ -89,6 +91,20 @@ class StudyTable(RecipeTable):
     """Margin within which a cell counts as good as the baseline, in the unit of the score, such as 0.3: the
     report then tests in the last column of each table whether cells are no worse, and whether they are
     equivalent. It needs a `baseline`."""
+
+    @property
+    def decides_by(self) -> Decide:
+        """`decide`, or its defaults."""
+        return self.decide or Decide()
+
+    @property
+    def decides_for(self) -> str | None:
+        """The key for which scores decide: `decide`, `stop` or `sampler`; None if they decide nothing."""
+        if self.decide is not None:
+            return "decide"
+        if self.stop is not None:
+            return "stop"
+        return "sampler" if self.sampler is not None and self.sampler.with_.learns else None
 
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:

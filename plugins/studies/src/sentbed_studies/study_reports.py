@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
+from sentbed_report.study.selection import choose
 from sentbed_report.study_page import write_study_report
 
 from sentbed_studies.write_study_directory import read_data
 
 
-def write_reports(directory: Path) -> Path:
+def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> Path:
     """Write tables and reports of the results so far; return the path of `report.html`.
+
+    `say` is told the chosen cell in a sentence, where the study has `[study.decide]`.
 
     Raises:
         RunError: if the directory is not a study, or a file cannot be written.
@@ -20,4 +24,6 @@ def write_reports(directory: Path) -> Path:
     data = read_data(directory)
     found = summarise(data)
     write_exports(directory, data, found)
+    if say is not None and (chosen := choose(data)) is not None:
+        say(chosen.sentence)
     return write_study_report(directory, data, found)

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from html import escape
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.protocols import Score
+from sentbed_report.figure_files import DPI, WIDTH, write_figure
 from sentbed_report.formatting import count
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.read_study_directory import read_data
+from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.study_figures import figure_named, study_figures
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
+    from sentbed_report.matplotlib_svg import Theme
+    from sentbed_report.run_plots import Plot
 
     from sentbed_studies.power_table import PowerTable
 
+_OF_SCORES = ("protocol", "task", "metric", "value", "direction", "degenerate")
 
-COLUMNS = (
-    "cell",
-    "seed",
-    "encoder",
-    "evaluator",
-    "protocol",
-    "task",
-    "metric",
-    "value",
-    "direction",
-    "degenerate",
-)
+COLUMNS = ("cell", "seed", "encoder", "evaluator", *_OF_SCORES)
 """Columns of `LoadedStudy.scores`; an axis of the same name is called `axis NAME` there."""
 
 GROUPS = [
@@ -56,6 +52,13 @@ GROUPS = [
     "task_letters",
 ]
 """Columns of `LoadedStudy.groups` after those that say what was scored."""
+
+
+def _costs(run: CellRun) -> Iterator[Score]:
+    """Yield what was measured of each encoder, then for each what the run took as a whole."""
+    yield from (one for one in run.scores if one.axis == "cost")
+    for encoder in dict.fromkeys(score.encoder for score in run.scores):
+        yield from cost_scores(run.cost, encoder)
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -108,6 +111,14 @@ class LoadedStudy:
         return summarise(self.data)
 
     @cached_property
+    def chosen(self) -> Selection | None:
+        """The cell with the best deciding score, what it was chosen among, and its scores on test data.
+
+        None if the recipe has no `[study.decide]`.
+        """
+        return select(self.data, self.tables)
+
+    @cached_property
     def scores(self) -> pandas.DataFrame:
         """Every score of every finished run, one per row, also those before training (`NAME@start`).
 
@@ -118,22 +129,13 @@ class LoadedStudy:
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
         """
-        columns = ["protocol", "task", "metric", "value", "direction", "degenerate"]
-        rows: list[dict[str, Any]] = [
-            {
-                **self._place(cell, run, score),
-                "protocol": score.protocol_name,
-                "task": score.task,
-                "metric": score.metric,
-                "value": score.value,
-                "direction": score.direction,
-                "degenerate": score.degenerate,
-            }
+        rows = [
+            self._scored(cell, run, score)
             for cell in self.data.cells
             for run in cell.runs
             for score in run.scores
         ]
-        return self._frame(rows, columns)
+        return self._frame(rows, list(_OF_SCORES))
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
@@ -153,9 +155,7 @@ class LoadedStudy:
         last = None
         for cell in self.data.cells:
             for run in cell.runs:
-                scored = dict.fromkeys(score.encoder for score in run.scores)
-                of_run = (score for name in scored for score in cost_scores(run.cost, name))
-                for score in chain((one for one in run.scores if one.axis == "cost"), of_run):
+                for score in _costs(run):
                     place = self._place(cell, run, score)
                     column = f"cost {score.task}" if score.task in place else score.task
                     if place != last or column in rows[-1]:
@@ -228,6 +228,72 @@ class LoadedStudy:
                 )
         return self._frame(rows, GROUPS).drop(columns="seed")
 
+    @cached_property
+    def tidy(self) -> pandas.DataFrame:
+        """Scores and costs side by side: `scores` without the costs, with a column for each of these.
+
+        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of its run as a
+        whole; what was not measured is missing. A cost's column is named as in `costs`; what was measured
+        twice in a run, as on other texts, has a second one, such as `passes 2`.
+
+        Raises:
+            RuntimeUnavailableError: if pandas is not installed.
+        """
+        taken = {*COLUMNS, *self._named().values()}
+        rows: list[dict[str, Any]] = []
+        columns: dict[str, None] = {}
+        for cell in self.data.cells:
+            for run in cell.runs:
+                costs: dict[str, dict[str, float]] = {}
+                times: Counter[tuple[str, str]] = Counter()
+                for score in _costs(run):
+                    times[score.encoder, score.task] += 1
+                    number = times[score.encoder, score.task]
+                    name = f"cost {score.task}" if score.task in taken else score.task
+                    column = name if number == 1 else f"{name} {number}"
+                    costs.setdefault(score.encoder, {})[column] = score.value
+                rows += (
+                    {**self._scored(cell, run, score), **costs.get(score.encoder, {})}
+                    for score in run.scores
+                    if score.axis != "cost"
+                )
+                columns.update(dict.fromkeys(column for own in costs.values() for column in own))
+        return self._frame(rows, [*_OF_SCORES, *columns])
+
+    @cached_property
+    def figures(self) -> Mapping[str, str]:
+        """Name of each figure that `plot` can draw -> its title, in the order of the report."""
+        return {name: plot.title for name, plot in self._plots("").items()}
+
+    def plot(
+        self,
+        name: str,
+        file: str | Path | None = None,
+        *,
+        task: str = "",
+        width: float = WIDTH,
+        height: float | None = None,
+        dpi: int = DPI,
+        theme: Theme = "light",
+    ) -> Figure:
+        """Draw a figure of the report, such as `cost`; with `file`, also write it, as PDF, SVG or PNG.
+
+        `figures` has the names. Those of tables are of the average where there is one, or of `task`. `width`
+        and `height` are inches; the height is by default in proportion to that in the report. `dpi` is the
+        resolution of PNG.
+
+        Raises:
+            RunError: if there is no such figure or task, or the file cannot be written.
+        """
+        found = figure_named(self._plots(task), name, task)
+        figure = found.drawing.figure(width, height, theme)
+        if file is not None:
+            write_figure(figure, Path(file), found.title, dpi)
+        return figure
+
+    def _plots(self, task: str) -> dict[str, Plot]:
+        return study_figures(self.data, self.tables, task)
+
     def _named(self) -> dict[str, str]:
         """Return the name of each axis -> the name of its column."""
         return {name: f"axis {name}" if name in COLUMNS else name for name in self.axes}
@@ -243,10 +309,22 @@ class LoadedStudy:
             "evaluator": score.evaluator,
         }
 
+    def _scored(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
+        """Return a row of `scores`."""
+        return {
+            **self._place(cell, run, score),
+            "protocol": score.protocol_name,
+            "task": score.task,
+            "metric": score.metric,
+            "value": score.value,
+            "direction": score.direction,
+            "degenerate": score.degenerate,
+        }
+
     def _frame(self, rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
         if find_spec("pandas") is None:
             raise RuntimeUnavailableError(
-                "a study's `scores` and `costs` need the package `pandas`, which is not installed; "
+                "a study's `scores`, `costs` and `tidy` need the package `pandas`, which is not installed; "
                 "run `pip install 'sentbed-studies[pandas]'`"
             )
         import pandas

@@ -141,7 +141,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "ranks": study.table.ranks,
         "colour": study.table.colour,
         "cost": study.table.cost,
-        "decide": attrs.asdict(study.table.decide),
+        "decide": None if study.table.decide is None else attrs.asdict(study.table.decide),
         "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
         "equivalence": study.table.equivalence,
         "groups": study.table.groups,

@@ -22,6 +22,7 @@ from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrat
 from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
+from sentbed_report.study.selection import select
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryRow
@@ -188,6 +189,7 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "published": [_number(one) for one in published_numbers(data, summaries)],
         "decisions": None if data.decisions is None else attrs.asdict(data.decisions),
         "costs": [_against(one) for one in scores_against_cost(summaries, data.cost)],
+        "chosen": None if (chosen := select(data, summaries)) is None else attrs.asdict(chosen),
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -67,7 +67,7 @@ def read_data(directory: str | Path) -> StudyData:
             None if content.get("ranks") is None else tuple(content["ranks"]),
             content.get("colour", ""),
             content.get("cost", ""),
-            _decide(content.get("decide", {})),
+            _decide(content.get("decide")),
             decisions,
             _sampled(content),
             equivalence=content.get("equivalence"),
@@ -75,8 +75,8 @@ def read_data(directory: str | Path) -> StudyData:
         )
 
 
-def _decide(table: Mapping[str, Any]) -> Decide:
-    return Decide(**{**table, "tasks": tuple(table.get("tasks", ()))})
+def _decide(table: Mapping[str, Any] | None) -> Decide | None:
+    return None if table is None else Decide(**{**table, "tasks": tuple(table.get("tasks", ()))})
 
 
 def _sampled(content: Mapping[str, Any]) -> Sampled | None:

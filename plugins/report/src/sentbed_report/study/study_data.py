@@ -113,8 +113,8 @@ class StudyData:
     """Task whose score colours the points of planes; empty if an axis does."""
     cost: str = ""
     """Task against which other scores are drawn; empty for the first cost that was measured, if any."""
-    decide: Decide = attrs.field(factory=Decide)
-    """The score by which cells are stopped, sampled and chosen."""
+    decide: Decide | None = None
+    """The score by which cells are stopped, sampled and chosen; None without `[study.decide]`."""
     decisions: Decisions | None = None
     """What the study decided while it ran; None if it stops no cells, or has made no look yet."""
     sampled: Sampled | None = None

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from sentbed_report.formatting import number
-from sentbed_report.matplotlib_svg import colour, draw, label_text
+from sentbed_report.matplotlib_svg import colour, draw, label_text, legend_above
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.main_effects import AxisEffect, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.cell_plots import legend, name_rows
+from sentbed_report.study_page.cell_plots import name_rows
 from sentbed_report.study_page.line_styles import TONES, spans_powers, tone, with_sizes
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _number_plot(
         axes.margins(x=0.06, y=0.1)
         _number_axis(axes, axis)
         if references or (coloured and len(lines) > 1):
-            legend(axes)
+            legend_above(axes, 3)
 
     points = "; ".join(f"{x:g}: {number(y, summary.digits)}" for x, y in effect.points)
     title = f"{title_of(summary)} by {axis.name}"

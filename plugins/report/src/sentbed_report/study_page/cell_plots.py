@@ -13,7 +13,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import count, number
-from sentbed_report.matplotlib_svg import colour, draw, label_text
+from sentbed_report.matplotlib_svg import colour, draw, label_text, legend_above
 from sentbed_report.run_plots import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.found_demonstrations import search_of
@@ -149,11 +149,6 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def legend(axes: Axes, columns: int = 3) -> None:
-    """Name the lines above the plot."""
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0)
-
-
 def _curves(
     stage: str, metric: str, cells: Mapping[str, Sequence[_Points]], data: StudyData, name: str
 ) -> Plot | None:
@@ -180,7 +175,7 @@ def _curves(
         axes.margins(y=0.08)
         step_axis(axes)
         if len(shown) > 1:
-            legend(axes, 2)
+            legend_above(axes, 2)
 
     ends = "; ".join(f"{cell}: {number(y[-1])} at step {x[-1]:,.0f}" for cell, x, y in shown)
     label = label_text(f"{metric} of stage {stage} over the steps, by cell. {ends}", 400)

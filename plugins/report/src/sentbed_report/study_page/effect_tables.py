@@ -118,11 +118,6 @@ class Views:
         """Whether a number has a sign of significance."""
         return any(entry.sign for table in self.tables for line in table.rows for entry in line.entries)
 
-    @property
-    def ranked(self) -> tuple[Summary, ...]:
-        """The tables whose last column has a better and a worse."""
-        return tuple(summary for summary in self.summaries if summary.columns[-1].ranked)
-
 
 def views_of(data: StudyData, summaries: Sequence[Summary] | None = None) -> Views:
     """Return the printed content of a study's report; `summaries` default to the study's own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 
 import attrs
@@ -15,13 +15,10 @@ from sentbed_report.formatting import duration, expected_digits, expected_verdic
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import html_and_markdown_content
-from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
-from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
+from sentbed_report.study_page.axis_effect_plots import effects_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
-from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.score_cost_plots import cost_plot
-from sentbed_report.study_page.sweep_plots import sweep_plots
-from sentbed_report.study_page.trajectory_plots import trajectory_plots
+from sentbed_report.study_page.study_figures import KINDS, plots_of
 
 
 @attrs.frozen
@@ -82,21 +79,8 @@ def to_html(data: StudyData, views: Views) -> str:
 
 def _drawn(data: StudyData, views: Views) -> list[Plot]:
     """The plots that are no part of a table."""
-    return _plots(
-        [
-            *(rank_groups_plot(data, one, f"r{i}") for i, one in enumerate(views.ranked)),
-            *(plot for i, one in enumerate(views.ranked) for plot in number_plots(data, one, f"n{i}-")),
-            *sweep_plots(data, "x"),
-            *geometry_plots(data, "g"),
-            *trajectory_plots(data, "t"),
-            ranking_plot(data, "d"),
-            *learning_curves(data, "v"),
-        ]
-    )
-
-
-def _plots(found: Iterable[Plot | None]) -> list[Plot]:
-    return [plot for plot in found if plot is not None]
+    kinds = (kind for name, kind in KINDS.items() if name not in ("effects", "cost"))
+    return [plot for kind in kinds for plot in plots_of(kind, data, views.summaries)]
 
 
 def _baseline(data: StudyData) -> Mapping[str, str]:

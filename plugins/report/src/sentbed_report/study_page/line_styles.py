@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from sentbed_report.matplotlib_svg import colour, label_text
+from sentbed_report.matplotlib_svg import colour, label_text, legend_above
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 
 if TYPE_CHECKING:
@@ -59,14 +59,7 @@ def group_tones(data: StudyData) -> tuple[tuple[AxisInfo, ...], Callable[[CellIn
 def tone_legend(axes: Axes, told: Sequence[AxisInfo], columns: int) -> None:
     """Draw a legend above a plot that tells the labels of `told`; none if there are none."""
     if handles := list(_tone_handles(told)):
-        axes.legend(
-            handles=handles,
-            frameon=False,
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=columns,
-            borderaxespad=0,
-        )
+        legend_above(axes, columns, handles)
 
 
 def _tone_handles(axes: Sequence[AxisInfo]) -> Iterator[Line2D]:

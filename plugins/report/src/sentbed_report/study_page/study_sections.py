@@ -10,8 +10,9 @@ from sentbed_report.study_page.decisions_section import decisions_section, saved
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
-from sentbed_report.study_page.sampled_cells import sampled_cells
+from sentbed_report.study_page.sampled_cells_section import sampled_cells
 from sentbed_report.study_page.sections import Section
+from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
 
 
@@ -20,6 +21,7 @@ def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section,
     found = (
         *sampled_cells(data),
         decisions_section(data),
+        selection_section(data, summaries),
         rank_groups_section(summaries),
         equivalence_section(data, summaries),
         power_section(data, summaries),

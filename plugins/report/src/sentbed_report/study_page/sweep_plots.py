@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from sentbed.protocols import START, Score
 
 from sentbed_report.formatting import count, number
-from sentbed_report.matplotlib_svg import draw, label_text
+from sentbed_report.matplotlib_svg import draw, fit_legend, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.line_styles import LINES, spans_powers, tone, with_sizes
@@ -177,8 +177,13 @@ def _plot(
             for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
         }
         if len(handles) > 1:
-            figure.legend(
-                handles.values(), handles, frameon=False, loc="outside upper left", ncols=min(4, len(handles))
+            entries: dict[str, Any] = {"handles": [*handles.values()], "labels": [*handles]}
+            fit_legend(
+                figure,
+                min(4, len(handles)),
+                lambda number: figure.legend(
+                    **entries, frameon=False, loc="outside upper left", ncols=number
+                ),
             )
 
     told = "; ".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sentbed_report.formatting import number
-from sentbed_report.study.deciding_score import deciding_scores, mean_of
+from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
 
@@ -16,7 +16,7 @@ def sampled_cells(data: StudyData) -> Iterator[Section]:
         return
     seed = data.seeds[0] if data.seeds else None
     scores = {
-        cell.name: mean_of(deciding_scores(run.scores, data.decide))
+        cell.name: mean_of(deciding_scores(run.scores, data.decide or Decide()))
         for cell in data.cells
         for run in cell.runs
         if run.seed == seed

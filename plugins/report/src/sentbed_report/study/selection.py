@@ -1,0 +1,251 @@
+"""The cell that `[study.decide]` chooses, what it was chosen among, and its scores on test data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import fmean, stdev
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.helpers import score_digits
+from sentbed.protocols import START, Score
+
+from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.formatting import count, number
+from sentbed_report.resampling import RESAMPLES, resample
+from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
+from sentbed_report.study.significance import Judged, item_degrees, judge, judge_average
+from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.study.summary_tables import Summary, SummaryRow
+
+_ROUNDING = 9
+"""Decimals to which scores are compared: means over seeds have rounding errors."""
+
+
+@attrs.frozen
+class ChosenScore:
+    """A score of the chosen cell on test data, as the mean over its seeds."""
+
+    evaluator: str
+    protocol: str
+    encoder: str
+    task: str
+    metric: str
+    mean: float
+    std: float | None
+    """Sample standard deviation over the seeds; None for one seed."""
+    seeds: int
+    low: float | None
+    """Bounds of the 95 % interval; None where there are neither items nor several seeds."""
+    high: float | None
+    over: str
+    """What the interval is over: `items`, `seeds` or `items and seeds`; empty without one."""
+    decided: bool
+    """Whether the cell was chosen by it."""
+
+
+@attrs.frozen
+class Selection:
+    """Which cell has the best deciding score, and how it does on test data."""
+
+    cell: str
+    """Name of the cell; empty if none could be chosen."""
+    reason: str
+    """Why none could be chosen."""
+    among: int
+    """Number of cells that had a deciding score."""
+    tasks: tuple[str, ...]
+    """Tasks that decided, each with its evaluator and metric."""
+    test_data: bool
+    """Whether it was chosen on test data."""
+    complete: bool
+    """Whether all runs of the study have finished."""
+    score: float | None = None
+    """Mean over its seeds of the deciding score, higher is better."""
+    std: float | None = None
+    seeds: int = 0
+    ties: tuple[str, ...] = ()
+    """Other cells with the same score."""
+    left: tuple[tuple[str, str], ...] = ()
+    """Cells that could not be chosen, each with the reason."""
+    scores: tuple[ChosenScore, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What was chosen, in one sentence."""
+        if not self.cell:
+            return f"No cell was chosen: {self.reason}."
+        digits = score_digits([] if self.score is None else [self.score])
+        spread = "" if self.std is None else f" ± {number(self.std, digits)}"
+        mean = "the mean of " if len(self.tasks) > 1 else ""
+        return (
+            f"The chosen cell is “{self.cell}”{'' if self.complete else ' so far'}, the best of "
+            f"{count(self.among, 'cell')} by {mean}{', '.join(self.tasks)}: "
+            f"{number(self.score, digits)}{spread} over {count(self.seeds, 'seed')}."
+        )
+
+
+def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAMPLES) -> Selection | None:
+    """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`."""
+    found = choose(data)
+    if found is None or data.decide is None or not found.cell:
+        return found
+    cell = next(cell for cell in data.cells if cell.name == found.cell)
+    deciding = {_key(score) for of_seed in _deciding(cell, data.decide) for score in of_seed}
+    return attrs.evolve(found, scores=tuple(_on_test_data(cell, summaries, deciding, resamples)))
+
+
+def choose(data: StudyData) -> Selection | None:
+    """Return the cell with the best deciding score; None if the study does not say what decides.
+
+    The score is the mean over seeds. The choice is among the cells with the most seeds, and of equally good
+    ones the first in the recipe's order. Cells that lack a deciding task, or have a score that is degenerate
+    or not finite, cannot be chosen.
+    """
+    if data.decide is None:
+        return None
+    found = {cell.name: _deciding(cell, data.decide) for cell in data.cells}
+    tried = {name: scores for name, scores in found.items() if any(scores)}
+    tasks = {_key(score): score for scores in tried.values() for of_seed in scores for score in of_seed}
+    most = max(map(len, tried.values()), default=0)
+    values: dict[str, list[float]] = {}
+    left: list[tuple[str, str]] = []
+    for name, scores in tried.items():
+        if why := _unfit(scores, tasks.keys(), most):
+            left.append((name, why))
+        else:
+            values[name] = [value for of_seed in scores if (value := mean_of(of_seed)) is not None]
+    base = Selection(
+        "",
+        "",
+        len(tried),
+        tuple(map(_named, tasks.values())),
+        data.decide.test_data,
+        data.finished == data.total,
+        left=tuple(left),
+    )
+    if not values:
+        return attrs.evolve(base, reason=_none(data, base))
+    means = {name: round(fmean(of_cell), _ROUNDING) for name, of_cell in values.items()}
+    best, *ties = [name for name, mean in means.items() if mean == max(means.values())]
+    return attrs.evolve(
+        base,
+        cell=best,
+        score=fmean(values[best]),
+        std=stdev(values[best]) if len(values[best]) > 1 else None,
+        seeds=len(values[best]),
+        ties=tuple(ties),
+    )
+
+
+_Key = tuple[str, str, str]
+"""Evaluator, protocol id and task."""
+
+
+def _key(score: Score) -> _Key:
+    return score.evaluator, score.protocol_id, score.task
+
+
+def _named(score: Score) -> str:
+    lower = ", negated" if score.direction == "lower" else ""
+    return f"{score.task} ({score.evaluator}, {score.metric}{lower})"
+
+
+def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
+    """Return the deciding scores of each finished run."""
+    return [deciding_scores(run.scores, decide) for run in cell.runs if run.status == "finished"]
+
+
+def _unfit(scores: Sequence[Sequence[Score]], tasks: Collection[_Key], most: int) -> str:
+    """Return why a cell cannot be chosen; empty if it can."""
+    if len(scores) < most:
+        return f"it has {count(len(scores), 'seed')} of {most}"
+    for of_seed in scores:
+        missing = [key[2] for key in tasks if key not in map(_key, of_seed)]
+        if missing:
+            return f"it has no score of {', '.join(missing)} under every seed"
+        if any(map(degenerate_of, of_seed)):
+            return "a deciding score is degenerate"
+        if not all(math.isfinite(score.value) for score in of_seed):
+            return "a deciding score is not finite"
+    return ""
+
+
+def _none(data: StudyData, found: Selection) -> str:
+    if found.left:
+        return "; ".join(f"{name}: {why}" for name, why in found.left)
+    if not data.finished:
+        return "nothing has finished"
+    where = "test" if found.test_data else "development"
+    if data.decide is not None and data.decide.tasks:
+        return f"no score of {', '.join(data.decide.tasks)} is on {where} data"
+    return f"no score is on {where} data"
+
+
+def _on_test_data(
+    cell: CellInfo, summaries: Sequence[Summary], deciding: Collection[_Key], resamples: int
+) -> Iterator[ChosenScore]:
+    """Yield the scores of a cell in each table that are on test data, each task by its first metric."""
+    for summary in summaries:
+        rows = [row for row in summary.rows if row.cell == cell.name and not row.encoder.endswith(START)]
+        for row in rows if not summary.metric else ():
+            yield from _of_row(cell, summary, row, deciding, resamples)
+
+
+def _of_row(
+    cell: CellInfo, summary: Summary, row: SummaryRow, deciding: Collection[_Key], resamples: int
+) -> Iterator[ChosenScore]:
+    judged: list[Judged] = []
+    only_test = True
+    for column, measured in zip(summary.columns, row.cells, strict=True):
+        if not column.ranked or measured.mean is None:
+            continue
+        scores = {
+            run.seed: score
+            for run in cell.runs
+            for score in reversed(run.scores)
+            if (score.encoder, score.evaluator, score.protocol_id, score.task, score.metric)
+            == (row.encoder, summary.evaluator, summary.protocol, column.task, column.metric)
+        }
+        # An average of ours over both is none on test data.
+        if any(map(is_development, scores.values())) or (column.average and not scores and not only_test):
+            only_test = False
+            continue
+        found = _interval(measured.values, scores, resamples)
+        if column.average and not scores and judged:
+            found = judge_average([{cell.name: one} for one in judged])[cell.name]
+        judged.append(found)
+        yield ChosenScore(
+            summary.evaluator,
+            summary.protocol,
+            row.encoder,
+            column.task,
+            column.metric,
+            measured.mean,
+            measured.std,
+            len(measured.values),
+            found.low,
+            found.high,
+            found.basis or "",
+            (summary.evaluator, summary.protocol, column.task) in deciding,
+        )
+
+
+def _interval(values: Mapping[int, float], scores: Mapping[int, Score], resamples: int) -> Judged:
+    """Return the interval of a mean over seeds, over the items where all seeds have the same ones."""
+    import numpy as np
+
+    items = [scores[seed].items for seed in values if seed in scores]
+    try:
+        drawn = [resample(one, resamples) for one in items if one is not None]
+        for other in drawn[1:]:
+            drawn[0].compare(other)
+    except RunError:
+        # Other items under each seed: what they add is in the spread over the seeds.
+        drawn = []
+    if not drawn or len(drawn) < len(values) or (known := item_degrees(drawn[0].items)) is None:
+        return judge(values)
+    degrees, missing = known
+    draws = np.mean([one.draws for one in drawn], axis=0)
+    return judge(values, float(np.var(draws, ddof=1)) * missing, degrees)

@@ -1,0 +1,213 @@
+"""The chosen cell: by which scores, among how many, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from statistics import fmean, stdev
+
+import attrs
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed.protocols import Items, Score
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.exports import to_json
+from sentbed_report.study.selection import Selection, select
+from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study_page.effect_tables import views_of
+from sentbed_report.study_page.markdown import to_markdown
+from sentbed_report.study_page.selection_section import selection_section
+
+Make = Callable[..., StudyData]
+
+
+ALL = Decide()
+
+
+def score(task: str, value: float, items: Items | None = None, **more: object) -> Score:
+    """A score on development data if its task says so."""
+    split = "dev" if task.endswith("-dev") else "test"
+    said = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
+    return Score(task, "accuracy", value, said, "en", "transfer", items, **more)  # type: ignore[arg-type]
+
+
+def with_scores(data: StudyData, change: Callable[[CellRun, Score], Score | None]) -> StudyData:
+    """The study with other scores, or with some of them left out."""
+    cells = []
+    for cell in data.cells:
+        runs = []
+        for run in cell.runs:
+            changed = tuple(new for one in run.scores if (new := change(run, one)) is not None)
+            runs.append(attrs.evolve(run, scores=changed))
+        cells.append(attrs.evolve(cell, runs=tuple(runs)))
+    return attrs.evolve(data, cells=tuple(cells))
+
+
+@pytest.fixture
+def make(study_of: Make) -> Make:
+    """Make a study of cell -> seed -> task -> score; tasks that end in `-dev` are development data."""
+
+    def made(
+        numbers: Mapping[str, Mapping[int, Mapping[str, float]]], decide: Decide | None = ALL
+    ) -> StudyData:
+        data = study_of(numbers, decide=decide)
+        return with_scores(data, lambda _, one: score(one.task, one.value))
+
+    return made
+
+
+def chosen(data: StudyData, resamples: int = 100) -> Selection:
+    found = select(data, summarise(data, resamples=10), resamples)
+    assert found is not None
+    return found
+
+
+THREE = {
+    "a": {1: {"X-dev": 70.0, "X": 60.0, "Y": 50.0}, 2: {"X-dev": 72.0, "X": 61.0, "Y": 52.0}},
+    "b": {1: {"X-dev": 80.0, "X": 55.0, "Y": 51.0}, 2: {"X-dev": 81.0, "X": 57.0, "Y": 51.0}},
+    "c": {1: {"X-dev": 75.0, "X": 90.0, "Y": 90.0}, 2: {"X-dev": 79.0, "X": 90.0, "Y": 90.0}},
+}
+
+
+def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make: Make) -> None:
+    found = chosen(make(THREE))
+    # `c` is the best on test data, which nobody looks at.
+    assert (found.cell, found.among, found.seeds) == ("b", 3, 2)
+    assert found.score == pytest.approx(80.5)
+    assert found.std == pytest.approx(stdev([80, 81]))
+    assert found.tasks == ("X-dev (transfer, accuracy)",)
+    assert [(one.task, one.mean) for one in found.scores] == [("X", 56.0), ("Y", 51.0)]
+    assert found.complete
+    assert (
+        "“b”, the best of 3 cells by X-dev (transfer, accuracy): 80.50 ± 0.71 over 2 seeds" in found.sentence
+    )
+
+
+def test_nothing_is_chosen_without_being_asked_for(make: Make) -> None:
+    data = make(THREE, None)
+    assert select(data, summarise(data, resamples=10)) is None
+    assert selection_section(data, summarise(data, resamples=10)) is None
+    assert json.loads(to_json(data, summarise(data, resamples=10)))["chosen"] is None
+
+
+def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make: Make) -> None:
+    # 0.1 + 0.2 and 0.3: as means they differ in the last digit alone.
+    data = make({"z": {1: {"D-dev": 0.1}, 2: {"D-dev": 0.2}}, "a": {1: {"D-dev": 0.15}, 2: {"D-dev": 0.15}}})
+    found = chosen(data)
+    assert (found.cell, found.ties) == ("z", ("a",))
+    section = selection_section(data, summarise(data, resamples=10))
+    assert section is not None
+    assert "As good by the same score: a. The first in the recipe's order was chosen." in section.remarks
+    assert "None of its scores is on test data" in section.remarks[0]
+
+
+def test_lower_is_better_where_the_score_says_so(make: Make) -> None:
+    def lower(_: CellRun, one: Score) -> Score:
+        return attrs.evolve(one, direction="lower")
+
+    found = chosen(with_scores(make(THREE), lower))
+    assert found.cell == "a"
+    assert found.score == pytest.approx(-71.0)
+    assert found.tasks == ("X-dev (transfer, accuracy, negated)",)
+
+
+def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) -> None:
+    one = {"D-dev": 50.0, "E-dev": 50.0}
+    better = {"D-dev": 99.0, "E-dev": 99.0}
+    data = make(
+        {
+            "short": {1: better, 2: {}},
+            "good": {1: one, 2: one},
+            "lacks": {1: {"D-dev": 99.0}, 2: better},
+            "constant": {1: better, 2: better},
+            "broken": {1: better, 2: better},
+        }
+    )
+
+    def change(run: CellRun, one: Score) -> Score:
+        if run.cell == "constant":
+            return attrs.evolve(one, degenerate="one class only")
+        return attrs.evolve(one, value=math.inf) if run.cell == "broken" and run.seed == 2 else one
+
+    data = with_scores(data, change)
+    cells = (
+        attrs.evolve(c, runs=tuple(attrs.evolve(r, status="waiting") if not r.scores else r for r in c.runs))
+        for c in data.cells
+    )
+    found = chosen(attrs.evolve(data, cells=tuple(cells)))
+    assert (found.cell, found.among, found.complete) == ("good", 5, False)
+    assert dict(found.left) == {
+        "short": "it has 1 seed of 2",
+        "lacks": "it has no score of E-dev under every seed",
+        "constant": "a deciding score is degenerate",
+        "broken": "a deciding score is not finite",
+    }
+    assert "so far" in found.sentence
+
+
+def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make: Make) -> None:
+    found = np.random.default_rng(0).normal(0.6, 0.2, 80)
+    data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
+
+    def itemed(_: CellRun, one: Score) -> Score:
+        return score("X", 100 * float(found.mean()), Items("mean", found)) if one.task == "X" else one
+
+    (one,) = chosen(with_scores(data, itemed), resamples=20_000).scores
+    half = stats.t.ppf(0.975, 79) * 100 * found.std(ddof=1) / math.sqrt(80)
+    assert one.over == "items"
+    assert one.low == pytest.approx(one.mean - half, abs=0.03 * half)
+    assert one.high == pytest.approx(one.mean + half, abs=0.03 * half)
+
+
+def test_an_interval_without_items_is_over_the_seeds(make: Make) -> None:
+    values = (60.0, 63.0, 61.0)
+    (one,) = chosen(make({"a": {s: {"D-dev": 1.0, "X": v} for s, v in enumerate(values)}})).scores
+    half = stats.t.ppf(0.975, 2) * stdev(values) / math.sqrt(3)
+    assert (one.over, one.seeds) == ("seeds", 3)
+    assert (one.low, one.high) == pytest.approx((fmean(values) - half, fmean(values) + half))
+    (alone,) = chosen(make({"a": {1: {"D-dev": 1.0, "X": 60.0}}})).scores
+    assert (alone.low, alone.high, alone.over) == (None, None, "")
+
+
+def test_an_average_of_test_data_has_an_interval_and_one_over_both_is_left_out(make: Make) -> None:
+    tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
+    values = {seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)} for seed in (1, 2, 3)}
+
+    def split(dev: str) -> StudyData:
+        data = make({"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}})
+        # The deciding score is of another evaluator, or of the same.
+        return with_scores(
+            data, lambda _, one: attrs.evolve(one, evaluator=dev) if one.task == "D-dev" else one
+        )
+
+    average = chosen(split("other")).scores[-1]
+    means = [fmean(values[seed].values()) for seed in (1, 2, 3)]
+    half = stats.t.ppf(0.975, 2) * stdev(means) / math.sqrt(3)
+    assert average.task == "AVG"
+    assert (average.low, average.high) == pytest.approx((fmean(means) - half, fmean(means) + half))
+    assert [one.task for one in chosen(split("transfer")).scores] == [*tasks]
+
+
+def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make: Make) -> None:
+    data = make(THREE, Decide(("X",), test_data=True))
+    summaries = summarise(data, resamples=10)
+    found = chosen(data)
+    assert (found.cell, [one.task for one in found.scores if one.decided]) == ("c", ["X"])
+    text = to_markdown(data, views_of(data, summaries))
+    assert "## Chosen cell" in text
+    assert "the score" not in text.partition("## Chosen cell")[0]
+    assert "It was chosen on test data" in text
+    assert "is the best of 3, and so too good" in text
+    kept = json.loads(to_json(data, summaries))["chosen"]
+    assert (kept["cell"], kept["among"], kept["test_data"]) == ("c", 3, True)
+
+
+def test_where_nothing_decides_the_report_says_so(make: Make) -> None:
+    assert chosen(make(THREE, Decide(("Z",)))).sentence == (
+        "No cell was chosen: no score of Z is on development data."
+    )
+    waiting = attrs.evolve(make(THREE), cells=())
+    assert chosen(waiting).sentence == "No cell was chosen: nothing has finished."

@@ -1,0 +1,97 @@
+"""The command `study`: what it prints and writes of a study that has run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from click.testing import CliRunner
+from sentbed._cli.main import main
+from sentbed_studies.study_results import load_study
+from toy_plugin import TOWERS, quicken
+
+AXES = """
+[study]
+seeds = [1, 2]
+baseline = { lr = "0.5" }
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+"""
+
+pytestmark = pytest.mark.usefixtures("installed_toy")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quicken(monkeypatch)
+
+
+@pytest.fixture
+def place(put: Callable[[str, str], Path], tmp_path: Path) -> Path:
+    """The directory of a study that has run."""
+    recipe = put("study.toml", TOWERS + AXES)
+    found = CliRunner().invoke(main, ["study", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1"])
+    assert found.exit_code == 0, found.output
+    return tmp_path / "out"
+
+
+def test_the_chosen_cell_is_named_before_the_path_of_the_report(
+    put: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
+    near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
+    recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
+    words = ["study", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1"]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 0, found.output
+    *_, sentence = found.stderr.splitlines()
+    assert found.stdout.splitlines() == [str(tmp_path / "out" / "report.html")]
+    chosen = load_study(tmp_path / "out").chosen
+    assert chosen is not None
+    assert sentence == chosen.sentence
+    assert sentence.startswith(f"The chosen cell is “{chosen.cell}”, the best of 2 cells by near (nearness, ")
+    scores = {
+        cell.name: fmean(
+            s.value for run in cell.runs for s in run.scores if s.metric == "distance" and s.task == "near"
+        )
+        for cell in load_study(tmp_path / "out").data.cells
+    }
+    assert chosen.cell == max(scores, key=scores.__getitem__)
+    assert chosen.score == max(scores.values())
+    kept = json.loads((tmp_path / "out" / "results.json").read_text())["chosen"]
+    assert (kept["cell"], kept["test_data"]) == (chosen.cell, True)
+    assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
+
+
+def plot(*words: str | Path) -> tuple[int, list[str]]:
+    found = CliRunner().invoke(main, ["study", "plot", *map(str, words)])
+    return found.exit_code, found.output.splitlines()
+
+
+def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
+    code, lines = plot(place, "--list")
+    names = [line.split()[0] for line in lines]
+    assert code == 0
+    assert names[:1] == ["effects"]
+    assert "numbers" in names
+    assert plot(place, "--format", "svg") == (0, [str(place / "figures" / f"{name}.svg") for name in names])
+    assert all((place / "figures" / f"{name}.svg").is_file() for name in names)
+    assert plot(place, "effects", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50") == (
+        0,
+        [str(tmp_path / "a.png")],
+    )
+    assert (tmp_path / "a.png").read_bytes()[16:20] == (100).to_bytes(4, "big")
+    assert plot(place, "effects", "--out", tmp_path / "b") == (0, [str(tmp_path / "b" / "effects.pdf")])
+
+
+def test_a_figure_that_cannot_be_drawn_is_an_error(place: Path, tmp_path: Path) -> None:
+    code, lines = plot(place, "cost")
+    assert code != 0
+    assert "needs a cost that was measured" in " ".join(lines)
+    code, lines = plot(place, "effects", "numbers", "-o", tmp_path / "a.pdf")
+    assert code == 2
+    assert "`-o` is for one NAME" in " ".join(lines)
