@@ -338,11 +338,6 @@ def problems(put: Put, text: str) -> Sequence[str]:
         ("cells = 5", "", "the required key `cells` is missing"),
         ('"nearby"', '"nearbye"', "there is no sampler `nearbye`. Did you mean `nearby`?"),
         ("batch = 2", "startup = 2", "unknown key `startup`"),
-        (
-            'decide = { tasks = ["across"] }',
-            'decide = { evaluator = "gap" }',
-            "no cell is evaluated by `gap`",
-        ),
     ],
 )
 def test_a_sampler_that_cannot_work_is_refused(put: Put, old: str, new: str, said: str) -> None:
