@@ -229,7 +229,7 @@ path = "pkg:sentbed_data/sample/sts-dev.tsv"
 split = "dev"
 
 [study]
-seeds = [1, 2, 3, 4]
+seeds = [1, 2, 3]
 stop = {}
 [study.axes.pooler]
 path = "encoder.pooler.use"
@@ -259,16 +259,16 @@ def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_o
     finish(start("whole", "--workers", "1"))
     found = json.loads(decisions("whole"))
     assert found["claims"], "nothing was stopped"
-    assert found["needless"] == 12 - len(runs(tmp_path / "whole")) > 0
+    assert found["needless"] == 9 - len(runs(tmp_path / "whole")) > 0
     finish(start("two", "--workers", "2"))
     assert decisions("two") == decisions("whole")
     finish(start("ray", "--workers", "2", "--executor", "ray"))
     assert decisions("ray") == decisions("whole")
     chance = random.Random(int(pytestconfig.getoption("--seed")))
-    for _ in range(3):
+    for _ in range(2):
         process = start("killed", "--workers", "1")
         done = sum(map(is_finished, runs(tmp_path / "killed"))) if (tmp_path / "killed").is_dir() else 0
-        wanted = done + chance.randint(1, 4)
+        wanted = done + chance.randint(1, 3)
         while process.poll() is None and sum(map(is_finished, runs(tmp_path / "killed"))) < wanted:
             time.sleep(0.01)
         time.sleep(chance.uniform(0, 0.5))

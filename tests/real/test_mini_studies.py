@@ -55,7 +55,7 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
 
 
 def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_path: Path) -> None:
-    settings = ['evaluate.0.tasks=["STSB-dev"]', "stage.nli.validate="]
+    settings = ['evaluate.0.tasks=["STSB-dev"]']
     settings += ["stage.qa.data.limit=512", "stage.qa.batch_size=16", "stage.nli.data.limit=256"]
     study = read_study(STUDIES / "sentence-t5.toml", settings)
     only = [{"pooler": "mean", "training": ("none", "qa+nli")}]
@@ -63,7 +63,8 @@ def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_pat
     assert not result.failed
     assert write_reports(result.directory).is_file()
     data = read_data(result.directory)
-    (table,) = summarise(data)
+    table, costs = summarise(data)
+    assert all(column.cost for column in costs.columns)
     assert (table.evaluator, [column.task for column in table.columns]) == ("senteval-sts", ["STSB-dev"])
     assert table.columns[0].protocol["pairs"] == 1500
     rows = {row.cell: row for row in table.rows}

@@ -69,7 +69,7 @@ def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
-        return float((stats.t.isf(level, 41) + stats.t.isf(level, 2) / 3) / (4 / 3))
+        return math.sqrt((stats.t.isf(level, 41) ** 2 + stats.t.isf(level, 2) ** 2 / 3) / (4 / 3))
 
     # From 2 down to -4, and up to 4.
     assert critical(found.no_worse) == pytest.approx(6 / error)

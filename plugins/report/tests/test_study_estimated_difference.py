@@ -27,7 +27,7 @@ def test_a_known_variance_is_the_normal_distribution() -> None:
 
 def test_two_sources_weight_their_critical_values() -> None:
     both = EstimatedDifference(0.0, (Source(1.0, 2), Source(3.0, 50)))
-    expected = (stats.t(2).isf(0.01) + 3 * stats.t(50).isf(0.01)) / 4
+    expected = math.sqrt((stats.t(2).isf(0.01) ** 2 + 3 * stats.t(50).isf(0.01) ** 2) / 4)
     assert both.critical(0.01) == pytest.approx(expected)
     # The p-value is the level at which the estimate is critical.
     beyond = EstimatedDifference(2 * expected, both.sources)

@@ -35,7 +35,8 @@ def by_share(spread: Spread, difference: float, seeds: int, level: float) -> flo
     share = np.sin(angles) ** 2
     density = stats.beta.pdf(share, of_items / 2, of_seeds / 2) * np.sin(2 * angles)
     items, repeated = items * share / of_items, repeated * (1 - share) / of_seeds
-    critical = (items * criticals[0] + repeated * criticals[1]) / (items + repeated)
+    squares = items * criticals[0] ** 2 + repeated * criticals[1] ** 2
+    critical = np.sqrt(squares / (items + repeated))
     bound = critical * np.sqrt(degrees * (items + repeated)) / error
     distance = difference / error
     given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(bound, degrees, -distance)
@@ -114,20 +115,18 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
     assert abs(found / studies - power) < 4 * math.sqrt(power * (1 - power) / studies)
 
 
-@pytest.mark.parametrize(
-    ("seeds", "worst"),
-    [(2, (6.1, 2.1, 1.6)), (3, (5.0, 1.2, 0.84)), (4, (5.0, 1.03, 0.67)), (5, (5.0, 1.0, 0.63))],
-)
-def test_the_worst_rate_without_a_difference_is_that_of_the_documentation(
-    seeds: int, worst: tuple[float, ...]
+@pytest.mark.parametrize("seeds", [2, 3, 4, 10])
+def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_varies_more(
+    seeds: int,
 ) -> None:
-    for level, rate in zip((0.05, 0.01, 0.00625), worst, strict=True):
+    for level in (0.05, 0.01, 0.00625, 1e-4):
         found = [
             power_of(Spread(math.sqrt(seeds), math.sqrt(ratio), degrees), 0.0, seeds, level)
             for ratio in np.geomspace(1e-4, 10, 21)
             for degrees in (10, 1000, math.inf)
         ]
-        assert 100 * max(found) == pytest.approx(rate, rel=0.02)
+        assert max(found) < level * (1 + 1e-3)
+        assert max(found) > 0.95 * level
 
 
 @pytest.mark.parametrize("spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)])

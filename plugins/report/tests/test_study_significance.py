@@ -44,13 +44,14 @@ def test_without_items_it_is_the_paired_t_test() -> None:
     assert (found.basis, found.reason) == ("seeds", "")
 
 
-def test_items_and_seeds_are_added_and_the_critical_value_is_cochrans_and_coxs() -> None:
+def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None:
     # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 over 42 items the variance is 4/3.
     found = judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
-        return float((stats.t.isf(level / 2, 41) + stats.t.isf(level / 2, 2) / 3) / (4 / 3))
+        squares = stats.t.isf(level / 2, 41) ** 2 + stats.t.isf(level / 2, 2) ** 2 / 3
+        return math.sqrt(squares / (4 / 3))
 
     assert found.p_value == pytest.approx(
         optimize.brentq(lambda p: critical(p) - 2 / error, 1e-9, 1, xtol=1e-15)
@@ -322,13 +323,13 @@ def share_found(studies: Sequence[Judged]) -> float:
 @pytest.mark.parametrize(
     ("items_spread", "seeds_spread"), [(1.0, 0.1), (1.0, 0.02), (0.2, 0.2)], ids=["both", "items", "seeds"]
 )
-def test_a_null_difference_is_found_as_often_as_the_level_says(
+def test_a_null_difference_is_found_no_more_often_than_the_level_says(
     items_spread: float, seeds_spread: float
 ) -> None:
     share = share_found(simulated(0.0, items_spread, seeds_spread))
-    # At 5 %, more than 20 of 200 are found once in 800 times. The test may be careful, but not idle.
+    # At 5 %, more than 20 of 200 are found once in 800 times. That the test is not idle, a planted one shows.
     assert stats.binom.sf(20, STUDIES, 0.05) < 0.00125
-    assert 0.005 <= share <= 20 / STUDIES
+    assert share <= 20 / STUDIES
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
@@ -354,8 +355,8 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says() -> None:
     power = stats.norm.sf(stats.norm.isf(0.025) - planted / error)
     share = share_found(simulated(planted, 1.0, 0.1))
     assert power > 0.97
-    # Three seeds cost some of it: the critical value is larger, and the noise is counted twice.
-    assert share >= power - 0.2
+    # Three seeds cost some of it: the critical value is larger, never too small, and the noise is counted twice.
+    assert share >= power - 0.25
 
 
 def test_items_alone_would_find_too_much() -> None:

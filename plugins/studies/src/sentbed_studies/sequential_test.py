@@ -163,7 +163,7 @@ def reach(seeds: tuple[Floats, float], items: tuple[Floats, Floats], level: floa
     import numpy as np
     from scipy import special
 
-    variance = seeds[0] + items[0]
-    weighted = sum(part * -special.stdtrit(degrees, level) for part, degrees in (seeds, items))
-    found: Floats = weighted / np.sqrt(np.maximum(variance, _NO_SPREAD))
+    found: Floats = np.sqrt(
+        sum(variance * special.stdtrit(degrees, level) ** 2 for variance, degrees in (seeds, items))
+    )
     return found

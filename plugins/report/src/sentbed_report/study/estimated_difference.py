@@ -1,7 +1,9 @@
 """An estimated difference whose variance has several sources, each with degrees of freedom of its own.
 
-The critical value is that of Cochran and Cox (1950): the mean of the critical values of Student's t for each
-source, weighted by its variance. With one source it is Student's t.
+The critical value is Banerjee's (1960): the root mean square of the critical values of Student's t for each
+source, weighted by its variance. Whatever the true variances, it is exceeded with at most the probability
+that is asked for. Others find too much where a source with few degrees of freedom varies more than the rest:
+with two seeds, up to 2.1 % at a level of 1 % (Cochran and Cox, 1950). With one source it is Student's t.
 """
 
 from __future__ import annotations
@@ -43,13 +45,13 @@ class EstimatedDifference:
         return math.sqrt(self.variance)
 
     def critical(self, level: float) -> float:
-        """Return the number of standard errors that is exceeded with probability `level` on one side."""
+        """Return the standard errors that are exceeded with at most probability `level` < 0.5 on one side."""
         from scipy import special
 
         if not self.sources:
             return 0.0
-        values = (one.variance * -float(special.stdtrit(one.degrees, level)) for one in self.sources)
-        return sum(values) / self.variance
+        squares = (one.variance * float(special.stdtrit(one.degrees, level)) ** 2 for one in self.sources)
+        return math.sqrt(sum(squares) / self.variance)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the two-sided interval."""

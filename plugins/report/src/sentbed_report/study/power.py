@@ -4,7 +4,7 @@ The model is that of `significance.py`. The estimated difference over n seeds is
 with variance V_items + V_seeds / n: the items are the same for all seeds, so that no number of seeds gives
 less than V_items. Both variances are estimated, V_seeds with n - 1 degrees of freedom, V_items with its own,
 and each estimate divided by its variance is an independent chi-square over its degrees. A difference is found
-if it exceeds its estimated standard error times the critical value of Cochran and Cox, which depends on both
+if it exceeds its estimated standard error times Banerjee's critical value, which depends on both
 estimates.
 
 Given the two estimates, the power is that of a normal variable; its mean over them is taken by the
@@ -194,18 +194,17 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
 
     error = EstimatedDifference(0.0, sources).error
     distance = abs(difference) / error
-    # Weight of each combination of estimates, with the estimated variance and that times the critical value.
+    # Weight of each combination of estimates, with the square of what a difference must exceed.
     weights: Floats = np.ones(1)
-    variance, weighted = np.zeros(1), np.zeros(1)
+    squares = np.zeros(1)
     finest = _FINEST if len(sources) == 2 else _FINEST[1:]
     for source, least in zip(sources, finest, strict=True):
         ratios, own = _estimates(source.degrees, distance, least)
         part = source.variance * ratios
         critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
         weights = np.multiply.outer(weights, own).ravel()
-        variance = np.add.outer(variance, part).ravel()
-        weighted = np.add.outer(weighted, part * critical).ravel()
-    threshold = weighted / np.sqrt(variance) / error
+        squares = np.add.outer(squares, part * critical**2).ravel()
+    threshold = np.sqrt(squares) / error
     found = special.ndtr(distance - threshold) + special.ndtr(-distance - threshold)
     return float(np.clip(weights @ found, 0.0, 1.0))
 

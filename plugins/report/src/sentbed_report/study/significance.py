@@ -13,9 +13,9 @@ that knows only one of them finds too much. So:
 - the variance of the estimate is V_items + V_seeds / S. What one seed does to one item is in both, so that
   the sum is a little too large and the test careful;
 - V_items has as many degrees of freedom as there are items, less one (by group, where the score is a mean
-  of groups; of a sum over tasks, Satterthwaite's), V_seeds has S - 1. The critical value is that of Cochran
-  and Cox (1950) for two variances: the mean of the critical values of the two Student's t, weighted by
-  V_items and V_seeds / S. Satterthwaite's degrees of freedom for the sum would find too much with two or
+  of groups; of a sum over tasks, Satterthwaite's), V_seeds has S - 1. The critical value is
+  Banerjee's (1960): the root mean square of the critical values of the two Student's t, weighted by V_items
+  and V_seeds / S. It never finds too much. Satterthwaite's degrees of freedom for the sum do, with two or
   three seeds that differ more than the items (12 % at a level of 5 %): they grow where V_seeds happens to be
   small. So few items and few seeds cannot give a p-value of 1e-60 either;
 - p is the two-sided level at which the difference is critical; the interval has the same critical value.
