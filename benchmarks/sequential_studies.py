@@ -43,6 +43,8 @@ class Scenario:
     tails: float = np.inf
     """Degrees of freedom of Student's t of seed x cell; normal if infinite."""
     margin: float = 0.0
+    items: float = 1.0
+    """Factor of the standard deviations of item x cell and item x seed x cell."""
 
 
 ITEM, ITEM_CELL, SEED, SEED_CELL, REST = 20.0, 4.0, 0.5, 0.3, 3.0
@@ -61,6 +63,7 @@ def scenarios(cells: int) -> tuple[Scenario, ...]:
         Scenario("at the margin: one better by 0.5, margin 0.5", (0.5,) + (0.0,) * (cells - 1), margin=0.5),
         Scenario("null, one cell with 3 x the spread", (0.0,) * cells, (3.0,) + (1.0,) * (cells - 1)),
         Scenario("null, half the cells with 2 x the spread", (0.0,) * cells, (2.0, 1.0) * (cells // 2)),
+        Scenario("null, items hardly vary", (0.0,) * cells, items=0.1),
         Scenario("null, seeds with heavy tails (t, 3 degrees)", (0.0,) * cells, tails=3.0),
     )
 
@@ -84,12 +87,14 @@ def simulate(scenario: Scenario, seeds: int, items: int, rng: np.random.Generato
         # Of variance 1, as the others.
         own = rng.standard_t(scenario.tails, (cells, seeds)) / np.sqrt(scenario.tails / (scenario.tails - 2))
     per_run = SEED * rng.standard_normal(seeds) + SEED_CELL * factors[:, None] * own
-    per_item = ITEM * rng.standard_normal(items) + ITEM_CELL * rng.standard_normal((cells, items))
+    per_item = ITEM * rng.standard_normal(items) + scenario.items * ITEM_CELL * rng.standard_normal(
+        (cells, items)
+    )
     found = (
         np.array(scenario.means)[:, None, None]
         + per_run[:, :, None]
         + per_item[:, None, :]
-        + REST * rng.standard_normal((cells, seeds, items))
+        + scenario.items * REST * rng.standard_normal((cells, seeds, items))
     )
     return Simulated(found.mean(2), found)
 

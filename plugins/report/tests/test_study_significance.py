@@ -355,7 +355,7 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says() -> None:
     power = stats.norm.sf(stats.norm.isf(0.025) - planted / error)
     share = share_found(simulated(planted, 1.0, 0.1))
     assert power > 0.97
-    # Three seeds cost some of it: the critical value is larger, never too small, and the noise is counted twice.
+    # Three seeds cost some of it: the critical value is larger, and the noise is counted twice.
     assert share >= power - 0.25
 
 
