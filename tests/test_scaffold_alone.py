@@ -64,6 +64,7 @@ SHORT = (
 
 PLACES = {
     "backbone": ("encoder", "backbone"),
+    "intervention": ("encoder", "backbone", "intervention"),
     "pooler": ("encoder", "pooler"),
     "transform": ("encoder", "head", "transform"),
     "loss": ("stage", 0, "loss"),
@@ -122,6 +123,12 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment
 
 
+def commands_of(printed: str) -> list[list[str]]:
+    """Return the words of each command that a scaffold prints; below them there may be a remark."""
+    commands = printed.partition("\nThen:\n")[2].partition("\n\n")[0]
+    return [shlex.split(line) for line in commands.splitlines()]
+
+
 def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
     listed = clean.call("sentbed", "--help", cwd=tmp_path).partition("Commands:")[2].splitlines()
     assert [line.split()[0] for line in listed if line[:2] == "  " and line[2:3].strip()] == COMMANDS
@@ -134,7 +141,7 @@ def test_a_scaffold_that_no_recipe_names_installs_and_passes_its_tests(
     kind: str, clean: Environment, tmp_path: Path
 ) -> None:
     printed = clean.call("sentbed", "new", "plugin", kind, f"my-{kind}", cwd=tmp_path)
-    install, test, _ = map(shlex.split, printed.partition("\nThen:\n")[2].splitlines())
+    install, test, _ = commands_of(printed)
     clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
     clean.call(*test, "-q", cwd=tmp_path)
 
@@ -145,8 +152,7 @@ def test_the_commands_that_a_scaffold_prints_lead_to_a_run_that_uses_it(
 ) -> None:
     name = f"my-{kind}"
     printed = clean.call("sentbed", "new", "plugin", kind, name, cwd=tmp_path)
-    commands = printed.partition("\nThen:\n")[2].splitlines()
-    install, test, recipe, run = map(shlex.split, commands)
+    install, test, recipe, run = commands_of(printed)
 
     assert install[:2] == ["pip", "install"]
     clean.install("--no-build-isolation", *install[2:], cwd=tmp_path)
