@@ -62,6 +62,7 @@ def scenarios(cells: int) -> tuple[Scenario, ...]:
         Scenario("many close, margin 0.3", spread, margin=0.3),
         Scenario("at the margin: one better by 0.5, margin 0.5", (0.5,) + (0.0,) * (cells - 1), margin=0.5),
         Scenario("null, one cell with 3 x the spread", (0.0,) * cells, (3.0,) + (1.0,) * (cells - 1)),
+        Scenario("null, one cell with 10 x the spread", (0.0,) * cells, (10.0,) + (1.0,) * (cells - 1)),
         Scenario("null, half the cells with 2 x the spread", (0.0,) * cells, (2.0, 1.0) * (cells // 2)),
         Scenario("null, items hardly vary", (0.0,) * cells, items=0.1),
         Scenario("null, seeds with heavy tails (t, 3 degrees)", (0.0,) * cells, tails=3.0),

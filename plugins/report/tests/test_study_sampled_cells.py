@@ -35,7 +35,8 @@ STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAM
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
     (section,) = sampled_cells(STUDY)
     assert section.sentences == (
-        "3 of 900 cells were sampled by tpe, seed 3. The others were not run, and nothing is known of them.",
+        "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others, unless they were run "
+        "before.",
         "The study is to run 1 more.",
     )
     (table,) = section.tables

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
 from sentbed_report.resampling import resample
+from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.significance import RESAMPLES, judge_average, judge_column
 from sentbed_studies.deciding_evidence import _item_variances, _wrong
 
@@ -50,5 +51,10 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
     ],
 )
 def test_scores_that_cannot_decide_say_why(scores: tuple[Score, ...], message: str) -> None:
-    assert _wrong(3, scores).startswith(message)
-    assert bool(_wrong(3, scores)) == bool(message)
+    assert _wrong(3, scores, Decide()).startswith(message)
+    assert bool(_wrong(3, scores, Decide())) == bool(message)
+
+
+def test_every_task_that_is_to_decide_must_have_a_score() -> None:
+    scores = (Score("a", "accuracy", 1.0, {}),)
+    assert _wrong(3, scores, Decide(("a", "b"))) == "it has no score of b under seed 3"

@@ -88,7 +88,7 @@ def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
     stopped = {one.cell: one.seeds for one in found.claims}
     expected = {(cell, seed) for cell in study.names for seed in range(1, stopped.get(cell, 5) + 1)}
     assert runs(tmp_path / "study") == expected
-    assert found.needless == 20 - len(expected) > 0
+    assert read_data(tmp_path / "study").needless == 20 - len(expected) > 0
     for one in found.claims:
         assert any(
             line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than") for line in said
@@ -147,6 +147,9 @@ def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, tmp_pa
     run_study(study, tmp_path / "study")
     assert decided(tmp_path / "study").claims == decided(whole).claims
     assert runs(whole) < runs(tmp_path / "study")
+    # What was done although it was not needed is not counted among what was not.
+    data = read_data(tmp_path / "study")
+    assert data.needless == 20 - data.finished < read_data(whole).needless
 
 
 @pytest.mark.slow
@@ -161,11 +164,12 @@ def test_a_winner_ends_the_study(study: Study, tmp_path: Path) -> None:
     found = decided(tmp_path / "study")
     assert found.winner == "0.5, 0.0"
     assert found.ended
-    assert len(runs(tmp_path / "study")) == 10 - found.needless < 10
+    needless = read_data(tmp_path / "study").needless
+    assert len(runs(tmp_path / "study")) == 10 - needless < 10
     write_reports(tmp_path / "study")
     text = (tmp_path / "study" / "report.md").read_text()
     assert "The best cell is 0.5, 0.0: all others were shown to be worse." in text
-    assert f"{found.needless} runs of 10" in text
+    assert f"{needless} runs of 10" in text
 
 
 def _changed(study: Study, old: str, new: str) -> Path:
@@ -220,12 +224,60 @@ def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
     )
 
 
+def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentbed_studies import runner as running
+
+    run = running._run
+
+    def fails(directory: Path, plugins: object, job: running.Job, *rest: object) -> None:
+        if job.stages is not None and job.recipe.run.seed == 2:
+            raise RunError("no")
+        run(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "_run", fails)
+    run_study(study, tmp_path / "study", keep_going=True)
+    assert decided(tmp_path / "study").ended
+    data = read_data(tmp_path / "study")
+    # Their shared stages failed, so that they have not begun.
+    assert [run.status for cell in data.cells for run in cell.runs if run.seed == 2] == ["waiting"] * 4
+    assert (data.finished, data.total, data.needless) == (16, 20, 0)
+
+
+def test_looks_that_are_made_again_take_nothing_back(
+    study: Study, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (whole / DECISIONS).read_bytes()
+    seen = []
+    run = SequentialTest.look
+
+    def look(test: SequentialTest, *rest: object) -> object:
+        seen.append((whole / DECISIONS).read_bytes())
+        return run(test, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SequentialTest, "look", look)
+    run_study(study, whole)
+    assert len(seen) == 4
+    assert set(seen) == {before}
+
+
+def test_a_study_that_no_longer_stops_has_all_runs_and_corrects_for_the_looks_it_made(
+    study: Study, whole: Path
+) -> None:
+    needless = read_data(whole).needless
+    assert needless
+    run_study(read_study(_changed(study, "stop = {}", "")), whole)
+    data = read_data(whole)
+    assert (data.decisions, data.needless, data.finished, data.looks) == (None, 0, 20, 4)
+
+
 def test_tests_of_tables_are_corrected_for_the_looks(study: Study, whole: Path, tmp_path: Path) -> None:
     write_reports(whole)
     text = (whole / "report.md").read_text()
     assert "times the 4 looks at which cells may be stopped." in text
     assert "## Decisions" in text
-    assert "at any look, is at most 0.05." in text
+    assert "at any look and about any of 4 cells, is at most 0.05," in text
 
 
 def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
@@ -233,6 +285,13 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "claims": [1]}))
     with pytest.raises(RunError, match=r"decisions.json` is damaged: .*; remove it and run `sentbed study`"):
+        read_data(whole)
+    path.write_text(json.dumps({**content, "schema": 2}))
+    with pytest.raises(RunError, match=r"is of another version; remove it and run `sentbed study` there"):
+        run_study(study, whole)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunError, match=r"decisions.json` cannot be read: "):
         read_data(whole)
 
 

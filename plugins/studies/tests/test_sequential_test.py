@@ -8,7 +8,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from sentbed_report.study.estimated_difference import EstimatedDifference, Source
-from sentbed_studies.sequential_test import PRIOR_DEGREES, SequentialTest, no_items, pair_variances
+from sentbed_studies.sequential_test import (
+    PRIOR_DEGREES,
+    SequentialTest,
+    _effective,
+    no_items,
+    pair_variances,
+)
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +27,16 @@ def test_variances_of_pairs_are_those_of_their_differences() -> None:
     scores = np.random.default_rng(0).normal(size=(5, 4))
     naive = [[np.var(one - other, ddof=1) for other in scores] for one in scores]
     assert pair_variances(scores) == pytest.approx(np.array(naive))
+
+
+def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone() -> None:
+    rng = np.random.default_rng(3)
+    alike = rng.normal(size=(8, 400))
+    assert _effective(alike) == pytest.approx(7, rel=0.05)
+    assert _effective(alike * np.array([[100.0], *[[1.0]] * 7])) < 1.5
+    # Two cells have one residual, with either sign.
+    assert _effective(rng.normal(size=(2, 3))) == pytest.approx(1)
+    assert _effective(np.ones((3, 2))) == 2
 
 
 def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look() -> None:
@@ -50,10 +66,17 @@ def naive_claims(
     own = {pair: float(np.var(scores[pair[0]] - scores[pair[1]], ddof=1)) for pair in pairs}
     shared = sum(own.values()) / len(own)
     of_seeds = PRIOR_DEGREES + count - 1
+    residuals = [
+        sum(
+            (scores[c, s] - scores[c].mean() - scores[:, s].mean() + scores.mean()) ** 2 for s in range(count)
+        )
+        for c in range(cells)
+    ]
+    known = (cells - 1) / cells * sum(residuals) ** 2 / sum(one**2 for one in residuals)
     found = set()
     for better, worse in pairs:
         variance = (PRIOR_DEGREES * shared + (count - 1) * own[better, worse]) / of_seeds
-        seeds = Source(variance / count, min(of_seeds, (cells - 1) * (count - 1)))
+        seeds = Source(variance / count, min(of_seeds, (count - 1) * max(1.0, known)))
         sources = (seeds, Source(float(items[better, worse]), degrees))
         estimate = EstimatedDifference(float(scores[better].mean() - scores[worse].mean()), sources)
         if estimate.p_above(margin) < level:

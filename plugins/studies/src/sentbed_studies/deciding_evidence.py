@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -56,12 +57,13 @@ class DecidingEvidence:
         runs = {(task.cell.name, task.cell.seed): task for task in self.tasks}
         found: dict[str, list[tuple[Score, ...]]] = {}
         left: dict[str, str] = {}
-        for cell in cells:
-            scores = [self._of(runs[cell, seed]) for seed in seeds]
-            wrong = next(filter(None, (_wrong(*pair) for pair in zip(seeds, scores, strict=True))), "")
-            names = [[*map(_name, of_seed)] for of_seed in scores]
-            like = next(iter(found.values()), scores)[0]
-            if not wrong and any(of_seed != [*map(_name, like)] for of_seed in names):
+        every = {cell: [self._of(runs[cell, seed]) for seed in seeds] for cell in cells}
+        names = Counter(tuple(map(_name, one)) for scores in every.values() for one in scores if one)
+        for cell, scores in every.items():
+            wrong = next(
+                filter(None, (_wrong(*pair, self.decide) for pair in zip(seeds, scores, strict=True))), ""
+            )
+            if not wrong and any(tuple(map(_name, one)) != names.most_common(1)[0][0] for one in scores):
                 wrong = "its scores are of other tasks or protocols than those of the other cells"
             if wrong:
                 left[cell] = wrong
@@ -112,10 +114,12 @@ def _name(score: Score) -> Name:
     return score.evaluator, score.protocol_id, score.task
 
 
-def _wrong(seed: int, scores: Sequence[Score]) -> str:
+def _wrong(seed: int, scores: Sequence[Score], decide: Decide) -> str:
     """Return why scores cannot decide; empty if they can."""
     if not scores:
         return f"it has no score that decides under seed {seed}"
+    if lacking := [task for task in decide.tasks if all(score.task != task for score in scores)]:
+        return f"it has no score of {lacking[0]} under seed {seed}"
     if mean_of(scores) is None or any(score.value - score.value != 0 for score in scores):
         return f"a score under seed {seed} is not finite"
     return ""

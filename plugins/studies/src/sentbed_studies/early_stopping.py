@@ -12,7 +12,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
 
 from sentbed_studies.deciding_evidence import DecidingEvidence
-from sentbed_studies.sequential_test import SequentialTest
+from sentbed_studies.sequential_test import SequentialTest, no_items
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
@@ -71,15 +71,23 @@ def parts_between_looks(
             looks=(*made.looks, look),
             at_work=test.at_work,
             left=known.left,
-            needless=len(left_out),
+            over_items=known.items is not no_items,
             ended=ended,
         )
-        write_decisions(directory, made)
+        if not _is_behind(made, read_decisions(directory)):
+            write_decisions(directory, made)
         digits = score_digits(value for of_cell in known.values.values() for value in of_cell)
         for claim in claims:
             say(_said(claim, digits))
         if ended:
             return
+
+
+def _is_behind(made: Decisions, held: Decisions | None) -> bool:
+    """Whether decisions are the beginning of those that are held, which stay while looks are made again."""
+    if held is None or held.rule != made.rule or len(held.looks) <= len(made.looks):
+        return False
+    return held.looks[: len(made.looks)] == made.looks and held.claims[: len(made.claims)] == made.claims
 
 
 def score_of(decide: Decide) -> str:

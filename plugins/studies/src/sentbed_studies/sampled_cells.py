@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from sentbed.errors import RunError
 from sentbed.helpers import fault
+from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_finished
@@ -73,8 +74,8 @@ def points(study: Study) -> list[Mapping[str, Any]]:
 def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
     """Return the function that reads the deciding score of a cell's run with `seed` in a study's directory.
 
-    A run that has not finished has none, and neither has one whose score is not a finite number. The function
-    raises `RunError` if a run has finished without any score that decides.
+    A run that has not finished has none, nor has one whose score is not a finite number or is degenerate. The
+    function raises `RunError` if a run has finished without any score that decides.
     """
     runs = {task.cell.name: task.directory for task in work.tasks if task.cell.seed == seed}
 
@@ -82,13 +83,14 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
         run = directory / runs[name]
         if not is_finished(run):
             return None
-        score = mean_of(deciding_scores(read_run(run, name, seed, directory).scores, decide))
+        found = deciding_scores(read_run(run, name, seed, directory).scores, decide)
+        score = mean_of(found)
         if score is None:
             raise RunError(
                 f"the run `{run}` has no score to choose further cells by; let `[study.decide]` name tasks "
                 "that it has, or evaluate on development data"
             )
-        return score if math.isfinite(score) else None
+        return score if math.isfinite(score) and not any(map(degenerate_of, found)) else None
 
     return score_of
 

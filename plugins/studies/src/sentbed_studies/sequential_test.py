@@ -9,11 +9,13 @@ worse than the other by more than the margin? A cell for which that is shown get
 - With two or three seeds a sample variance says little. That of a pair's differences is therefore moderated
   (Smyth, 2004): s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's own and s0 the mean over all
   pairs of cells, with d0 = 4 degrees of freedom: the standard deviations of cells may well differ by a factor
-  of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer.
+  of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer: n - 1 times the number
+  of cells that it is known from, less one (Satterthwaite, 1946).
 - The error rate is spent in equal parts on all looks and all pairs that could be claimed (Bonferroni): every
   ordered pair of cells where the best one is sought, each cell once where all are compared with the baseline.
   By the union bound, the probability that any claim of the study is wrong, at any look, is at most the error
-  rate, however the scores of cells, seeds and items depend on each other.
+  rate, however the scores of cells, seeds and items depend on each other. What it rests on is that
+  differences are about normal, and that the variances of cells are not further apart than d0 says.
 
 The looks are made in the order of the recipe's seeds and need all runs of a look. What is decided therefore
 depends on the scores alone, not on who ran what when, nor on interruptions.
@@ -131,12 +133,27 @@ class SequentialTest:
         cells, count = scores.shape
         own = pair_variances(scores)
         # The mean over all pairs is twice the residual mean square of cells by seeds.
-        shared = Source(float(own.sum() / (cells * (cells - 1))), (cells - 1) * (count - 1))
+        shared = Source(float(own.sum() / (cells * (cells - 1))), (count - 1) * _effective(scores))
         if self._shared is None or shared.degrees >= self._shared.degrees:
             self._shared = shared
         degrees = PRIOR_DEGREES + count - 1
         moderated = (PRIOR_DEGREES * self._shared.variance + (count - 1) * own) / degrees
         return moderated, min(degrees, self._shared.degrees)
+
+
+def _effective(scores: Floats) -> float:
+    """Return the number of cells, less one, from whose residuals a common variance is known, at least 1.
+
+    It is that of cells of equal spread which would know it as well (Satterthwaite, 1946): a cell whose seeds
+    vary more than all others' decides the variance almost alone.
+    """
+
+    cells = len(scores)
+    residuals = scores - scores.mean(1, keepdims=True) - scores.mean(0) + scores.mean()
+    squares = (residuals**2).sum(1)
+    if not squares.any():
+        return cells - 1.0
+    return max(1.0, (cells - 1) / cells * float(squares.sum() ** 2 / (squares**2).sum()))
 
 
 def no_items(cells: Sequence[str]) -> tuple[Floats, Floats]:

@@ -142,6 +142,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "colour": study.table.colour,
         "cost": study.table.cost,
         "decide": None if study.table.decide is None else attrs.asdict(study.table.decide),
+        "stop": None if study.table.stop is None else attrs.asdict(study.table.stop),
         "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
         "equivalence": study.table.equivalence,
         "groups": study.table.groups,

@@ -60,8 +60,8 @@ class Decisions:
     """Cells that were not shown to be worse than another."""
     left: Mapping[str, str] = attrs.field(factory=dict)
     """Cell that could not be compared at the last look -> why."""
-    needless: int = 0
-    """Number of runs that were not done."""
+    over_items: bool = True
+    """Whether the last look knew the items behind the scores; else claims are over seeds alone."""
     ended: bool = False
     """Whether no look is left."""
     earlier: tuple[Rule, ...] = ()
@@ -84,10 +84,12 @@ def read_decisions(directory: Path) -> Decisions | None:
     path = directory / DECISIONS
     try:
         text = path.read_bytes()
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise RunError(f"`{path}` cannot be read: {error.strerror or error}; make it readable") from error
     with foreign(RunError, f"`{path}` is damaged", "remove it and run `sentbed study` there again"):
         content = json.loads(text)
         if content.pop("schema") != SCHEMA:
-            raise RunError(f"`{path}` is of another version; run `sentbed study` there again")
+            raise RunError(f"`{path}` is of another version; remove it and run `sentbed study` there again")
         return cattrs.structure(content, Decisions)

@@ -50,11 +50,15 @@ def read_data(directory: str | Path) -> StudyData:
             raise RunError(
                 f"`{place / STUDY}` has schema {content.get('schema')}, this version reads {SCHEMA}"
             )
-        decisions = read_decisions(place)
+        held = read_decisions(place)
+        # Without `[study.stop]`, which has been taken out, nothing is stopped any more.
+        decisions = held if content.get("stop") is not None else None
+        planned = tuple(_cells(place, content))
+        cells = tuple(_needed(cell, decisions) for cell in planned)
         return StudyData(
             content["name"],
             tuple(_axis(axis) for axis in content["axes"]),
-            tuple(_needed(cell, decisions) for cell in _cells(place, content)),
+            cells,
             content["baseline"],
             tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
             tuple((name, tuple(reasons)) for name, reasons in content["excluded"]),
@@ -69,6 +73,8 @@ def read_data(directory: str | Path) -> StudyData:
             content.get("cost", ""),
             _decide(content.get("decide")),
             decisions,
+            _looks(content, held),
+            sum(len(cell.runs) for cell in planned) - sum(len(cell.runs) for cell in cells),
             _sampled(content),
             equivalence=content.get("equivalence"),
             groups=content.get("groups", True),
@@ -77,6 +83,15 @@ def read_data(directory: str | Path) -> StudyData:
 
 def _decide(table: Mapping[str, Any] | None) -> Decide | None:
     return None if table is None else Decide(**{**table, "tasks": tuple(table.get("tasks", ()))})
+
+
+def _looks(content: Mapping[str, Any], held: Decisions | None) -> int:
+    """Return the largest number of looks that a study makes, by its recipe, or has made by an earlier one."""
+    made = [] if held is None else [len(rule.looks) for rule in (held.rule, *held.earlier)]
+    if (stop := content.get("stop")) is not None:
+        seeds = {run["seed"] for cell in content["cells"] for run in cell["runs"]}
+        made.append(len(seeds) - stop["first_look"] + 1)
+    return max(made, default=1)
 
 
 def _sampled(content: Mapping[str, Any]) -> Sampled | None:
@@ -106,10 +121,16 @@ def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
 
 
 def _needed(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
-    """Return a cell without the runs that will not be done, since the study has stopped it."""
-    if decisions is None or not (decisions.ended or any(one.cell == cell.name for one in decisions.claims)):
+    """Return a cell without the runs that will not be done, since the study has stopped it or has ended."""
+    if decisions is None:
         return cell
-    return attrs.evolve(cell, runs=tuple(run for run in cell.runs if run.status != "waiting"))
+    last = next((one.seeds for one in decisions.claims if one.cell == cell.name), None)
+    if last is None and decisions.ended:
+        last = decisions.looks[-1]
+    if last is None:
+        return cell
+    later = [run for run in cell.runs[last:] if run.status == "finished"]
+    return attrs.evolve(cell, runs=(*cell.runs[:last], *later))
 
 
 def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:

@@ -117,6 +117,10 @@ class StudyData:
     """The score by which cells are stopped, sampled and chosen; None without `[study.decide]`."""
     decisions: Decisions | None = None
     """What the study decided while it ran; None if it stops no cells, or has made no look yet."""
+    looks: int = 1
+    """Number of times at which the study may stop, or might: tests that hold at any of them are corrected."""
+    needless: int = 0
+    """Number of runs that will not be done, since the study has stopped their cells or has ended."""
     sampled: Sampled | None = None
     """How `cells` were chosen; None if they are all."""
     equivalence: float | None = None
@@ -126,11 +130,6 @@ class StudyData:
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
-
-    @property
-    def looks(self) -> int:
-        """Number of times at which the study may stop: tests that are made at any of them are corrected."""
-        return 1 if self.decisions is None else len(self.decisions.rule.looks)
 
     @property
     def finished(self) -> int:

@@ -50,7 +50,7 @@ def outcome(found: Decisions) -> str:
 def saved(data: StudyData) -> tuple[str, ...]:
     """Return a sentence on the time that runs would have taken which were not needed; none without any."""
     found = data.decisions
-    if found is None or not found.needless:
+    if found is None or not data.needless:
         return ()
     seeds = found.rule.looks[-1]
     times = []
@@ -60,18 +60,18 @@ def saved(data: StudyData) -> tuple[str, ...]:
             left = seeds - len(cell.runs) if found.ended or cell.name not in found.at_work else 0
             times.append(max(left, 0) * sum(seconds) / len(seconds))
     return (
-        f"The {count(found.needless, 'run')} that stopping made needless would have taken about "
+        f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
         f"{duration(sum(times))} more, if as long as the others of their cells.",
     )
 
 
 def _sentences(data: StudyData, found: Decisions) -> Iterator[str]:
     yield outcome(found)
-    if found.needless:
-        planned = data.total + found.needless
-        share = found.needless / planned
+    if data.needless:
+        planned = data.total + data.needless
+        share = data.needless / planned
         yield (
-            f"{count(found.needless, 'run')} of {planned:,} ({share:.0%}) "
+            f"{count(data.needless, 'run')} of {planned:,} ({share:.0%}) "
             f"{'were' if found.ended else 'are'} not needed."
         )
 
@@ -84,6 +84,8 @@ def _remarks(found: Decisions) -> Iterator[str]:
             "bad; the bound in the column `at least` holds all the same. p: times all looks and all claims "
             "that were possible."
         )
+    if not found.over_items:
+        yield "Over seeds alone: a score that decides has no items, so that other items may decide otherwise."
     for cell, why in found.left.items():
         yield f"Not compared at the last look: {cell}: {why}."
     if found.earlier:
@@ -100,6 +102,7 @@ def rule_sentence(rule: Rule) -> str:
     looks = ", ".join(map(str, rule.looks))
     return (
         f"A cell gets no further seeds once it is shown to be worse than {against}{by} in {rule.score}. "
-        f"Looks after {looks} seeds; the probability that any such claim about these {rule.cells} cells is "
-        f"wrong, at any look, is at most {rule.error_rate:.2g}."
+        f"Looks after {looks} seeds; the probability that any such claim is wrong, at any look and about any "
+        f"of {rule.cells} cells, is at most {rule.error_rate:.2g}, if seeds of one cell do not vary far more "
+        "than those of the others."
     )

@@ -30,7 +30,7 @@ def sampled_cells(data: StudyData) -> Iterator[Section]:
         ),
         (1, 2),
     )
-    sentences = [f"{sampled}. The others were not run, and nothing is known of them."]
+    sentences = [f"{sampled}. Nothing is known of the others, unless they were run before."]
     if (left := sampled.cells - len(sampled.names)) > 0:
         sentences.append(f"The study is to run {left:,} more.")
     yield Section("Sampled cells", tuple(sentences), (table,))
