@@ -65,7 +65,7 @@ def naive_claims(
     pairs = list(itertools.permutations(range(cells), 2))
     own = {pair: float(np.var(scores[pair[0]] - scores[pair[1]], ddof=1)) for pair in pairs}
     shared = sum(own.values()) / len(own)
-    of_seeds = PRIOR_DEGREES + count - 1
+    of_seeds, seeds = PRIOR_DEGREES + count - 1, range(count)
     residuals = [
         sum(
             (scores[c, s] - scores[c].mean() - scores[:, s].mean() + scores.mean()) ** 2 for s in range(count)
@@ -76,8 +76,8 @@ def naive_claims(
     found = set()
     for better, worse in pairs:
         variance = (PRIOR_DEGREES * shared + (count - 1) * own[better, worse]) / of_seeds
-        seeds = Source(variance / count, min(of_seeds, (count - 1) * max(1.0, known)))
-        sources = (seeds, Source(float(items[better, worse]), degrees))
+        repeated = Source(variance / count, min(of_seeds, (count - 1) * max(1.0, known)))
+        sources = (repeated, Source(float(items[better, worse]), degrees))
         estimate = EstimatedDifference(float(scores[better].mean() - scores[worse].mean()), sources)
         if estimate.p_above(margin) < level:
             found.add((worse, better))
