@@ -65,13 +65,9 @@ def naive_claims(
     pairs = list(itertools.permutations(range(cells), 2))
     own = {pair: float(np.var(scores[pair[0]] - scores[pair[1]], ddof=1)) for pair in pairs}
     shared = sum(own.values()) / len(own)
-    of_seeds, seeds = PRIOR_DEGREES + count - 1, range(count)
-    residuals = [
-        sum(
-            (scores[c, s] - scores[c].mean() - scores[:, s].mean() + scores.mean()) ** 2 for s in range(count)
-        )
-        for c in range(cells)
-    ]
+    of_seeds = PRIOR_DEGREES + count - 1
+    middle = scores.mean(1)[:, None] + scores.mean(0) - scores.mean()
+    residuals = [sum((scores[c, s] - middle[c, s]) ** 2 for s in range(count)) for c in range(cells)]
     known = (cells - 1) / cells * sum(residuals) ** 2 / sum(one**2 for one in residuals)
     found = set()
     for better, worse in pairs:
