@@ -209,6 +209,17 @@ def test_a_failed_cell_is_not_compared_and_says_why(
     assert "0.02, 0.5" in found.at_work
 
 
+def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study: Study, tmp_path: Path) -> None:
+    study = read_study(_changed(study, 'tasks = ["near"]', 'tasks = ["nearer"]'))
+    message = (
+        r"nothing decides between the cells: of 0.5, 0.0, it has no score that decides under "
+        r"seed 1; its scores are of across \(development data\), near \(test data\); name some"
+    )
+    with pytest.raises(RunError, match=message):
+        run_study(study, tmp_path / "study")
+    assert read_data(tmp_path / "study").finished == 8
+
+
 def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "study")
     first = decided(tmp_path / "study").rule

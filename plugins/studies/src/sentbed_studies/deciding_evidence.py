@@ -14,7 +14,7 @@ from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.resampling import Resampled, resample
-from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.significance import RESAMPLES, item_degrees
 
@@ -90,6 +90,16 @@ class DecidingEvidence:
                 left[cell] = str(error)
         kept = {cell: one for cell, one in values.items() if cell not in left}
         return Evidence(kept, partial(_item_variances, draws), left, degenerate)
+
+    def tasks_of(self, task: Task) -> str:
+        """Return the tasks of a finished run with the data that they are on, in words."""
+        read = read_run(self.directory / task.directory, task.cell.name, task.cell.seed, self.directory)
+        data = {
+            f"{one.task} ({'development' if is_development(one) else 'test'} data)": None
+            for one in read.scores
+            if one.axis != "cost"
+        }
+        return ", ".join(data) or "no task"
 
     def _of(self, task: Task) -> tuple[Score, ...]:
         """Return the deciding scores of a run; none if it has not finished."""

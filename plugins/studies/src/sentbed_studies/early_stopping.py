@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+from sentbed.errors import RunError
 from sentbed.helpers import score_digits
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
@@ -16,6 +17,7 @@ from sentbed_studies.sequential_test import SequentialTest, no_items
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
+from sentbed_studies.write_study_directory import is_finished
 
 
 def parts_between_looks(
@@ -35,7 +37,7 @@ def parts_between_looks(
     were left out by their scores, or those of others, claims on these count as possible, too.
 
     Raises:
-        RunError: if a run cannot be read, or the disk is full.
+        RunError: if no run of a look has a score that decides, a run cannot be read, or the disk is full.
     """
     seeds, decide = study.seeds, study.table.decides_by
     looks = tuple(range(stop.first_look, len(seeds) + 1))
@@ -58,6 +60,8 @@ def parts_between_looks(
         yield work.of([cell for cell in cells if cell.seed in seeds[done:look]])
         done = look
         known = evidence.of(test.at_work, seeds[:look])
+        if not known.values:
+            _require_scores(known.left, evidence, [t for t in work.tasks if t.cell.seed in seeds[:look]])
         claims = test.look(known.values, known.items, known.degenerate)
         ended = look == looks[-1] or len(test.at_work) < 2
         stopped = set(test.cells if ended else (claim.cell for claim in claims))
@@ -81,6 +85,17 @@ def parts_between_looks(
             say(_said(claim, digits))
         if ended:
             return
+
+
+def _require_scores(left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]) -> None:
+    """Raise `RunError` if all runs of a look have finished, and none has a score that decides."""
+    if all(is_finished(evidence.directory / task.directory) for task in tasks):
+        name, why = next(iter(left.items()))
+        raise RunError(
+            f"nothing decides between the cells: of {name}, {why}; its scores are of "
+            f"{evidence.tasks_of(tasks[0])}; name some in `[study.decide]`, or take `stop` out; what has "
+            "finished stays"
+        )
 
 
 def _is_behind(made: Decisions, held: Decisions | None) -> bool:

@@ -81,7 +81,7 @@ def _remarks(found: Decisions) -> Iterator[str]:
     if found.claims:
         yield (
             "The score of a cell that was stopped is a little too low, since it was stopped when it looked "
-            "bad; the bound in the column `at least` holds all the same. p: times all looks and all claims "
+            "bad; the bound in the column “at least” holds all the same. p: times all looks and all claims "
             "that were possible."
         )
     if not found.over_items:
