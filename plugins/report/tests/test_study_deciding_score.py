@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
 
@@ -24,9 +26,29 @@ SCORES = (
 
 
 def test_the_first_metric_of_each_task_on_development_data_decides() -> None:
-    assert [one.value for one in deciding_scores(SCORES, Decide())] == [50.0, 30.0, 80.0]
-    assert [one.value for one in deciding_scores(SCORES, Decide(evaluator="sts"))] == [50.0, 30.0]
+    assert [one.value for one in deciding_scores(SCORES, Decide())] == [50.0, 80.0]
+    assert [one.value for one in deciding_scores(SCORES, Decide(evaluator="sts"))] == [50.0]
     assert [one.value for one in deciding_scores(SCORES, Decide(("a",), "sts"))] == [50.0]
+
+
+def test_without_named_tasks_only_scores_in_the_unit_of_the_first_decide() -> None:
+    pairs = [score("STSB-dev", 78.0), score("pairs", -0.2, metric="alignment", direction="lower")]
+    assert deciding_scores(pairs, Decide()) == (pairs[0],)
+    # A task decides by the metric of the first also where that is not the task's own first.
+    pairs += [score("SICKR-dev", 60.0, metric="pearson"), score("SICKR-dev", 70.0)]
+    assert [one.value for one in deciding_scores(pairs, Decide())] == [78.0, 70.0]
+    assert [one.value for one in deciding_scores(pairs, Decide(("pairs", "SICKR-dev")))] == [-0.2, 60.0]
+
+
+def test_what_depends_on_the_machine_decides_only_where_it_is_named() -> None:
+    said: dict[str, Any] = {"encoder": {}, "evaluator": {"id": "throughput", "machine": {"device": "cpu"}}}
+    speed = Score("length-64", "examples/s", 900.0, said, "en", "throughput")
+    spread = Score("length-64", "spread", 3.0, said, "en", "throughput", direction="lower")
+    found = (speed, spread, score("b", 70.0, "test"))
+    assert deciding_scores(found, Decide(test_data=True)) == found[2:]
+    assert deciding_scores(found[:2], Decide(test_data=True)) == ()
+    assert deciding_scores(found, Decide(evaluator="throughput", test_data=True)) == (speed,)
+    assert deciding_scores(found, Decide(("length-64",), test_data=True)) == (speed,)
 
 
 def test_test_data_decide_only_where_they_may() -> None:
@@ -39,5 +61,14 @@ def test_test_data_decide_only_where_they_may() -> None:
 
 def test_the_mean_is_higher_for_what_is_better() -> None:
     assert mean_of(SCORES[1:2]) == 50.0
-    assert mean_of((SCORES[1], SCORES[3])) == (50.0 - 30.0) / 2
+    assert mean_of(SCORES[3:4]) == -30.0
+    assert mean_of((SCORES[1], SCORES[7])) == (50.0 + 80.0) / 2
     assert mean_of(()) is None
+
+
+def test_scores_without_a_common_unit_have_no_mean() -> None:
+    message = r"no common unit.*: a \(sts, spearman\), b \(sts, spearman, negated\); let `\[study.decide\]`"
+    with pytest.raises(RunError, match=message):
+        mean_of((SCORES[1], SCORES[3]))
+    with pytest.raises(RunError, match="no common unit"):
+        mean_of(SCORES[1:3])

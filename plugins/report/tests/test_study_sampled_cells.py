@@ -48,5 +48,20 @@ def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -
     assert section in sections_of(STUDY, ())
 
 
+def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
+    def mixed(cell: CellInfo) -> CellInfo:
+        runs = (
+            attrs.evolve(
+                one, scores=(*one.scores, *(attrs.evolve(s, task="x", metric="m") for s in one.scores))
+            )
+            for one in cell.runs
+        )
+        return attrs.evolve(cell, runs=tuple(runs))
+
+    decide = Decide(("STSB", "x"))
+    (section,) = sampled_cells(attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide))
+    assert [row.entries[1] for row in section.tables[0].rows] == ["–", "–", "–"]
+
+
 def test_a_study_of_all_cells_has_no_such_section() -> None:
     assert list(sampled_cells(attrs.evolve(STUDY, sampled=None))) == []

@@ -14,9 +14,10 @@ from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import Selection, select
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.effect_tables import views_of
 from sentbed_report.study_page.markdown import to_markdown
 from sentbed_report.study_page.selection_section import selection_section
@@ -145,7 +146,85 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
         "constant": "a deciding score is degenerate",
         "broken": "a deciding score is not finite",
     }
-    assert "so far" in found.sentence
+    # `lacks`, `constant` and `broken` were tried, and are not what it is better than.
+    assert "so far, the best of 1 cell that can be compared, of 5 that were tried, by the" in found.sentence
+
+
+def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_has(make: Make) -> None:
+    """`--only` runs a stopped cell with all its seeds, and the others may have fewer until now."""
+    data = make(
+        {
+            "lucky": {seed: {"D-dev": 50.0 + 9 * seed} for seed in (1, 2, 3)},
+            "good": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}, 3: {}},
+            "late": {1: {"D-dev": 90.0}, 2: {}, 3: {}},
+        }
+    )
+    rule = Rule("best", 0.1, 0.05, (2, 3), 3, "the mean of D-dev")
+    claim = Claim("lucky", "good", 2, 9.0, 2.0, 0.01)
+    cells = (attrs.evolve(c, runs=tuple(r for r in c.runs if r.scores)) for c in data.cells)
+    data = attrs.evolve(data, cells=tuple(cells), decisions=Decisions(rule, (claim,), (2,)))
+    found = chosen(data)
+    assert (found.cell, found.seeds) == ("good", 2)
+    assert dict(found.left) == {
+        "lucky": "shown to be worse than good after 2 seeds",
+        "late": "it has 1 seed of 2",
+    }
+    # A cell that was shown to be worse was compared.
+    assert (found.compared, found.among) == (2, 3)
+
+
+def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(make: Make) -> None:
+    data = make(
+        {"a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}}, "b": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}}}
+    )
+    late = make({"c": {1: {"D-dev": 99.0}, 2: {}}}).cells[0]
+    late = attrs.evolve(late, runs=(late.runs[0], attrs.evolve(late.runs[1], status="waiting")))
+    section = selection_section(found := attrs.evolve(data, cells=(*data.cells, late)), summarise(found))
+    assert section is not None
+    assert section.sentences[0].startswith(
+        "The chosen cell is “a” so far, the best of 2 cells that can be compared, of 3 that were tried, by "
+    )
+    assert "is the best of 2, and so too good" in section.sentences[1]
+    assert section.remarks[-1] == (
+        "The study has not finished; so far 2 cells can be compared, of 3 that were tried."
+    )
+    assert section.remarks[-2] == "Could not be chosen: c (it has 1 seed of 2)."
+
+
+def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) -> None:
+    found = chosen(make(THREE, Decide(("X-dev", "nowhere"))))
+    assert found.cell == ""
+    assert dict(found.left) == dict.fromkeys("abc", "it has no score of nowhere")
+    assert "a: it has no score of nowhere" in found.sentence
+
+
+def test_named_tasks_without_a_common_unit_choose_no_cell(make: Make) -> None:
+    data = make({cell: {1: {"S-dev": value, "A-dev": -0.2}} for cell, value in (("a", 78.0), ("b", 70.0))})
+
+    def change(_: CellRun, one: Score) -> Score:
+        return attrs.evolve(one, metric="alignment", direction="lower") if one.task == "A-dev" else one
+
+    data = with_scores(data, change)
+    found = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
+    assert (found.cell, found.scores) == ("", ())
+    assert "no common unit" in found.reason
+    assert "S-dev (transfer, accuracy), A-dev (transfer, alignment, negated)" in found.sentence
+    # Without names, the first one says in which unit.
+    alone = chosen(data)
+    assert (alone.cell, alone.score, alone.tasks) == ("a", 78.0, ("S-dev (transfer, accuracy)",))
+
+
+def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make: Make) -> None:
+    data = make(
+        {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))}, Decide(test_data=True)
+    )
+
+    def runs(cell: CellInfo) -> tuple[CellRun, ...]:
+        both = ((*run.scores, *(attrs.evolve(s, encoder="zh") for s in run.scores)) for run in cell.runs)
+        return tuple(attrs.evolve(run, scores=scores) for run, scores in zip(cell.runs, both, strict=True))
+
+    data = attrs.evolve(data, cells=tuple(attrs.evolve(cell, runs=runs(cell)) for cell in data.cells))
+    assert [(one.encoder, one.decided) for one in chosen(data).scores] == [("en", True), ("zh", False)]
 
 
 def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make: Make) -> None:

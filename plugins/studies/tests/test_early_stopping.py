@@ -11,6 +11,7 @@ import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import RecipeError, RunError
 from sentbed_jobs.local_pool import LocalPool
+from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
@@ -331,3 +332,19 @@ def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
         "  stops: what is shown to be worse than the best by more than 0, after 2 to 5 seeds; error rate of "
         "the study 0.05"
     ) in lines
+
+
+def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(
+    put: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    lottery = '[[evaluate]]\nuse = "lottery"\nencoder = "zh"\n'
+    axes = AXES.replace('["near"]', '["near", "lottery"]').partition("[study.axes.noise]")[0]
+    mixed = read_study(put("study.toml", TOWERS + lottery + axes.replace(', noise = "0.0"', "")))
+    unlike = r"no common unit.*: lottery \(lottery, luck\), near \(nearness, distance\)"
+    with pytest.raises(RunError, match=unlike):
+        run_study(mixed, tmp_path / "study")
+    assert read_decisions(tmp_path / "study") is None
+    # The runs stay, and one task decides.
+    alone = attrs.evolve(mixed.table, decide=Decide(("near",), test_data=True))
+    run_study(attrs.evolve(mixed, table=alone), tmp_path / "study")
+    assert decided(tmp_path / "study").ended

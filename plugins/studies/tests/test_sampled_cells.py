@@ -267,9 +267,14 @@ def test_another_sampler_begins_anew(study: Study, tmp_path: Path) -> None:
     assert str(data.sampled) == "3 of 8 cells were sampled by random, seed 5"
 
 
-def test_a_finished_run_without_a_deciding_score_ends_the_study(study: Study, tmp_path: Path) -> None:
-    table = attrs.evolve(study.table, decide=Decide(("other",)))
-    with pytest.raises(RunError, match=r"has no score to choose further cells by; let `\[study.decide\]`"):
+@pytest.mark.parametrize("tasks", [("other",), ("across", "other")])
+def test_a_finished_run_without_a_deciding_score_ends_the_study(
+    tasks: tuple[str, ...], study: Study, tmp_path: Path
+) -> None:
+    table = attrs.evolve(study.table, decide=Decide(tasks))
+    with pytest.raises(
+        RunError, match=r"no score of other to choose further cells by; let `\[study.decide\]`"
+    ):
         run_study(attrs.evolve(study, table=table), tmp_path / "study")
 
 

@@ -75,7 +75,8 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
     """Return the function that reads the deciding score of a cell's run with `seed` in a study's directory.
 
     A run that has not finished has none, nor has one whose score is not a finite number or is degenerate. The
-    function raises `RunError` if a run has finished without any score that decides.
+    function raises `RunError` if a run has finished without a score of each task that `decide` names, or
+    without any that decides, or if these have no mean.
     """
     runs = {task.cell.name: task.directory for task in work.tasks if task.cell.seed == seed}
 
@@ -83,14 +84,16 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
         run = directory / runs[name]
         if not is_finished(run):
             return None
-        found = deciding_scores(read_run(run, name, seed, directory).scores, decide)
-        score = mean_of(found)
-        if score is None:
+        scores = deciding_scores(read_run(run, name, seed, directory).scores, decide)
+        score, known = mean_of(scores), {one.task for one in scores}
+        absent = [task for task in decide.tasks if task not in known]
+        if score is None or absent:
+            of = f" of {', '.join(absent)}" if absent else ""
             raise RunError(
-                f"the run `{run}` has no score to choose further cells by; let `[study.decide]` name tasks "
-                "that it has, or evaluate on development data"
+                f"the run `{run}` has no score{of} to choose further cells by; let `[study.decide]` name "
+                "tasks that it has, or evaluate on development data"
             )
-        return score if math.isfinite(score) and not any(map(degenerate_of, found)) else None
+        return score if math.isfinite(score) and not any(map(degenerate_of, scores)) else None
 
     return score_of
 

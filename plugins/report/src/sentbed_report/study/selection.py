@@ -14,7 +14,14 @@ from sentbed.protocols import START, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
 from sentbed_report.resampling import RESAMPLES, resample
-from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
+from sentbed_report.study.deciding_score import (
+    Decide,
+    deciding_scores,
+    described,
+    is_development,
+    mean_of,
+    without_mean,
+)
 from sentbed_report.study.significance import Judged, item_degrees, judge, judge_average
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow
@@ -54,7 +61,9 @@ class Selection:
     reason: str
     """Why none could be chosen."""
     among: int
-    """Number of cells that had a deciding score."""
+    """Number of cells that were tried: those that have a deciding score."""
+    compared: int
+    """Number of these that were compared: the others lack scores until now, or have scores that cannot be."""
     tasks: tuple[str, ...]
     """Tasks that decided, each with its evaluator and metric."""
     test_data: bool
@@ -81,9 +90,16 @@ class Selection:
         mean = "the mean of " if len(self.tasks) > 1 else ""
         return (
             f"The chosen cell is “{self.cell}”{'' if self.complete else ' so far'}, the best of "
-            f"{count(self.among, 'cell')} by {mean}{', '.join(self.tasks)}: "
+            f"{self.number_compared} by {mean}{', '.join(self.tasks)}: "
             f"{number(self.score, digits)}{spread} over {count(self.seeds, 'seed')}."
         )
+
+    @property
+    def number_compared(self) -> str:
+        """How many cells were compared, and of how many, if these are more."""
+        if self.compared == self.among:
+            return count(self.among, "cell")
+        return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"
 
 
 def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAMPLES) -> Selection | None:
@@ -92,41 +108,49 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
     if found is None or data.decide is None or not found.cell:
         return found
     cell = next(cell for cell in data.cells if cell.name == found.cell)
-    deciding = {_key(score) for of_seed in _deciding(cell, data.decide) for score in of_seed}
+    deciding = {
+        (score.encoder, *_key(score)) for of_seed in _deciding(cell, data.decide) for score in of_seed
+    }
     return attrs.evolve(found, scores=tuple(_on_test_data(cell, summaries, deciding, resamples)))
 
 
 def choose(data: StudyData) -> Selection | None:
     """Return the cell with the best deciding score; None if the study does not say what decides.
 
-    The score is the mean over seeds. The choice is among the cells with the most seeds, and of equally good
-    ones the first in the recipe's order. Cells that lack a deciding task, or have a score that is degenerate
-    or not finite, cannot be chosen.
+    The score is the mean over seeds. A cell that `[study.stop]` has shown to be worse than another cannot be
+    chosen, and of the others only those with the most seeds; of equally good ones it is the first in the
+    recipe's order. Cells that lack a deciding task, or have a score that is degenerate or not finite, cannot
+    be chosen.
     """
     if data.decide is None:
         return None
     found = {cell.name: _deciding(cell, data.decide) for cell in data.cells}
     tried = {name: scores for name, scores in found.items() if any(scores)}
     tasks = {_key(score): score for scores in tried.values() for of_seed in scores for score in of_seed}
-    most = max(map(len, tried.values()), default=0)
+    worse = {} if data.decisions is None else {claim.cell: claim for claim in data.decisions.claims}
+    most = max((len(scores) for name, scores in tried.items() if name not in worse), default=0)
+    mixed = without_mean([*tasks.values()])
     values: dict[str, list[float]] = {}
     left: list[tuple[str, str]] = []
     for name, scores in tried.items():
-        if why := _unfit(scores, tasks.keys(), most):
+        if claim := worse.get(name):
+            left.append((name, f"shown to be worse than {claim.than} after {count(claim.seeds, 'seed')}"))
+        elif why := _unfit(scores, data.decide.tasks, tasks.keys(), most):
             left.append((name, why))
-        else:
+        elif not mixed:
             values[name] = [value for of_seed in scores if (value := mean_of(of_seed)) is not None]
     base = Selection(
         "",
         "",
         len(tried),
-        tuple(map(_named, tasks.values())),
+        len(values) + len(tried.keys() & worse.keys()),
+        tuple(map(described, tasks.values())),
         data.decide.test_data,
         data.finished == data.total,
         left=tuple(left),
     )
     if not values:
-        return attrs.evolve(base, reason=_none(data, base))
+        return attrs.evolve(base, reason=mixed or _none(data, base))
     means = {name: round(fmean(of_cell), _ROUNDING) for name, of_cell in values.items()}
     best, *ties = [name for name, mean in means.items() if mean == max(means.values())]
     return attrs.evolve(
@@ -140,16 +164,11 @@ def choose(data: StudyData) -> Selection | None:
 
 
 _Key = tuple[str, str, str]
-"""Evaluator, protocol id and task."""
+"""Evaluator, protocol id and task: what cells have in common, whatever their encoders are called."""
 
 
 def _key(score: Score) -> _Key:
     return score.evaluator, score.protocol_id, score.task
-
-
-def _named(score: Score) -> str:
-    lower = ", negated" if score.direction == "lower" else ""
-    return f"{score.task} ({score.evaluator}, {score.metric}{lower})"
 
 
 def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
@@ -157,10 +176,18 @@ def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
     return [deciding_scores(run.scores, decide) for run in cell.runs if run.status == "finished"]
 
 
-def _unfit(scores: Sequence[Sequence[Score]], tasks: Collection[_Key], most: int) -> str:
-    """Return why a cell cannot be chosen; empty if it can."""
+def _unfit(
+    scores: Sequence[Sequence[Score]], named: Collection[str], tasks: Collection[_Key], most: int
+) -> str:
+    """Return why a cell cannot be chosen; empty if it can.
+
+    `named` are the tasks that the recipe names, `tasks` those of which any cell has scores.
+    """
     if len(scores) < most:
         return f"it has {count(len(scores), 'seed')} of {most}"
+    known = {score.task for of_seed in scores for score in of_seed}
+    if absent := [task for task in named if task not in known]:
+        return f"it has no score of {', '.join(absent)}"
     for of_seed in scores:
         missing = [key[2] for key in tasks if key not in map(_key, of_seed)]
         if missing:
@@ -184,7 +211,7 @@ def _none(data: StudyData, found: Selection) -> str:
 
 
 def _on_test_data(
-    cell: CellInfo, summaries: Sequence[Summary], deciding: Collection[_Key], resamples: int
+    cell: CellInfo, summaries: Sequence[Summary], deciding: Collection[tuple[str, ...]], resamples: int
 ) -> Iterator[ChosenScore]:
     """Yield the scores of a cell in each table that are on test data, each task by its first metric."""
     for summary in summaries:
@@ -194,7 +221,7 @@ def _on_test_data(
 
 
 def _of_row(
-    cell: CellInfo, summary: Summary, row: SummaryRow, deciding: Collection[_Key], resamples: int
+    cell: CellInfo, summary: Summary, row: SummaryRow, deciding: Collection[tuple[str, ...]], resamples: int
 ) -> Iterator[ChosenScore]:
     judged: list[Judged] = []
     only_test = True
@@ -228,7 +255,7 @@ def _of_row(
             found.low,
             found.high,
             found.basis or "",
-            (summary.evaluator, summary.protocol, column.task) in deciding,
+            (row.encoder, summary.evaluator, summary.protocol, column.task) in deciding,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sentbed_report.formatting import number
-from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of, without_mean
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
 
@@ -16,10 +16,11 @@ def sampled_cells(data: StudyData) -> Iterator[Section]:
         return
     seed = data.seeds[0] if data.seeds else None
     scores = {
-        cell.name: mean_of(deciding_scores(run.scores, data.decide or Decide()))
+        cell.name: mean_of(scores)
         for cell in data.cells
         for run in cell.runs
         if run.seed == seed
+        and not without_mean(scores := deciding_scores(run.scores, data.decide or Decide()))
     }
     table = SectionTable(
         f"In the order in which they were chosen, with the mean of the deciding scores of seed {seed}",

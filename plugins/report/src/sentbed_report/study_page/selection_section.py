@@ -28,12 +28,12 @@ def _sentences(found: Selection) -> Iterator[str]:
     if found.test_data:
         yield (
             f"It was chosen on test data (`test_data = true`): its score on the data by which it was chosen "
-            f"is the best of {found.among:,}, and so too good. It says nothing certain about data that the "
-            "choice has not seen."
+            f"is the best of {found.compared:,}, and so too good. It says nothing certain about data that "
+            "the choice has not seen."
         )
     else:
         yield (
-            f"That score is the best of {found.among:,}, and so too good: report the scores on test data "
+            f"That score is the best of {found.compared:,}, and so too good: report the scores on test data "
             "below, with the number of cells."
         )
 
@@ -87,4 +87,5 @@ def _remarks(found: Selection) -> Iterator[str]:
         listed = "; ".join(f"{name} ({why})" for name, why in found.left)
         yield f"Could not be chosen: {listed}."
     if found.cell and not found.complete:
-        yield f"The study has not finished; so far {count(found.among, 'cell')} can be compared."
+        tried = f", of {found.among:,} that were tried" if found.compared < found.among else ""
+        yield f"The study has not finished; so far {count(found.compared, 'cell')} can be compared{tried}."
