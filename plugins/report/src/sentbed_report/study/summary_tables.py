@@ -312,9 +312,10 @@ class Summary:
         if self.test:
             yield self.test
         if stopped := [row.name for row in self.rows if row.stopped]:
+            rank = "" if self.ranks is None else " and have no rank"
             yield (
-                f"{'Neither best nor ranked' if self.ranks is not None else 'Never marked as best'}, since "
-                f"stopped cells have means over other seeds than those that went on: {'; '.join(stopped)}."
+                f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
+                f"than those of cells that went on: {'; '.join(stopped)}."
             )
         reasons: dict[str, dict[str, None]] = {}
         unpaired: dict[tuple[int, ...], dict[str, None]] = {}
