@@ -142,8 +142,10 @@ def _summary(
     draws = Draws(resamples)
     judged = _judged(data, heads, found, draws, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
-    places = _places(heads, values, unfinished, whys)
-    ranks = _ranks(heads, values, unfinished, whys, data)
+    # Means of stopped cells lack the later seeds, which may be bad for all cells.
+    unplaced = unfinished | data.stopped
+    places = _places(heads, values, unplaced, whys)
+    ranks = _ranks(heads, values, unplaced, whys, data)
     rows = []
     for cell in data.cells:
         keys = [key for key in values if key[0] == cell.name]
@@ -161,7 +163,7 @@ def _summary(
                 )
                 for index, one in enumerate(values.get(key, [{} for _ in heads]))
             )
-            rows.append(_row(cell, key[1], len(keys) > 1, cells))
+            rows.append(_row(cell, key[1], len(keys) > 1, cells, cell.name in data.stopped))
     scored = {seed for row in rows for seed in row.scored}
     counts = {len(row.scored) for row in rows if row.status == "finished"}
     order = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
@@ -187,10 +189,10 @@ def _summary(
 def _places(
     columns: Sequence[SummaryColumn],
     values: Mapping[Named, Sequence[Mapping[int, float]]],
-    unfinished: Collection[str],
+    unplaced: Collection[str],
     degenerate: Collection[tuple[Named, int]],
 ) -> list[dict[Named, Place | None]]:
-    """Return the place of each row in each column; what is degenerate or a mean over some seeds has none."""
+    """Return the place of each row in each column; `unplaced` cells and what is degenerate have none."""
     means = {key: [Measured(one).mean for one in row] for key, row in values.items()}
     decimals = score_digits(mean for row in means.values() for mean in row if mean is not None)
     found = []
@@ -198,7 +200,7 @@ def _places(
         ranked = {
             key: row[index]
             for key, row in means.items()
-            if key[0] not in unfinished and (key, index) not in degenerate
+            if key[0] not in unplaced and (key, index) not in degenerate
         }
         found.append(dict(zip(ranked, column.places([*ranked.values()], decimals), strict=True)))
     return found
@@ -207,7 +209,7 @@ def _places(
 def _ranks(
     columns: Sequence[SummaryColumn],
     values: Mapping[Named, Sequence[Mapping[int, float]]],
-    unfinished: Collection[str],
+    unplaced: Collection[str],
     degenerate: Collection[tuple[Named, int]],
     data: StudyData,
 ) -> list[dict[Named, int | None]]:
@@ -224,7 +226,7 @@ def _ranks(
             ranked = {
                 key: Measured(values[key][index]).mean
                 for key in group
-                if key[0] not in unfinished and (key, index) not in degenerate
+                if key[0] not in unplaced and (key, index) not in degenerate
             }
             found[index] |= dict(zip(ranked, column.ranks([*ranked.values()]), strict=True))
     return found
@@ -242,7 +244,9 @@ def _order(task: str, order: Sequence[str]) -> int:
     return len(order) + 1 if task == AVERAGE else order.index(task) if task in order else len(order)
 
 
-def _row(cell: CellInfo, encoder: str, several: bool, cells: tuple[Measured, ...]) -> SummaryRow:
+def _row(
+    cell: CellInfo, encoder: str, several: bool, cells: tuple[Measured, ...], stopped: bool
+) -> SummaryRow:
     statuses = {run.status for run in cell.runs}
     return SummaryRow(
         cell.name,
@@ -254,6 +258,7 @@ def _row(cell: CellInfo, encoder: str, several: bool, cells: tuple[Measured, ...
         len(cell.runs),
         next((run.error for run in cell.runs if run.error), ""),
         cells,
+        stopped=stopped,
     )
 
 

@@ -306,6 +306,7 @@ def _groups(groups: RankGroups) -> dict[str, Any]:
                 "from_best": row.from_best,
                 "low": row.low,
                 "high": row.high,
+                "stopped": row.stopped,
             }
             for row in groups.rows
         ],
@@ -320,6 +321,7 @@ def _over_tasks(found: TaskRanks) -> dict[str, Any]:
         "friedman": found.statistic,
         "p_value": found.p_value,
         "critical_difference": found.critical,
+        "seeds": found.seeds,
         "cells": [
             {"cell": row.cell, "encoder": row.encoder, "mean_rank": row.mean_rank, "letters": row.letters}
             for row in found.rows
@@ -383,6 +385,7 @@ def _row(row: SummaryRow) -> dict[str, Any]:
         "encoder": row.encoder,
         "labels": row.labels,
         "status": row.status,
+        "stopped": row.stopped,
         "error": row.error,
         "values": [_measured(cell) for cell in row.cells],
     }

@@ -2,7 +2,8 @@
 
 Means are compared on matched cells only: each is over the same combinations of everything else. A mean over
 other combinations may be higher although the label is worse in each of them (Simpson, 1951). What has no
-score in these combinations is left out, and said.
+score in these combinations is left out, and said. Nor are means over other seeds compared: where cells have
+different ones, as when some were stopped, those count that all compared cells have.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from sentbed_report.study.summary_tables import Summary, SummaryRow
 Context: TypeAlias = tuple[str, ...]
 """Labels of a cell on all axes but the examined ones, and its encoder."""
 
+Values: TypeAlias = Mapping[int, float]
+"""Seed -> score of a cell."""
+
 Key = TypeVar("Key", bound=Hashable)
 """What is compared: a label, or a label of each of two axes."""
 
@@ -29,11 +33,13 @@ class LabelEffect:
 
     label: str
     mean: float | None
-    """Mean over the contexts that all compared labels have; None for a label that is not compared."""
+    """Mean over the contexts, and the seeds, that all compared labels have; None for a label that is not
+    compared."""
     contexts: int
     """How many these are."""
     difference: float | None
-    """The mean of this label less the reference, over the pairs of cells that differ in nothing else."""
+    """The mean of this label less the reference, over the pairs of cells that differ in nothing else, each
+    over the seeds that both have."""
     std: float | None
     """Standard deviation of these differences; None for fewer than two."""
     pairs: int
@@ -74,7 +80,8 @@ class Grid:
     rows: AxisInfo
     columns: AxisInfo
     means: tuple[tuple[float | None, ...], ...]
-    """Means, by label of `rows` and label of `columns`; None if no such cell can be compared."""
+    """Means, by label of `rows` and label of `columns`, all over the same seeds; None if no such cell can be
+    compared."""
     contexts: int
     """Number of cells of each mean."""
     left: Mapping[tuple[str, str], str]
@@ -91,19 +98,17 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str, colu
     axes = {axis.name: axis for axis in data.axes}
     first, second = axes[rows], axes[columns]
     hidden = {rows, columns, *_together(data, first), *_together(data, second)}
-    found: dict[tuple[str, str], dict[Context, float]] = {
+    found: dict[tuple[str, str], dict[Context, Values]] = {
         (a, b): {} for a in first.labels for b in second.labels
     }
-    for row, value in _finished(summary, column):
-        found[row.labels[rows], row.labels[columns]][_context(data, row, hidden)] = value
+    for row, of_cell in _finished(summary, column):
+        found[row.labels[rows], row.labels[columns]][_context(data, row, hidden)] = of_cell
     kept, shared = _matched(found)
+    means = _means(found, kept, shared)
     return Grid(
         first,
         second,
-        tuple(
-            tuple(_mean([found[a, b][c] for c in shared]) if (a, b) in kept else None for b in second.labels)
-            for a in first.labels
-        ),
+        tuple(tuple(means.get((a, b)) for b in second.labels) for a in first.labels),
         len(shared),
         {
             pair: _why(data, cells, {rows: pair[0], columns: pair[1]})
@@ -115,9 +120,9 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str, colu
 
 def _effect(data: StudyData, axis: AxisInfo, summary: Summary, column: int) -> AxisEffect:
     together = _together(data, axis)
-    values: dict[str, dict[Context, float]] = {label: {} for label in axis.labels}
-    for row, value in _finished(summary, column):
-        values[row.labels[axis.name]][_context(data, row, {axis.name, *together})] = value
+    values: dict[str, dict[Context, Values]] = {label: {} for label in axis.labels}
+    for row, of_cell in _finished(summary, column):
+        values[row.labels[axis.name]][_context(data, row, {axis.name, *together})] = of_cell
     baseline = next((cell for cell in data.cells if cell.name == data.baseline), None)
     kept, shared = _matched(values, None if baseline is None else baseline.labels[axis.name])
     if len(kept) < 2:
@@ -127,12 +132,13 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary, column: int) -> A
     if kept and reference not in kept:
         reference = kept[0]
     effects = []
+    means, before = _means(values, kept, shared), values[reference]
     for label, cells in values.items():
-        differences = [value - values[reference][c] for c, value in cells.items() if c in values[reference]]
+        differences = [_difference(of_cell, before[c]) for c, of_cell in cells.items() if c in before]
         effects.append(
             LabelEffect(
                 label,
-                _mean([cells[context] for context in shared]) if label in kept else None,
+                means.get(label),
                 len(shared) if label in kept else 0,
                 _mean(differences),
                 _std(differences),
@@ -145,8 +151,30 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary, column: int) -> A
     return AxisEffect(axis.name, reference, tuple(effects), axis.numbers, together, left)
 
 
+def _means(
+    found: Mapping[Key, Mapping[Context, Values]], kept: Collection[Key], shared: Collection[Context]
+) -> dict[Key, float | None]:
+    """Return the mean of each of `kept` over the contexts `shared`, with the same seeds everywhere."""
+    seeds = _shared_seeds([found[key][context] for key in kept for context in shared])
+    return {key: _mean([_over(found[key][context], seeds) for context in shared]) for key in kept}
+
+
+def _difference(cell: Values, reference: Values) -> float:
+    seeds = _shared_seeds([cell, reference])
+    return _over(cell, seeds) - _over(reference, seeds)
+
+
+def _shared_seeds(cells: Sequence[Values]) -> set[int]:
+    return set.intersection(*map(set, cells)) if cells else set()
+
+
+def _over(cell: Values, seeds: Collection[int]) -> float:
+    """Return the mean of a cell over `seeds`, or over all that it has where cells share none."""
+    return math.fsum(cell[seed] for seed in seeds or cell) / len(seeds or cell)
+
+
 def _matched(
-    found: Mapping[Key, Mapping[Context, float]], reference: Key | None = None
+    found: Mapping[Key, Mapping[Context, Values]], reference: Key | None = None
 ) -> tuple[tuple[Key, ...], tuple[Context, ...]]:
     """Return what can be compared, and the contexts that all of it has.
 
@@ -192,9 +220,9 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(labels.get(axis) == label for axis, label in wanted.items())
 
 
-def _finished(summary: Summary, column: int) -> list[tuple[SummaryRow, float]]:
-    found = [(row, row.cells[column].mean) for row in summary.rows if row.status == "finished"]
-    return [(row, mean) for row, mean in found if mean is not None and math.isfinite(mean)]
+def _finished(summary: Summary, column: int) -> list[tuple[SummaryRow, Values]]:
+    found = [(row, row.cells[column].values) for row in summary.rows if row.status == "finished"]
+    return [(row, values) for row, values in found if values and all(map(math.isfinite, values.values()))]
 
 
 def _context(data: StudyData, row: SummaryRow, hidden: set[str]) -> Context:

@@ -12,7 +12,10 @@ correction over all pairs. From which pairs differ follow
 
 Where a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks (Demšar, 2006)
 ask another question: not whether other seeds and items would give the same order, but whether other tasks
-would. Tasks are the blocks, and what a task's score is over plays no part.
+would. Tasks are the blocks, and what a task's score is over plays no part. It is over the seeds that all
+rows have.
+
+Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over other seeds.
 """
 
 from __future__ import annotations
@@ -68,10 +71,12 @@ class GroupedRow:
     """Interval of its rank, from 1 for the best."""
     highest: int
     from_best: float
-    """Its difference from the best row, and bounds of it that hold for all pairs at once (Bonferroni); each
-    is 0 for the best row. In the unit of the score."""
+    """Its difference from the best row, over the seeds that both have, and bounds of it that hold for all
+    pairs at once (Bonferroni); each is 0 for the best row. In the unit of the score."""
     low: float
     high: float
+    stopped: bool = False
+    """Whether its cell was stopped, so that `mean` is over other seeds than those of other rows."""
 
     @property
     def letters(self) -> str:
@@ -114,6 +119,9 @@ class TaskRanks:
     p_value: float
     critical: float
     """Nemenyi's critical difference: mean ranks that differ by less cannot be told apart."""
+    seeds: tuple[int, ...]
+    """Seeds that the scores are means over, which all rows have; empty if there are none, and each row has
+    its mean over its own."""
     left: tuple[tuple[str, str], ...] = ()
     """Names of rows that are left out, with the reason."""
 
@@ -167,7 +175,7 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
     if len(judgeable) > MOST_ROWS:
         why = f"{len(judgeable):,} rows have {math.comb(len(judgeable), 2):,} pairs; up to {MOST_ROWS} rows"
         return RankGroups((), tuple(left), f"{why} are compared with each other", tasks=tasks)
-    judgeable.sort(key=lambda row: _worth(row, -1, summary), reverse=True)
+    judgeable.sort(key=lambda row: (not row.stopped, _worth(row, -1, summary)), reverse=True)
     found = scores.pairs([(row.cell, row.encoder) for row in judgeable])
     numbers = {(row.cell, row.encoder): number for number, row in enumerate(judgeable)}
     pairs = {(numbers[first], numbers[second]): one for (first, second), one in found.items()}
@@ -215,9 +223,8 @@ def _grouped(
         of = tuple(place for place, group in enumerate(groups or ()) if number in group)
         mean = row.cells[-1].mean
         assert mean is not None
-        grouped.append(
-            GroupedRow(row.cell, row.encoder, row.name, mean, of, *intervals[number], from_best, low, high)
-        )
+        bounds = *intervals[number], from_best, low, high
+        grouped.append(GroupedRow(row.cell, row.encoder, row.name, mean, of, *bounds, row.stopped))
     bases = {one.basis for one in pairs.values() if one.basis}
     basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
     reason = "" if groups is not None else f"the rows have more than {_MOST_SETS} overlapping groups"
@@ -349,7 +356,9 @@ def _over_tasks(summary: Summary) -> TaskRanks | None:
             rows.append(row)
     if len(columns) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
-    values_of = [[_worth(row, index, summary) for index in columns] for row in rows]
+    shared = set.intersection(*(set(row.cells[index].values) for row in rows for index in columns))
+    seeds = tuple(seed for seed in summary.seeds if seed in shared)
+    values_of = [[_worth(row, index, summary, seeds) for index in columns] for row in rows]
     statistic, p_value, ranks, critical = friedman(values_of)
     order = sorted(range(len(rows)), key=lambda number: ranks[number])
     groups = nemenyi_groups([ranks[number] for number in order], critical, p_value)
@@ -364,7 +373,7 @@ def _over_tasks(summary: Summary) -> TaskRanks | None:
         for place, number in enumerate(order)
     ]
     tasks = tuple(summary.columns[index].task for index in columns)
-    return TaskRanks(tasks, tuple(found), statistic, p_value, critical, tuple(left))
+    return TaskRanks(tasks, tuple(found), statistic, p_value, critical, seeds, tuple(left))
 
 
 def friedman(values: Sequence[Sequence[float]]) -> tuple[float, float, list[float], float]:
@@ -405,8 +414,8 @@ def nemenyi_groups(
     return tuple(runs)
 
 
-def _worth(row: SummaryRow, index: int, summary: Summary) -> float:
-    """Return a mean score to nine decimals, with the sign that makes higher better."""
-    mean = row.cells[index].mean
-    assert mean is not None
+def _worth(row: SummaryRow, index: int, summary: Summary, seeds: Sequence[int] = ()) -> float:
+    """Return a mean score, over all seeds by default, to nine decimals, signed so that higher is better."""
+    values = row.cells[index].values
+    mean = math.fsum(values[seed] for seed in seeds or values) / len(seeds or values)
     return round(-mean if summary.columns[index].lower else mean, _DECIMALS)

@@ -132,6 +132,19 @@ class StudyData:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"
 
     @property
+    def stopped(self) -> frozenset[str]:
+        """Names of cells that were shown to be worse than another, and so lack seeds that the others have."""
+        if self.decisions is None:
+            return frozenset()
+        worse = {one.cell for one in self.decisions.claims}
+        seeds = {run.seed for cell in self.cells if cell.name not in worse for run in cell.runs}
+        return frozenset(
+            cell.name
+            for cell in self.cells
+            if cell.name in worse and {run.seed for run in cell.runs} != seeds
+        )
+
+    @property
     def finished(self) -> int:
         """Number of finished runs."""
         return sum(run.status == "finished" for cell in self.cells for run in cell.runs)

@@ -129,6 +129,8 @@ class SummaryRow:
     """Values, one per column."""
     counted: bool = False
     """Whether to say how many seeds it has although it has finished: other rows have more, or fewer."""
+    stopped: bool = False
+    """Whether its cell was stopped, so that its mean is over other seeds; see `StudyData.stopped`."""
 
     @property
     def scored(self) -> tuple[int, ...]:
@@ -139,7 +141,8 @@ class SummaryRow:
     def remark(self) -> str:
         """Status of an unfinished row; for a finished one, its seed count if rows differ in it."""
         if self.status == "finished":
-            return count(len(self.scored), "seed") if self.counted else ""
+            seeds = count(len(self.scored), "seed")
+            return f"stopped, {seeds}" if self.stopped else seeds if self.counted else ""
         return f"{self.status}, {len(self.seeds)} of {self.total}" if self.seeds else self.status
 
 
@@ -308,6 +311,12 @@ class Summary:
         yield self.over
         if self.test:
             yield self.test
+        if stopped := [row.name for row in self.rows if row.stopped]:
+            rank = "" if self.ranks is None else " and have no rank"
+            yield (
+                f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
+                f"than those of cells that went on: {'; '.join(stopped)}."
+            )
         reasons: dict[str, dict[str, None]] = {}
         unpaired: dict[tuple[int, ...], dict[str, None]] = {}
         for row in self.rows:

@@ -183,8 +183,16 @@ def _effects(data: StudyData, summary: Summary) -> EffectTable | None:
         return None
     axes = ((effect.axis, tuple(_rows(effect, summary.digits))) for effect in found if effect.compared)
     remarks = [remark for effect in found for remark in _remarks(effect)]
-    remarks += _degenerate(summary)
+    more = ", differences over those that both cells of a pair have, points of cells over all of their own"
+    remarks += (*_other_seeds(summary, more), *_degenerate(summary))
     return EffectTable(title_of(summary), summary, tuple(axes), tuple(remarks))
+
+
+def _other_seeds(summary: Summary, more: str = "") -> Iterator[str]:
+    """Yield what seeds means are over, and `more`, where not all cells have the same."""
+    finished = [row.cells[-1].values for row in summary.rows if row.status == "finished"]
+    if len({frozenset(values) for values in finished if values}) > 1:
+        yield f"Cells have different seeds: means are over those that all matched cells have{more}."
 
 
 def _degenerate(summary: Summary) -> Iterator[str]:
@@ -253,7 +261,7 @@ def _heat_map(grid: Grid, summary: Summary) -> HeatMap:
     remarks = [f"Mean of {each}, of the same combinations of everything else everywhere."]
     left = {f"{row}, {column}": why for (row, column), why in grid.left.items()}
     remarks += (f"Not shown: {'; '.join(pairs)}: {why}." for why, pairs in _by_reason(left))
-    remarks += _degenerate(summary)
+    remarks += (*_other_seeds(summary), *_degenerate(summary))
     return HeatMap(
         title_of(summary),
         grid.rows.name,

@@ -37,10 +37,12 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
             left = figure.subplots()
         for place, row in enumerate(shown):
             ringed = row.cell == data.baseline
-            ends = (row.mean + row.low - row.from_best, row.mean + row.high - row.from_best)
+            # The mean of a stopped cell is over other seeds: it may lie beyond that of the best.
+            mean = shown[0].mean + row.from_best if row.stopped else row.mean
+            ends = (mean + row.low - row.from_best, mean + row.high - row.from_best)
             left.plot(ends, (place, place), color=colour("c0"), linewidth=1.6, solid_capstyle="butt")
             left.plot(
-                row.mean,
+                mean,
                 place,
                 "o",
                 color=colour("c0"),
@@ -64,6 +66,8 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
     ]
     if bars:
         parts.append("A bar, with its letter, joins cells that cannot be told apart.")
+    if any(row.stopped for row in shown):
+        parts.append("Stopped cells: at their difference from the best over the seeds that both have.")
     if any(row.cell == data.baseline for row in shown):
         parts.append("Ringed: the baseline.")
     if len(shown) < len(groups.rows):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sentbed_report.formatting import number, probability
 from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
@@ -13,20 +14,23 @@ from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
 _LEVEL = f"{100 * SIGNIFICANT:g} %"
 
 
-def rank_groups_section(summaries: Sequence[Summary]) -> Section | None:
-    """Return the section; None if no table has two rows that have finished."""
+def rank_groups_section(summaries: Sequence[Summary], decisions: Decisions | None = None) -> Section | None:
+    """Return the section; None if no table has two rows that have finished.
+
+    `decisions` are those of the study, if it stops cells.
+    """
     found = [(summary, summary.groups) for summary in summaries if summary.groups is not None]
     if not found:
         return None
     tables: list[SectionTable] = []
-    remarks: list[str] = []
+    remarks = list(_decided(decisions)) if any(groups.rows for _, groups in found) else []
     for summary, groups in found:
         if groups.rows:
             tables.append(_table(summary, groups))
         remarks += _remarks(title_of(summary), groups)
         if groups.tasks is not None:
             tables.append(_task_table(title_of(summary), groups.tasks))
-            remarks += _task_remarks(title_of(summary), groups.tasks)
+            remarks += _task_remarks(summary, groups.tasks)
     return Section("Rank groups", tuple(_said(found)), tuple(tables), tuple(remarks))
 
 
@@ -54,6 +58,16 @@ def _said(found: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
         )
 
 
+def _decided(decisions: Decisions | None) -> Iterator[str]:
+    if decisions is None or not decisions.claims:
+        return
+    yield (
+        "A cell may be worse than another in Decisions and still share a letter with it here. Decisions "
+        "takes the spread over seeds partly from all cells together, which says more while there are few "
+        "seeds; here each pair has only its own. Tables may also be of scores that do not decide."
+    )
+
+
 def _times(summary: Summary) -> str:
     return "" if summary.looks == 1 else f", times the {summary.looks} looks at which cells may be stopped"
 
@@ -77,10 +91,16 @@ def _remarks(title: str, groups: RankGroups) -> Iterator[str]:
     if groups.reason:
         what = "no letters" if groups.rows else "no groups"
         yield f"{title}: {what}, since {groups.reason}."
+    if stopped := [row.name for row in groups.rows if row.stopped]:
+        yield (
+            f"{title}: stopped cells come last, whatever their means, which are over other seeds than those "
+            f"of cells that went on: {'; '.join(stopped)}."
+        )
     yield from _left(title, groups.left)
 
 
-def _task_remarks(title: str, tasks: TaskRanks) -> Iterator[str]:
+def _task_remarks(summary: Summary, tasks: TaskRanks) -> Iterator[str]:
+    title = title_of(summary)
     found = f"{title}, over {', '.join(tasks.tasks)}: Friedman's test, p {_equals(tasks.p_value)}"
     if tasks.significant:
         yield (
@@ -89,6 +109,12 @@ def _task_remarks(title: str, tasks: TaskRanks) -> Iterator[str]:
         )
     else:
         yield f"{found}: the tasks do not tell any cells apart."
+    if not tasks.seeds:
+        if len(summary.seeds) > 1:
+            yield f"{title}, over tasks: each cell has its mean over its own seeds, since they share none."
+    elif len(tasks.seeds) < len(summary.seeds):
+        listed = ", ".join(map(str, tasks.seeds))
+        yield f"{title}, over tasks: means over the seeds that all cells have ({listed})."
     yield from _left(f"{title}, over tasks", tasks.left)
 
 

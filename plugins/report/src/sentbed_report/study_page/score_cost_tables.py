@@ -79,6 +79,10 @@ def _remark(found: ScoreAgainstCost) -> str:
         f"({'lower' if cost.lower else 'higher'} is better), and better in one of them. Means over seeds; "
         "whether a difference is more than chance is not tested here."
     )
+    if stopped := [point.row.name for point in found.points if point.row.stopped]:
+        said += (
+            f" Stopped, with means over other seeds than those of cells that went on: {'; '.join(stopped)}."
+        )
     if found.left:
         said += f" Without a point, since a number is missing or degenerate: {'; '.join(found.left)}."
     return said

@@ -1,0 +1,219 @@
+"""What a report says of cells that were stopped, whose means are over fewer seeds than those of the others.
+
+The later seeds are bad for every cell: the mean of a stopped cell is higher than that of the cell which it
+was shown to be worse than.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import pytest
+from sentbed.protocols import Score
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.decisions import Claim, Decisions, Rule
+from sentbed_report.study.exports import to_json
+from sentbed_report.study.main_effects import interaction, main_effects
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.effect_tables import views_of
+from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
+from sentbed_report.study_page.rank_groups_section import rank_groups_section
+
+Make = Callable[..., StudyData]
+
+SEEDS = (1, 2, 3, 4, 5)
+OF_SEED = dict(zip(SEEDS, (0.0, 0.2, -10.0, -10.1, -10.3), strict=True))
+"""What a seed adds to the score of every cell."""
+POOLER = AxisInfo("pooler", ("first", "mean"))
+LOSS = AxisInfo("loss", ("ctr", "cls"))
+
+
+def stopped(than: str, *cells: str, looks: tuple[int, ...] = (2, 3, 4, 5)) -> Decisions:
+    """Claims at the look after two seeds."""
+    rule = Rule("best", 0.0, 0.05, looks, 1 + len(cells), "MR")
+    claims = tuple(Claim(cell, than, 2, 1.0, 0.5, 0.01) for cell in cells)
+    return Decisions(rule, claims, looks, (than,), ended=True)
+
+
+def numbers(levels: Mapping[str, float], short: tuple[str, ...], tasks: tuple[str, ...] = ("MR",)) -> Any:
+    """Scores of each cell under each seed, of the cells `short` under two."""
+    return {
+        name: {
+            # What is due to seed and cell together is small.
+            seed: dict.fromkeys(tasks, level + OF_SEED[seed] + 0.01 * (place * seed % 4))
+            for seed in (SEEDS[:2] if name in short else SEEDS)
+        }
+        for place, (name, level) in enumerate(levels.items())
+    }
+
+
+def three_cells(study_of: Make, **more: Any) -> StudyData:
+    """B is worse than A by 1.0 under both seeds that both have, and better by 5 on average; C is worst."""
+    levels = {"A": 80.0, "B": 79.0, "C": 70.0}
+    return study_of(numbers(levels, ("B",)), decisions=stopped("A", "B"), **more)
+
+
+def one(data: StudyData) -> Summary:
+    (summary,) = summarise(data, resamples=100)
+    return summary
+
+
+def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of: Make) -> None:
+    best, worse, _ = (row.cells[0] for row in one(three_cells(study_of)).rows)
+    assert all(worse.values[seed] < best.values[seed] for seed in worse.values)
+    assert worse.mean is not None
+    assert best.mean is not None
+    assert worse.mean > best.mean + 4
+
+
+def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of: Make) -> None:
+    data = three_cells(study_of, ranks=(), baseline="A")
+    table = one(data)
+    best, worse, _ = table.rows
+    assert (best.cells[0].place, best.cells[0].rank, best.remark) == (0, 1, "5 seeds")
+    assert (worse.cells[0].place, worse.cells[0].rank, worse.remark) == (None, None, "stopped, 2 seeds")
+    (said,) = [one for one in table.said if one.startswith("Stopped")]
+    assert said.endswith("other seeds than those of cells that went on: B.")
+    assert "have no rank" in said
+    assert "have no rank" not in " ".join(one(three_cells(study_of)).said)
+    rows = json.loads(to_json(data, [table]))["tables"][0]["rows"]
+    assert [row["stopped"] for row in rows] == [False, True, False]
+
+
+def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of: Make) -> None:
+    """The study ended when one cell was left: all have the same seeds, and their means can be compared."""
+    found = numbers({"A": 80.0, "B": 79.0}, ("A", "B"))
+    table = one(study_of(found, decisions=stopped("A", "B")))
+    assert [row.cells[0].place for row in table.rows] == [0, 1]
+    assert not any(one.startswith("Stopped") for one in table.said)
+
+
+def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of: Make) -> None:
+    found = numbers({"A": 80.0, "B": 79.0, "C": 70.0}, ("A", "B", "C"))
+    found["A"] |= {3: {}, 4: {}, 5: {}}
+    table = one(study_of(found, decisions=stopped("A", "B", "C"), statuses={"A": "waiting"}))
+    assert [row.cells[0].place for row in table.rows] == [None, None, None]
+
+
+def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_the_others(
+    study_of: Make,
+) -> None:
+    levels = {"A": 80.0, "B": 79.0, "C": 78.5, "D": 79.9}
+    data = study_of(numbers(levels, ("B", "C")), decisions=stopped("A", "B", "C"))
+    groups = one(data).groups
+    assert groups is not None
+    assert [row.name for row in groups.rows] == ["A", "D", "B", "C"]
+    differences = [row.from_best for row in groups.rows]
+    assert differences == pytest.approx([0, -0.1, -1.0, -1.5], abs=0.03)
+    assert [row.stopped for row in groups.rows] == [False, False, True, True]
+    without = one(attrs.evolve(data, decisions=None)).groups
+    assert without is not None
+    assert without.rows[0].name == "B"
+
+
+def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(study_of: Make) -> None:
+    data = three_cells(study_of, items=True)
+    section = rank_groups_section([one(data)], data.decisions)
+    assert section is not None
+    assert [row.name for row in section.tables[0].rows] == ["A", "C", "B"]
+    told = " ".join(section.remarks)
+    assert "stopped cells come last" in told
+    assert "worse than another in Decisions and still share a letter" in told
+    assert "Decisions" not in " ".join(rank_groups_section([one(data)]).remarks)  # type: ignore[union-attr]
+    assert any(
+        "share a letter with it here" in remark for s in views_of(data).sections for remark in s.remarks
+    )
+
+
+def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_to_be(study_of: Make) -> None:
+    data = three_cells(study_of, items=True)
+    plot = rank_groups_plot(data, one(data), "r")
+    assert plot is not None
+    assert "Stopped cells: at their difference from the best" in plot.caption
+    assert _points(plot.svg)[2] < _points(plot.svg)[0]
+    plain = attrs.evolve(data, decisions=None)
+    other = rank_groups_plot(plain, one(plain), "r")
+    assert other is not None
+    assert "Stopped" not in other.caption
+    assert _points(other.svg)[0] > _points(other.svg)[1]
+
+
+def _points(svg: str) -> list[float]:
+    """Where the points of the rows are from left to right, in pixels, the first row first."""
+    found = [float(x) for x in re.findall(r'<use href="#r-0" x="([\d.]+)"', svg)]
+    assert len(found) == 3
+    return found
+
+
+def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of: Make) -> None:
+    tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
+    found = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
+    summary = one(study_of(found, decisions=stopped("A", "B"), items=True))
+    assert summary.groups is not None
+    ranks = summary.groups.tasks
+    assert ranks is not None
+    assert [(row.name, row.mean_rank) for row in ranks.rows] == [("A", 1.0), ("B", 2.0), ("C", 3.0)]
+    assert ranks.seeds == (1, 2)
+    section = rank_groups_section([summary])
+    assert section is not None
+    assert any("means over the seeds that all cells have (1, 2)" in remark for remark in section.remarks)
+
+
+def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) -> None:
+    tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
+    found = {
+        name: {seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds}
+        for name, level, seeds in (("A", 80.0, (1, 2)), ("B", 70.0, (2, 3)), ("C", 60.0, (3, 4)))
+    }
+    summary = one(study_of(found, items=True))
+    assert summary.groups is not None
+    assert summary.groups.tasks is not None
+    assert summary.groups.tasks.seeds == ()
+    section = rank_groups_section([summary])
+    assert section is not None
+    assert any("own seeds, since they share none" in remark for remark in section.remarks)
+
+
+def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of: Make) -> None:
+    levels = {"first, ctr": 80.0, "first, cls": 70.0, "mean, ctr": 79.0, "mean, cls": 69.5}
+    cut = ("mean, ctr",)
+    data = study_of(numbers(levels, cut), [POOLER, LOSS], decisions=stopped("first, ctr", *cut))
+    summary = one(data)
+    pooler, loss = main_effects(data, summary)
+    # Seeds 1 and 2 add 0.1 on average to every cell.
+    assert [label.mean for label in pooler.labels] == pytest.approx([75.1, 74.35], abs=0.03)
+    assert pooler.labels[1].difference == pytest.approx(-0.75, abs=0.03)
+    assert [label.mean for label in loss.labels] == pytest.approx([79.6, 69.85], abs=0.03)
+    assert loss.labels[1].difference == pytest.approx(-9.75, abs=0.03)
+    grid = interaction(data, summary, "pooler", "loss")
+    assert [mean for line in grid.means for mean in line] == pytest.approx([80.1, 70.1, 79.1, 69.6], abs=0.03)
+    views = views_of(data, [summary])
+    assert any("differences over those that both cells of a pair have" in r for r in views.effects[0].remarks)
+    assert "means are over those that all matched cells have." in views.heat_maps[0].remark
+
+
+def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of: Make) -> None:
+    found = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
+    data = study_of(found, [POOLER])
+    (effect,) = main_effects(data, one(data))
+    assert [label.mean for label in effect.labels] == [60.0, 63.0]
+    assert effect.labels[1].difference == 3.0
+
+
+def test_scores_against_costs_name_stopped_cells(study_of: Make) -> None:
+    data = three_cells(study_of)
+    said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
+    cost = Score("seconds", "per text", 2.0, said, "en", "encoding-cost", direction="lower", axis="cost")
+    cells = tuple(
+        attrs.evolve(c, runs=tuple(attrs.evolve(run, scores=(*run.scores, cost)) for run in c.runs))
+        for c in data.cells
+    )
+    (table,) = views_of(attrs.evolve(data, cells=cells)).costs
+    assert "Stopped, with means over other seeds than those of cells that went on: B." in table.remark
+    (table,) = views_of(attrs.evolve(data, cells=cells, decisions=None)).costs
+    assert "Stopped" not in table.remark
