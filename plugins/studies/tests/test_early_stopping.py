@@ -153,6 +153,38 @@ def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, tmp_pa
     assert data.needless == 20 - data.finished < read_data(whole).needless
 
 
+def test_a_sampled_study_stops_among_the_cells_that_were_sampled(study: Study, tmp_path: Path) -> None:
+    changed = _changed(study, "stop = {}", "stop = { error_rate = 0.4 }")
+    changed.write_text(changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n')
+    study = read_study(changed)
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    found = decided(tmp_path / "study")
+    data = read_data(tmp_path / "study")
+    assert data.sampled is not None
+    # Claims on cells that the sampler left out were possible, too.
+    assert (len(data.cells), found.rule.cells) == (3, 4)
+    assert {one.cell for one in found.claims} <= {*data.sampled.names}
+    assert found.claims
+    assert data.finished == data.total == 15 - data.needless < 15
+    counted = [line.split(": ")[0] for line in said if " of " in line.split(": ")[0]]
+    assert counted[-1] == f"{data.total} of {data.total}"
+
+    told = 0
+
+    def say(line: str) -> None:
+        nonlocal told
+        told += " of " in line.split(": ")[0]
+        if told > 4:
+            raise StopsHereError
+
+    with pytest.raises(StopsHereError):
+        run_study(study, tmp_path / "again", say=say)
+    run_study(study, tmp_path / "again")
+    assert decided(tmp_path / "again") == found
+    assert runs(tmp_path / "again") == runs(tmp_path / "study")
+
+
 @pytest.mark.slow
 def test_two_workers_decide_the_same(study: Study, whole: Path, tmp_path: Path) -> None:
     run_study(study, tmp_path / "study", executor=LocalPool(2))
