@@ -63,6 +63,35 @@ def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot: Pl
         assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
 
 
+@pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
+def test_letters_that_no_font_has_are_one_sentence(plot: Plot, tmp_path: Path, suffix: str) -> None:
+    assert write_figure(plot.drawing.figure(3.3), tmp_path / f"a.{suffix}") == ""
+    figure = plot.drawing.figure(3.3)
+    # Of a private area, which no font may have; the second one twice.
+    figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
+    said = write_figure(figure, tmp_path / f"b.{suffix}")
+    assert said.startswith("no installed font has the letters '\\U0010fff0\\U0010fff1' of `")
+    assert "install one" in said
+    assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((0.05, None), r"width is 0.05 inches, and must be 0.5 to 50"),
+        ((100_000.0, None), r"width is 100000 inches"),
+        ((3.3, 0.1), r"height is 0.1 inches"),
+        ((float("nan"), None), r"width is nan inches"),
+        ((0.5, 0.5), r"0.5 by 0.5 inches have no room for the figure's labels; make it larger"),
+    ],
+)
+def test_a_size_that_no_figure_can_have_is_refused(
+    plot: Plot, size: tuple[float, float | None], message: str
+) -> None:
+    with pytest.raises(RunError, match=message):
+        plot.drawing.figure(*size)
+
+
 @pytest.mark.parametrize("name", ["figure.eps", "figure"])
 def test_a_format_that_is_none_is_refused_before_anything_is_written(
     plot: Plot, tmp_path: Path, name: str
