@@ -6,10 +6,13 @@ import re
 import struct
 from pathlib import Path
 
+import attrs
 import matplotlib
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from sentbed.errors import RunError
+from sentbed_report import matplotlib_svg
 from sentbed_report.figure_files import write_figure
 from sentbed_report.matplotlib_svg import theme_colours
 from sentbed_report.run_plots import Plot
@@ -17,6 +20,9 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study_page.cell_plots import learning_curves
 from sentbed_report.study_page.study_figures import study_figures
 from toy_study import study
+
+LETTER = "\u1d81"
+"""A letter that DejaVu Sans lacks."""
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +142,21 @@ def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> No
         return len({round(text.get_window_extent().y0) for text in legend.get_texts()})
 
     assert (rows(6.2), rows(1.9)) == (3, 6)
+
+
+def test_letters_beyond_the_font_are_taken_from_an_installed_one(
+    plot: Plot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paint(figure: Figure) -> None:
+        figure.text(0, 0, LETTER)
+
+    def said(name: str) -> str:
+        drawing = attrs.evolve(plot.drawing, paint=paint)
+        return write_figure(drawing.figure(3.3), tmp_path / name)
+
+    monkeypatch.setattr(matplotlib_svg, "_FALLBACKS", ())
+    assert f"the letters {LETTER!r}" in said("without.pdf")
+    # A font of matplotlib's own, which has the letter.
+    monkeypatch.setattr(matplotlib_svg, "_FALLBACKS", ("Not Installed", "STIXGeneral"))
+    assert said("with.pdf") == ""
+    assert b"STIXGeneral" in (tmp_path / "with.pdf").read_bytes()
