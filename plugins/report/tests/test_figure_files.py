@@ -6,10 +6,13 @@ import re
 import struct
 from pathlib import Path
 
+import attrs
 import matplotlib
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from sentbed.errors import RunError
+from sentbed_report import matplotlib_svg
 from sentbed_report.figure_files import write_figure
 from sentbed_report.matplotlib_svg import theme_colours
 from sentbed_report.run_plots import Plot
@@ -17,6 +20,9 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study_page.cell_plots import learning_curves
 from sentbed_report.study_page.study_figures import study_figures
 from toy_study import study
+
+LETTER = "\u1d81"
+"""A letter that DejaVu Sans lacks."""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +69,35 @@ def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot: Pl
         assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
 
 
+@pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
+def test_letters_that_no_font_has_are_one_sentence(plot: Plot, tmp_path: Path, suffix: str) -> None:
+    assert write_figure(plot.drawing.figure(3.3), tmp_path / f"a.{suffix}") == ""
+    figure = plot.drawing.figure(3.3)
+    # Of a private area, which no font may have; the second one twice.
+    figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
+    said = write_figure(figure, tmp_path / f"b.{suffix}")
+    assert said.startswith("no installed font has the letters '\\U0010fff0\\U0010fff1' of `")
+    assert "install one" in said
+    assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((0.05, None), r"width is 0.05 inches, and must be 0.5 to 50"),
+        ((100_000.0, None), r"width is 100000 inches"),
+        ((3.3, 0.1), r"height is 0.1 inches"),
+        ((float("nan"), None), r"width is nan inches"),
+        ((0.5, 0.5), r"0.5 by 0.5 inches have no room for the figure's labels; make it larger"),
+    ],
+)
+def test_a_size_that_no_figure_can_have_is_refused(
+    plot: Plot, size: tuple[float, float | None], message: str
+) -> None:
+    with pytest.raises(RunError, match=message):
+        plot.drawing.figure(*size)
+
+
 @pytest.mark.parametrize("name", ["figure.eps", "figure"])
 def test_a_format_that_is_none_is_refused_before_anything_is_written(
     plot: Plot, tmp_path: Path, name: str
@@ -107,3 +142,21 @@ def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> No
         return len({round(text.get_window_extent().y0) for text in legend.get_texts()})
 
     assert (rows(6.2), rows(1.9)) == (3, 6)
+
+
+def test_letters_beyond_the_font_are_taken_from_an_installed_one(
+    plot: Plot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paint(figure: Figure) -> None:
+        figure.text(0, 0, LETTER)
+
+    def said(name: str) -> str:
+        drawing = attrs.evolve(plot.drawing, paint=paint)
+        return write_figure(drawing.figure(3.3), tmp_path / name)
+
+    monkeypatch.setattr(matplotlib_svg, "_FALLBACKS", ())
+    assert f"the letters {LETTER!r}" in said("without.pdf")
+    # A font of matplotlib's own, which has the letter.
+    monkeypatch.setattr(matplotlib_svg, "_FALLBACKS", ("Not Installed", "STIXGeneral"))
+    assert said("with.pdf") == ""
+    assert b"STIXGeneral" in (tmp_path / "with.pdf").read_bytes()

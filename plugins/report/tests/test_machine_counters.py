@@ -135,13 +135,42 @@ def test_energy_is_unknown_where_a_counter_cannot_be_read(
     assert energy.total is None
 
 
+@pytest.mark.parametrize("lost", ["stat", "powercap/intel-rapl:0/max_energy_range_uj"])
+def test_energy_is_unknown_without_the_time_in_use_or_the_range_of_a_counter_that_began_anew(
+    lost: str, machine: Callable[..., ProcessorEnergy], tmp_path: Path
+) -> None:
+    energy = machine(1.0, {"intel-rapl:0": 990_000_000}, NAMES)
+    energy.begin(own=1.0)
+    machine(2.0, {"intel-rapl:0": 15_000_000}, NAMES)
+    (tmp_path / lost).unlink()
+    energy.look(own=2.0)
+    assert energy.total is None
+    energy.look(own=3.0)
+    assert energy.total is None
+
+
+def test_energy_is_unknown_where_the_time_in_use_is_not_told_from_the_beginning(
+    machine: Callable[..., ProcessorEnergy], tmp_path: Path
+) -> None:
+    energy = machine(1.0, {"intel-rapl:0": 1_000_000}, NAMES)
+    (tmp_path / "stat").unlink()
+    energy.begin(own=1.0)
+    assert energy.total is None
+    machine(2.0, {"intel-rapl:0": 15_000_000}, NAMES)
+    energy.look(own=2.0)
+    assert energy.total is None
+
+
 @linux
 def test_the_machine_was_at_work_at_least_as_long_as_this_process() -> None:
     before, own = busy_seconds(), time.process_time()
     while time.process_time() - own < 0.3:
         pass
-    assert busy_seconds() - before > 0.2
-    assert busy_seconds(Path("/proc/none")) == 0
+    after = busy_seconds()
+    assert before is not None
+    assert after is not None
+    assert after - before > 0.2
+    assert busy_seconds(Path("/proc/none")) is None
 
 
 class Nvml:

@@ -26,6 +26,7 @@ def test_parts_add_up_but_peaks_and_what_is_there_at_the_end() -> None:
     assert total([PAIRS, TUNE, OWN]) == whole
     # What is not known of a part is not known of the whole.
     assert (PAIRS + attrs.evolve(TUNE, energy=None)).energy is None
+    assert RunCost() + OWN == RunCost(parameters=1.5, trained_parameters=1.5)
 
 
 def test_every_amount_has_a_field_and_a_unit() -> None:

@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from sentbed import RunError, hookimpl, load_recipe, resume, run
 from sentbed._recipe.recipe import Recipe
@@ -76,7 +77,8 @@ class Machine:
         self.write()
 
     def write(self) -> None:
-        # Without `/proc/stat`, all energy is the run's.
+        # No time in use is told between two looks, so that all energy is the run's.
+        (self.root / "stat").write_text("cpu  0 0 0 0 0 0 0 0 0 0\n")
         (self.root / "intel-rapl:0" / "energy_uj").write_text(str(10**6 * JOULES * self.steps))
 
     @hookimpl(tryfirst=True)
@@ -91,7 +93,7 @@ def recorder_on(plugins: Plugins, machine: Machine) -> None:
     """Put a recorder that reads this machine's counters in the place of ours."""
     plugins.manager.unregister(name="sentbed-report:run-cost")
     plugins.manager.register(machine)
-    recorder = RunCostRecorder(ProcessorEnergy(machine.root, machine.root / "no-stat"))
+    recorder = RunCostRecorder(ProcessorEnergy(machine.root, machine.root / "stat"))
     plugins.manager.register(recorder, "sentbed-report:run-cost")
 
 
@@ -130,6 +132,74 @@ def test_a_run_that_failed_says_what_it_took_until_then(
     assert (found.seconds or 0) > 0
 
 
+class Doomed:
+    """A plugin without which no run can be, and which fails before the others hear of the run."""
+
+    required = True
+
+    @hookimpl(tryfirst=True)
+    def run_started(self) -> None:
+        raise RunError("no room")
+
+
+@pytest.mark.parametrize("after", [0, 1], ids=["the first", "after another"])
+def test_a_run_that_fails_before_it_begins_has_no_cost(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, after: int
+) -> None:
+    for number in range(after):
+        run(load(RECIPE), tmp_path / f"before-{number}", plugins)
+    plugins.manager.register(Doomed())
+    with pytest.raises(RunError, match="no room"):
+        run(load(RECIPE), tmp_path / "out", plugins)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["status"] == "failed"
+    assert recorded_cost(report) is None
+
+
+def test_what_a_run_of_an_earlier_version_took_before_it_was_resumed_is_unknown(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
+) -> None:
+    recipe = load(f"{RECIPE}\n[checkpoint]\nevery = 2\n")
+    machine = Machine(tmp_path / "powercap", stop=3)
+    plugins.manager.unregister(name="sentbed-report:run-cost")
+    plugins.manager.register(machine)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "out", plugins)
+    plugins.manager.register(RunCostRecorder(ProcessorEnergy(machine.root, machine.root / "stat")), "cost")
+    resume(tmp_path / "out", plugins=plugins)
+    assert cost_of(tmp_path / "out").own == RunCost()
+
+
+def test_a_run_that_is_resumed_before_its_first_checkpoint_has_nothing_before(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
+) -> None:
+    recorder_on(plugins, Machine(tmp_path / "powercap", stop=3))
+    with pytest.raises(KeyboardInterrupt):
+        run(load(RECIPE), tmp_path / "out", plugins)
+    resume(tmp_path / "out", plugins=plugins)
+    assert cost_of(tmp_path / "out").own.energy == pytest.approx(6 * JOULES)
+
+
+def test_a_run_that_branches_from_one_of_an_earlier_version_knows_its_own_cost_alone(tmp_path: Path) -> None:
+    recorder = RunCostRecorder(ProcessorEnergy(tmp_path))
+    facts = {"went_on_from": "pairs-1a", "trained_tokens": 500, "resumed": [{"stage": 1, "step": 0}]}
+    branched = Run("r", tmp_path, None, facts)
+    recorder.run_resumed(branched, {"history": {}})
+    found = recorded_cost({"sections": {"run-cost": attrs.asdict(recorder.report_sections(branched)[0])}})
+    assert found is not None
+    assert found.own.seconds is not None
+    assert found.own.tokens is None
+    assert found.shared == {"pairs-1a": RunCost()}
+    assert found.alone.seconds is None
+    # From a checkpoint of its own, its cost before is unknown, too.
+    places = [*facts["resumed"], {"stage": 1, "step": 40}]  # type: ignore[misc]
+    further = Run("r", tmp_path, None, {**facts, "resumed": places})
+    recorder.run_resumed(further, {"history": {}})
+    _, state = recorder.tracker_state(further) or ("", {})
+    assert RunCost.of(state["own"]) == RunCost()
+    assert state["shared"] == {"pairs-1a": attrs.asdict(RunCost())}
+
+
 def test_a_second_run_in_the_process_begins_at_zero(
     load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
 ) -> None:
@@ -159,6 +229,6 @@ def test_device_seconds_count_every_device_beside_the_processor(
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     recorder.run_started()
     facts = {"engine": engine, "counters": {"device_memory_gib": 2.0} if seconds else {}}
-    _, state = recorder.tracker_state(Run("r", tmp_path, None, facts))
+    _, state = recorder.tracker_state(Run("r", tmp_path, None, facts)) or ("", {})
     own = RunCost.of(state["own"])
     assert (own.device_seconds, own.device_memory) == (seconds, 2048.0 if seconds else None)

@@ -95,6 +95,15 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(
     assert figure_named(figures, "cost-2").title == "senteval-transfer, transfer: Avg against passes"
     with pytest.raises(RunError, match=r"no figure `costs`; its figures are `effects`, .*`learning`"):
         figure_named(figures, "costs")
+    with pytest.raises(RunError, match=r"no figure `costs`; .*\. Did you mean `cost`\?$"):
+        figure_named(figures, "costs")
+    with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`, .*`learning`$"):
+        figure_named(figures, "pie")
+    without = {name: plot for name, plot in figures.items() if not name.startswith("cost")}
+    with pytest.raises(
+        RunError, match=r"a cost that was measured; set `cost` in `\[study\]` to one of `passes`, "
+    ):
+        figure_named(without, "cost", "", summaries)
     with pytest.raises(RunError, match=r"`sweep` \(scores with coordinates, .*\) needs scores with coord"):
         figure_named(figures, "sweep")
     with pytest.raises(RunError, match=r"no scores of the task `STSX`; its tasks are: `STS12`, .*`AVG`"):

@@ -91,7 +91,24 @@ def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
 def test_a_figure_that_cannot_be_drawn_is_an_error(place: Path, tmp_path: Path) -> None:
     code, lines = plot(place, "cost")
     assert code != 0
-    assert "needs a cost that was measured" in " ".join(lines)
+    said = " ".join(lines)
+    assert "needs a cost that was measured; set `cost` in `[study]` to one of" in said
+    assert "`run-processor-seconds`" in said
+    code, lines = plot(place, "efects")
+    assert code != 0
+    assert "Did you mean `effects`?" in " ".join(lines)
+    code, lines = plot(place, "--width", "0.05")
+    assert code != 0
+    assert "must be 0.5 to 50" in " ".join(lines)
     code, lines = plot(place, "effects", "numbers", "-o", tmp_path / "a.pdf")
     assert code == 2
     assert "`-o` is for one NAME" in " ".join(lines)
+
+
+@pytest.mark.parametrize("words", [(), ("--list",)], ids=["all", "list"])
+def test_a_study_of_which_nothing_can_be_drawn_says_so(place: Path, words: tuple[str, ...]) -> None:
+    for manifest in place.rglob("manifest.json"):
+        manifest.unlink()
+    code, lines = plot(place, *words)
+    assert code != 0
+    assert "nothing of it can be drawn yet" in " ".join(lines)

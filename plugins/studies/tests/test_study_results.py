@@ -219,6 +219,22 @@ def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) 
         study.plot("pie")
 
 
+def test_a_letter_that_no_font_has_is_a_warning(
+    data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sentbed_report.matplotlib_svg._FALLBACKS", ())
+    runs = costing(data)
+    names = {axis.name: f"学习率 {axis.name}" for axis in runs.axes}
+    axes = tuple(attrs.evolve(axis, name=names[axis.name]) for axis in runs.axes)
+    cells = tuple(
+        attrs.evolve(cell, labels={names[axis]: label for axis, label in cell.labels.items()})
+        for cell in runs.cells
+    )
+    study = LoadedStudy(attrs.evolve(runs, axes=axes, cells=cells))
+    with pytest.warns(UserWarning, match=r"no installed font has the letters '学习率' of"):
+        study.plot("effects", tmp_path / "effects.pdf")
+
+
 def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas`")
     runs = tuple(

@@ -63,7 +63,8 @@ class ProcessorEnergy:
     It is what the counters of RAPL (Linux `powercap`) say of packages and their DRAM, in the share that the
     process had of the processor time in use since the last look, so that runs at a time do not count it twice
     and an idle machine's energy is that of the only run on it. A counter begins anew at its `range`, after
-    minutes at the earliest: `look` must be called more often.
+    minutes at the earliest: `look` must be called more often. Without the processor time in use there is no
+    share, and the energy is unknown.
     """
 
     root: Path = POWERCAP
@@ -71,30 +72,44 @@ class ProcessorEnergy:
     total: float | None = None
     """Joules until the last look; None where the machine does not tell, or not to this user."""
     _counts: Mapping[Path, int] = attrs.field(factory=dict)
-    _busy: float = 0.0
+    _busy: float | None = None
     _own: float = 0.0
 
     def begin(self, own: float) -> None:
         """Begin at zero; `own` is the processor time of the process until now, in seconds."""
         self._counts, self._busy, self._own = _microjoules(self.root), busy_seconds(self.stat), own
-        self.total = 0.0 if self._counts else None
+        self.total = 0.0 if self._counts and self._busy is not None else None
 
     def look(self, own: float) -> None:
         """Add what was used since the last look."""
-        if self.total is None:
+        if self.total is None or self._busy is None:
             return
         counts, busy = _microjoules(self.root), busy_seconds(self.stat)
-        if counts.keys() != self._counts.keys():
+        used = _used(self._counts, counts)
+        if used is None or busy is None:
             self.total = None
             return
-        used = 0
-        for domain, count in counts.items():
-            before = self._counts[domain]
-            used += count - before if count >= before else count - before + _range(domain)
         passed = busy - self._busy
         share = min(1.0, (own - self._own) / passed) if passed > 0 else 1.0
         self.total += MICRO * used * max(0.0, share)
         self._counts, self._busy, self._own = counts, busy, own
+
+
+def _used(before: Mapping[Path, int], after: Mapping[Path, int]) -> int | None:
+    """Return the microjoules between two looks; None if a counter is there no more, or began anew at a range
+    that cannot be read.
+    """
+    if before.keys() != after.keys():
+        return None
+    used = 0
+    for domain, count in after.items():
+        used += count - before[domain]
+        if count < before[domain]:
+            try:
+                used += int((domain / "max_energy_range_uj").read_text())
+            except (OSError, ValueError):
+                return None
+    return used
 
 
 def _microjoules(root: Path) -> dict[Path, int]:
@@ -116,17 +131,13 @@ def _domains(root: Path) -> Iterator[Path]:
             yield domain
 
 
-def _range(domain: Path) -> int:
-    return int((domain / "max_energy_range_uj").read_text())
-
-
-def busy_seconds(stat: Path = PROC / "stat") -> float:
-    """Return the seconds in which the machine's cores were at work, by `/proc/stat`; 0 if it is not there."""
+def busy_seconds(stat: Path = PROC / "stat") -> float | None:
+    """Return the seconds in which the machine's cores were at work, by `/proc/stat`; None without it."""
     try:
         _, user, nice, system, _, _, irq, softirq, *_ = stat.read_text().splitlines()[0].split()
         return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
+        return None
 
 
 def device_joules(visible: str | None, nvml: Any = None) -> float | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from xml.etree import ElementTree as ET
 
 import attrs
+from sentbed.errors import RunError
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -25,6 +26,15 @@ FONT_SIZE = 12
 
 FILE_FONT_SIZE = 8
 """Of a figure of its own, in points: that of captions in two-column papers."""
+
+SIZES = 0.5, 50.0
+"""Least and largest width and height of a figure of its own, in inches."""
+
+_FALLBACKS = (
+    *("Noto Sans SC", "Noto Sans JP", "Noto Sans KR", "Noto Sans TC", "Noto Sans"),
+    *("Arial Unicode MS", "SimHei", "Malgun Gothic", "NanumGothic", "Droid Sans Fallback"),
+)
+"""Fonts for letters that DejaVu Sans lacks, Chinese, Japanese and Korean ones above all."""
 
 _LETTERS = 440 / FONT_SIZE
 """Width of a page's plot in units of its font size."""
@@ -140,20 +150,49 @@ class Drawing:
         return _embed(buffer.getvalue(), self.name, self.label)
 
     def figure(self, width: float, height: float | None = None, theme: Theme = "light") -> Figure:
-        """Return a figure of its own, in inches; its height is by default in proportion to that in a page."""
+        """Return a figure of its own, in inches; its height is by default in proportion to that in a page.
+
+        Raises:
+            RunError: if its width or height is not in `SIZES`, or has no room for the labels.
+        """
         from matplotlib.figure import Figure
 
         colours = theme_colours(theme)
         size = width, width * self.height / self.width if height is None else height
-        narrow = {"legend.columnspacing": 1.0, "legend.handlelength": 1.5, "legend.handletextpad": 0.5}
+        for what, inches in zip(("width", "height"), size, strict=True):
+            if not SIZES[0] <= inches <= SIZES[1]:
+                raise RunError(
+                    f"the figure's {what} is {inches:g} inches, and must be {SIZES[0]:g} to {SIZES[1]:g}; "
+                    "set `width` and `height` so that it is"
+                )
+        narrow = {
+            "legend.columnspacing": 1.0,
+            "legend.handlelength": 1.5,
+            "legend.handletextpad": 0.5,
+            "font.family": ["DejaVu Sans", *_fallback_fonts()],
+        }
         with _drawing(colours, FILE_FONT_SIZE, narrow):
             figure = Figure(figsize=size, layout="constrained", facecolor=colours["page"])
             self.paint(figure)
             for axes in figure.axes:
                 axes.set_facecolor(colours["page"])
-            # Ticks are made here, with these settings, and not when it is saved with others.
-            figure.draw_without_rendering()
+            warnings.filterwarnings("error", message="constrained_layout not applied", category=UserWarning)
+            try:
+                # Ticks are made here, with these settings, and not when it is saved with others.
+                figure.draw_without_rendering()
+            except UserWarning as error:
+                raise RunError(
+                    f"{size[0]:g} by {size[1]:g} inches have no room for the figure's labels; make it larger"
+                ) from error
         return figure
+
+
+def _fallback_fonts() -> list[str]:
+    """Return those fonts for letters beyond DejaVu Sans that are installed as TrueType, as PDF needs it."""
+    from matplotlib.font_manager import fontManager
+
+    there = {font.name for font in fontManager.ttflist if font.fname.lower().endswith(".ttf")}
+    return [name for name in _FALLBACKS if name in there]
 
 
 @contextmanager

@@ -47,10 +47,15 @@ class RunCost:
     """Those that some stage trains."""
 
     def __add__(self, other: RunCost) -> RunCost:
-        """Return what both took, `other` after this: sums, the larger peak; unknown where a part is."""
+        """Return what both took, `other` after this: sums, the larger peak; unknown where a part is.
+
+        Parameters are those of `other`.
+        """
         return RunCost(
             **{
-                name: None if first is None or second is None else join(first, second)
+                name: None
+                if second is None or (first is None and join is not _later)
+                else join(first, second)
                 for name, (_, join) in _KINDS.items()
                 for first, second in [(getattr(self, name), getattr(other, name))]
             }
@@ -62,11 +67,11 @@ class RunCost:
         return cls(**{name: table.get(name) for name in NAMES})
 
 
-def _later(_: float, later: float) -> float:
+def _later(_: Amount, later: float) -> float:
     return later
 
 
-_KINDS: Mapping[str, tuple[str, Callable[[float, float], float]]] = {
+_KINDS: Mapping[str, tuple[str, Callable[[Any, float], float]]] = {
     "seconds": ("s", operator.add),
     "processor_seconds": ("s", operator.add),
     "device_seconds": ("s", operator.add),

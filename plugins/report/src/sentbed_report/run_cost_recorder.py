@@ -29,7 +29,8 @@ class RunCostRecorder:
 
     def __init__(self, energy: ProcessorEnergy | None = None) -> None:
         self._memory, self._energy = PeakMemory(), energy or ProcessorEnergy()
-        self._clock = self._processor = self._looked = 0.0
+        self._clock: float | None = None
+        self._processor = self._looked = 0.0
         self._device: float | None = None
         self._before: RunCost | None = None
         self._shared: dict[str, RunCost] = {}
@@ -41,16 +42,27 @@ class RunCostRecorder:
 
     @hookimpl
     def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Begin with what the checkpoint says; of shared stages it is another run's cost."""
-        state = states.get(KEY, {})
-        shared = {name: RunCost.of(table) for name, table in state.get("shared", {}).items()}
-        before = RunCost.of(state["own"]) if "own" in state else None
-        source = run.facts.get("went_on_from")
-        if source is not None and state and source != state["source"]:
-            # The state was written by the run that this one branches from.
-            shared[source] = before or RunCost()
-            before = None
-        self._begin(before, shared)
+        """Begin with what the checkpoint says; of shared stages it is another run's cost.
+
+        A checkpoint without it, as of earlier versions, leaves what was before unknown, and so every sum with
+        it. Where there is no checkpoint at all, nothing was before.
+        """
+        state, source = states.get(KEY), run.facts.get("went_on_from")
+        if not states:
+            self._begin(None, {})
+            return
+        if state is None:
+            # A run that has branched goes on from one place until it has a checkpoint of its own.
+            places = run.facts.get("resumed", [])
+            branches, before, shared = source is not None and places[:1] == places[-1:], RunCost(), {}
+        else:
+            branches = source is not None and source != state["source"]
+            before = RunCost.of(state["own"])
+            shared = {name: RunCost.of(table) for name, table in state["shared"].items()}
+        if source is not None and (branches or state is None):
+            # The checkpoint, or an earlier one, was written by the run that this one branches from.
+            shared[source] = before
+        self._begin(None if branches else before, shared)
 
     @hookimpl
     def step_finished(self) -> None:
@@ -63,9 +75,11 @@ class RunCostRecorder:
         self._look()
 
     @hookimpl
-    def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]]:
-        """Return the cost so far."""
+    def tracker_state(self, run: Run) -> tuple[str, Mapping[str, Any]] | None:
+        """Return the cost so far; None of a run that has not begun."""
         found = self._recorded(run)
+        if found is None:
+            return None
         shared = {name: attrs.asdict(cost) for name, cost in found.shared.items()}
         return KEY, {
             "own": attrs.asdict(found.own),
@@ -75,8 +89,19 @@ class RunCostRecorder:
 
     @hookimpl
     def report_sections(self, run: Run) -> list[ReportSection]:
-        """Return the section `run-cost`."""
-        return [self._recorded(run).section()]
+        """Return the section `run-cost`; none of a run that has not begun."""
+        found = self._recorded(run)
+        return [] if found is None else [found.section()]
+
+    @hookimpl
+    def run_finished(self) -> None:
+        """Forget the run, whose cost is not that of one that fails before it begins."""
+        self._clock = None
+
+    @hookimpl
+    def run_failed(self) -> None:
+        """Forget the run."""
+        self._clock = None
 
     def _begin(self, before: RunCost | None, shared: dict[str, RunCost]) -> None:
         self._before, self._shared = before, shared
@@ -87,23 +112,26 @@ class RunCostRecorder:
         self._device = device_joules(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def _look(self) -> None:
-        if (now := time.monotonic()) - self._looked >= PAUSE:
+        if self._clock is not None and (now := time.monotonic()) - self._looked >= PAUSE:
             self._looked = now
             self._energy.look(processor_seconds())
 
-    def _recorded(self, run: Run) -> RecordedCost:
-        now = self._now(run)
+    def _recorded(self, run: Run) -> RecordedCost | None:
+        if self._clock is None:
+            return None
+        now = self._now(run, time.monotonic() - self._clock)
         return RecordedCost(now if self._before is None else self._before + now, self._shared)
 
-    def _now(self, run: Run) -> RunCost:
-        """Return what was taken since this part of the run began."""
-        seconds, processor = time.monotonic() - self._clock, processor_seconds()
+    def _now(self, run: Run, seconds: float) -> RunCost:
+        """Return what was taken since this part of the run began, `seconds` ago."""
+        processor = processor_seconds()
         self._energy.look(processor)
         engine, counters = run.facts.get("engine", {}), run.facts.get("counters", {})
         held, devices = counters.get("device_memory_gib"), _devices(engine)
         peak = self._memory.read()
         # Those of the whole run, of which earlier parts have theirs.
-        earlier = [*self._shared.values(), *([self._before] if self._before else [])]
+        earlier = [one.tokens for one in (*self._shared.values(), self._before) if one is not None]
+        tokens = [one for one in earlier if one is not None]
         return RunCost(
             seconds,
             processor - self._processor,
@@ -111,7 +139,7 @@ class RunCostRecorder:
             self._joules(devices is not None),
             None if peak is None else peak / MIB,
             None if held is None else held * 1024,
-            run.facts.get("trained_tokens", 0) - sum(cost.tokens or 0 for cost in earlier),
+            run.facts.get("trained_tokens", 0) - sum(tokens) if len(tokens) == len(earlier) else None,
             *_millions(run),
         )
 

@@ -183,12 +183,8 @@ def report(directory: str) -> None:
 @click.option("--out", type=click.Path(file_okay=False), help="The directory; DIRECTORY/figures by default.")
 @click.option("--format", "form", type=click.Choice(["pdf", "svg", "png"]), default="pdf", show_default=True)
 @click.option("--task", default="", help="Draw this task, instead of the average or the last one.")
-@click.option(
-    "--width", type=click.FloatRange(0, min_open=True), default=3.3, show_default=True, help="Inches."
-)
-@click.option(
-    "--height", type=click.FloatRange(0, min_open=True), help="Inches; by default as in the report."
-)
+@click.option("--width", type=float, default=3.3, show_default=True, help="Inches, 0.5 to 50.")
+@click.option("--height", type=float, help="Inches; by default as in the report.")
 @click.option("--dpi", type=click.IntRange(1), default=300, show_default=True, help="Resolution of PNG.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 def plot(
@@ -209,8 +205,9 @@ def plot(
     The kinds are `effects`, `ranks`, `numbers`, `cost`, `sweep`, `geometry`, `trajectory`, `ranking` and
     `learning`; the second one of a kind is `cost-2`. The files are printed.
     """
+    from sentbed.errors import RunError
     from sentbed_report.figure_files import write_figure
-    from sentbed_report.study_page.study_figures import figure_named, study_figures
+    from sentbed_report.study_page.study_figures import NOTHING, figure_named, study_figures
 
     from sentbed_studies.study_results import load_study
 
@@ -218,16 +215,20 @@ def plot(
         raise click.UsageError("`-o` is for one NAME, without `--out`")
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
+    if not figures and not names:
+        raise RunError(f"the study in `{directory}` has no figures; {NOTHING}")
     if only_list:
         longest = max(map(len, figures), default=0)
         for name, found in figures.items():
             click.echo(f"{name:{longest}}  {found.title}")
         return
-    chosen = {name: figure_named(figures, name, task) for name in names or figures}
+    chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
     for name, found in chosen.items():
         path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
+        remark = write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
         click.echo(path)
+        if remark:
+            click.echo(remark, err=True)
 
 
 @study.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -280,15 +281,16 @@ class LoadedStudy:
 
         `figures` has the names. Those of tables are of the average where there is one, or of `task`. `width`
         and `height` are inches; the height is by default in proportion to that in the report. `dpi` is the
-        resolution of PNG.
+        resolution of PNG. Letters that no font has are a `UserWarning` when the file is written.
 
         Raises:
-            RunError: if there is no such figure or task, or the file cannot be written.
+            RunError: if there is no such figure or task, a size is out of range, or the file cannot be
+                written.
         """
-        found = figure_named(self._plots(task), name, task)
+        found = figure_named(self._plots(task), name, task, self.tables)
         figure = found.drawing.figure(width, height, theme)
-        if file is not None:
-            write_figure(figure, Path(file), found.title, dpi)
+        if file is not None and (remark := write_figure(figure, Path(file), found.title, dpi)):
+            warnings.warn(remark, stacklevel=2)
         return figure
 
     def _plots(self, task: str) -> dict[str, Plot]:

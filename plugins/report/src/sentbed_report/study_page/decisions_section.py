@@ -8,7 +8,7 @@ from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count, duration, number, probability
 from sentbed_report.study.decisions import Decisions, Rule
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
 
 
@@ -48,14 +48,17 @@ def outcome(found: Decisions) -> str:
 
 
 def saved(data: StudyData) -> tuple[str, ...]:
-    """Return a sentence on the time that runs would have taken which were not needed; none without any."""
+    """Return a sentence on the time that runs would have taken which were not needed; none without any.
+
+    Stages that they would have shared are none of it.
+    """
     found = data.decisions
     if found is None or not data.needless:
         return ()
     seeds = found.rule.looks[-1]
     times = []
     for cell in data.cells:
-        seconds = [run.seconds for run in cell.runs if run.seconds is not None]
+        seconds = [one for run in cell.runs if (one := _own_seconds(run)) is not None]
         if seconds:
             left = seeds - len(cell.runs) if found.ended or cell.name not in found.at_work else 0
             times.append(max(left, 0) * sum(seconds) / len(seconds))
@@ -63,6 +66,14 @@ def saved(data: StudyData) -> tuple[str, ...]:
         f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
         f"{duration(sum(times))} more, if as long as the others of their cells.",
     )
+
+
+def _own_seconds(run: CellRun) -> float | None:
+    """Return the time of a run with its search, and without shared stages where its cost tells them apart."""
+    whole = run.record.get("seconds")
+    if run.seconds is None or whole is None or run.cost is None or run.cost.own.seconds is None:
+        return run.seconds
+    return run.seconds - float(whole) + run.cost.own.seconds
 
 
 def _sentences(data: StudyData, found: Decisions) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.formatting import number
@@ -27,8 +29,17 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
         return None
     shown = groups.rows[:ROWS]
     bars = _bars(groups)
+    # The mean of a stopped cell is over other seeds: it may lie beyond that of the best.
+    means = [shown[0].mean + row.from_best if row.stopped else row.mean for row in shown]
+    lines = [
+        (mean + row.low - row.from_best, mean + row.high - row.from_best)
+        for mean, row in zip(means, shown, strict=True)
+    ]
+    first, last = _range(means, lines)
 
     def paint(figure: Figure) -> None:
+        from matplotlib.markers import CARETLEFT, CARETRIGHT
+
         if bars:
             share = min(1.0, 0.09 * len(bars) + 0.03)
             left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, share])
@@ -37,12 +48,14 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
             left = figure.subplots()
         for place, row in enumerate(shown):
             ringed = row.cell == data.baseline
-            # The mean of a stopped cell is over other seeds: it may lie beyond that of the best.
-            mean = shown[0].mean + row.from_best if row.stopped else row.mean
-            ends = (mean + row.low - row.from_best, mean + row.high - row.from_best)
+            low, high = lines[place]
+            ends = (max(low, first), min(high, last))
             left.plot(ends, (place, place), color=colour("c0"), linewidth=1.6, solid_capstyle="butt")
+            for beyond, end, head in ((low < first, first, CARETLEFT), (high > last, last, CARETRIGHT)):
+                if beyond:
+                    left.plot(end, place, marker=head, color=colour("c0"), markersize=6, clip_on=False)
             left.plot(
-                mean,
+                means[place],
                 place,
                 "o",
                 color=colour("c0"),
@@ -50,6 +63,9 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
                 markeredgewidth=1.6 if ringed else 0.8,
                 markersize=7,
             )
+        # As much room as matplotlib leaves at the end of a line.
+        room = 0.05 * (last - first) or 0.5
+        left.set_xlim(first - room, last + room)
         left.axvline(shown[0].mean, color=colour("muted"), linewidth=1, linestyle=(0, (4, 3)), zorder=0)
         left.set_xlabel(label_text(summary.headings[-1]))
         name_rows(left, [row.name for row in shown])
@@ -64,6 +80,8 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
         "Lines: the difference from the best cell, in an interval of 95 % for all pairs at once, around the "
         "mean of the cell; dashed: the best."
     ]
+    if any(low < first or high > last for low, high in lines):
+        parts.append("An arrow: the line goes on beyond the plot.")
     if bars:
         parts.append("A bar, with its letter, joins cells that cannot be told apart.")
     if any(row.stopped for row in shown):
@@ -75,6 +93,20 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
     height = 80 + 24 * len(shown)
     label = label_text(f"{title}. {told}", 800)
     return Plot(draw(name, label, WIDTH, height, paint), title, " ".join(parts))
+
+
+def _range(means: Sequence[float], lines: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return what the axis shows: all lines, but no more than the means and as much again on either side.
+
+    An interval of two seeds can be a hundred times as wide as all differences. Where all means are equal,
+    there is nothing else to show than the intervals.
+    """
+    low, high = min(means), max(means)
+    ends = [end for line in lines for end in line if math.isfinite(end)]
+    span = high - low
+    if math.isclose(low, high, rel_tol=1e-9):
+        span = math.inf
+    return max(min([low, *ends]), low - span), min(max([high, *ends]), high + span)
 
 
 def _bars(groups: RankGroups) -> list[tuple[str, list[int]]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import RunError
+from sentbed.errors import RunError, suggest
 
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
@@ -113,8 +113,13 @@ def study_figures(data: StudyData, summaries: Sequence[Summary], task: str = "")
     return found
 
 
-def figure_named(figures: Mapping[str, Plot], name: str, task: str = "") -> Plot:
-    """Return a figure of `study_figures`.
+NOTHING = "nothing of it can be drawn yet"
+
+
+def figure_named(
+    figures: Mapping[str, Plot], name: str, task: str = "", summaries: Sequence[Summary] = ()
+) -> Plot:
+    """Return a figure of `study_figures`; `summaries` are the tables that it was made from.
 
     Raises:
         RunError: if there is none of that name; it says which there are.
@@ -122,12 +127,20 @@ def figure_named(figures: Mapping[str, Plot], name: str, task: str = "") -> Plot
     if name in figures:
         return figures[name]
     listed = ", ".join(f"`{one}`" for one in figures)
-    there = f"its figures are {listed}" if figures else "nothing of it can be drawn yet"
+    there = f"its figures are {listed}" if figures else NOTHING
     kind = KINDS.get(name)
     if kind is None:
-        raise RunError(f"the study has no figure `{name}`; {there}")
+        # Only what is close: all names are listed already.
+        close = suggest(name, (*figures, *KINDS))
+        raise RunError(
+            f"the study has no figure `{name}`; {there}" + (f".{close}" if "mean" in close else "")
+        )
     if task and not kind.tables:
         raise RunError(f"the figure `{name}` is not of one task; leave the task out")
+    costs = dict.fromkeys(column.task for one in summaries for column in one.columns if column.cost)
+    if name == "cost" and costs:
+        known = ", ".join(f"`{one}`" for one in costs)
+        there = f"set `cost` in `[study]` to one of {known} and run `sentbed study` again; {there}"
     raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {there}")
 
 

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+from sentbed_report.run_cost import RecordedCost, RunCost
+from sentbed_report.study.decisions import Claim, Decisions, Rule
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study_page.decisions_section import saved
+
+RULE = Rule("best", 0.0, 0.05, (2, 6), 2, "MR")
+DECISIONS = Decisions(RULE, (Claim("b", "a", 2, 20.0, 5.0, 0.01),), (2, 6), ("a",), ended=True)
+
+
+@pytest.mark.parametrize(
+    ("cost", "search", "expected"),
+    [
+        (None, 0.0, "4 min"),
+        (RecordedCost(RunCost(20.0), {"pairs-1a": RunCost(40.0)}), 0.0, "1 min 20 s"),
+        (RecordedCost(RunCost(20.0), {"pairs-1a": RunCost(40.0)}), 10.0, "2 min"),
+        (RecordedCost(RunCost(), {"pairs-1a": RunCost()}), 0.0, "4 min"),
+    ],
+    ids=["without a recorded cost", "own cost", "own cost and a search", "unknown cost"],
+)
+def test_what_stopping_saves_is_without_shared_stages(
+    cost: RecordedCost | None, search: float, expected: str
+) -> None:
+    run = CellRun("b", 1, "finished", seconds=60.0 + search, record={"seconds": 60.0}, cost=cost)
+    stopped = CellInfo("b", {}, (run, attrs.evolve(run, seed=2)))
+    data = StudyData("toy", (), (stopped,), None, (1, 2), decisions=DECISIONS, needless=4)
+    (sentence,) = saved(data)
+    assert f"would have taken about {expected} more" in sentence
