@@ -35,8 +35,7 @@ STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAM
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
     (section,) = sampled_cells(STUDY)
     assert section.sentences == (
-        "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others, unless they were run "
-        "before.",
+        "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others.",
         "The study is to run 1 more.",
     )
     (table,) = section.tables
@@ -61,6 +60,13 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
     decide = Decide(("STSB", "x"))
     (section,) = sampled_cells(attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide))
     assert [row.entries[1] for row in section.tables[0].rows] == ["–", "–", "–"]
+
+
+def test_cells_that_were_run_before_are_counted() -> None:
+    (section,) = sampled_cells(attrs.evolve(STUDY, sampled=attrs.evolve(SAMPLED, names=("last", "mean"))))
+    assert section.sentences[0] == (
+        "2 of 900 cells were sampled by tpe, seed 3. 1 more was run before. Nothing is known of the others."
+    )
 
 
 def test_a_study_of_all_cells_has_no_such_section() -> None:

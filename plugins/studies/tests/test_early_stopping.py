@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import pytest
+from click.testing import CliRunner
+from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import RecipeError, RunError
 from sentbed_jobs.local_pool import LocalPool
@@ -15,6 +18,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
+from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
@@ -355,6 +359,47 @@ def test_what_cannot_stop_anything_is_refused(
     assert old in text
     with pytest.raises(RecipeError, match=message):
         read_study(put("study.toml", text.replace(old, new)))
+
+
+def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study: Study, whole: Path) -> None:
+    needless = read_data(whole).needless
+    words = ["study", str(study.document.file), "--dry-run", "--out", str(whole)]
+    said = CliRunner().invoke(main, words).output.splitlines()
+    assert said[0] == (
+        f"study towers: 4 cells x 5 seeds = 20 runs, {20 - needless} finished, {needless} not needed"
+    )
+    assert any(line.startswith("  decided: ") and "0.5, 0.0" in line for line in said)
+    assert not any("time left" in line or "shared" in line for line in said)
+    # Named cells are run with all seeds.
+    assert "not needed" not in CliRunner().invoke(main, [*words, "--only", "lr=0.02"]).output
+    # Another rule has decided nothing yet.
+    _changed(study, "stop = {}", "stop = { error_rate = 0.2 }")
+    assert "not needed" not in CliRunner().invoke(main, words).output
+
+
+def test_decisions_on_other_runs_leave_none_out(study: Study, whole: Path) -> None:
+    work = plan_work(study.cells, CellKeys(load_plugins()))
+    stopped = {claim.cell for claim in decided(whole).claims}
+    needless = needless_runs(study, work, whole)
+    assert {task.cell.name for task in needless} == stopped
+    assert len(needless) == read_data(whole).needless
+    (changed,) = (task for task in needless if task.cell.seed == 5 and task.cell.name == min(stopped))
+    first = next(t for t in work.tasks if t.cell.name == changed.cell.name and t.cell.seed == 1)
+    shutil.rmtree(whole / first.directory)
+    assert {task.cell.name for task in needless_runs(study, work, whole)} == stopped - {changed.cell.name}
+
+
+def test_the_status_says_what_was_decided(whole: Path) -> None:
+    needless = read_data(whole).needless
+    words = ["study", "status", str(whole)]
+    line = CliRunner().invoke(main, words).output.splitlines()[1]
+    assert f" {needless} runs of 20 " in line
+    assert "0.5, 0.0" in line
+    found = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)
+    assert [one["cell"] for one in found["decisions"]["claims"]] == [
+        claim.cell for claim in decided(whole).claims
+    ]
+    assert found["sampled"] is None
 
 
 def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:

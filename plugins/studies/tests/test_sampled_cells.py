@@ -27,6 +27,7 @@ from sentbed_studies.sampled_cells import points, sampled
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
+from sentbed_studies.study_command import _status
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.write_study_directory import read_data
 from toy_plugin import TOWERS, Nearby, quicken
@@ -300,6 +301,19 @@ def test_the_plan_says_how_many_cells_are_run_of_how_many(study: Study, put: Put
     assert "  shared: the shared stages pairs, trained once for at most 4 runs" in said
 
 
+def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Study, tmp_path: Path) -> None:
+    run_study(study, tmp_path / "study")
+    data = read_data(tmp_path / "study")
+    runs = tuple(attrs.evolve(run, seconds=10.0) for run in data.cells[0].runs)
+    assert data.sampled is not None
+    one = attrs.evolve(
+        data,
+        cells=(attrs.evolve(data.cells[0], runs=runs),),
+        sampled=attrs.evolve(data.sampled, names=(data.cells[0].name,)),
+    )
+    assert "left: about 1 min 20 s, with one run at a time" in [*_status(one)][-1]
+
+
 def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "study")
     said = command("status", tmp_path / "study").splitlines()
@@ -309,7 +323,10 @@ def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, tm
     ]
     assert not any("waiting" in line for line in said)
     assert json.loads(command("status", tmp_path / "study", "--json"))["total"] == 10
+    found = json.loads(command("status", tmp_path / "study", "--json"))["sampled"]
+    assert found["names"] == [*chosen(tmp_path / "study")]
     page = write_reports(tmp_path / "study")
+    assert json.loads((tmp_path / "study" / "results.json").read_bytes())["sampled"] == found
     for text in (page.read_text(), page.with_suffix(".md").read_text()):
         assert "5 of 8 cells were sampled by nearby, seed 0." in text
 
@@ -324,6 +341,10 @@ def test_a_study_that_has_just_begun_has_its_first_batch(
     with pytest.raises(KeyboardInterrupt):
         run_study(study, tmp_path / "study")
     assert chosen(tmp_path / "study") == ("0.5, 0.0", "0.125, 0.5")
+    said = command("status", tmp_path / "study").splitlines()
+    assert said[0].startswith("study towers: 10 runs: ")
+    assert said[0].endswith(", 6 of cells that are not chosen yet")
+    assert json.loads(command("status", tmp_path / "study", "--json"))["total"] == 10
     assert write_reports(tmp_path / "study").is_file()
 
 

@@ -67,6 +67,25 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(
     assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_an_interrupted_study_says_how_to_go_on_with_the_study(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(*_: object) -> None:
+        error = KeyboardInterrupt()
+        error.add_note("go on with `sentbed run --resume DIR`")
+        raise error
+
+    monkeypatch.setattr("sentbed_studies.runner._run", stops)
+    words = ["study", str(put("study.toml", TOWERS + AXES)), "--out", str(tmp_path / "out"), "--workers", "1"]
+    said = CliRunner().invoke(main, words).stderr.splitlines()
+    assert said[-4:] == [
+        "interrupted",
+        "go on with `sentbed run --resume DIR`",
+        f"what has finished: {tmp_path / 'out' / 'report.html'}",
+        "run the same command again to go on with the study",
+    ]
+
+
 def plot(*words: str | Path) -> tuple[int, list[str]]:
     found = CliRunner().invoke(main, ["study", "plot", *map(str, words)])
     return found.exit_code, found.output.splitlines()

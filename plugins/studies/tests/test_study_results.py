@@ -113,6 +113,24 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
     assert found.mean_rank.isna().all()
 
 
+def test_groups_rename_an_axis_that_has_the_name_of_a_column(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    noisy = attrs.evolve(data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores)
+    cells = tuple(
+        attrs.evolve(cell, labels={"mean": cell.labels["pooler"], "seed": cell.labels["seed"]}, runs=runs)
+        for cell, runs in (
+            (data.cells[0], data.cells[0].runs),
+            (data.cells[1], (noisy, data.cells[1].runs[1])),
+        )
+    )
+    axes = (attrs.evolve(data.axes[0], name="mean"), *data.axes[1:])
+    study = LoadedStudy(attrs.evolve(data, axes=axes, cells=cells))
+    assert [*study.groups.columns[:3]] == ["cell", "axis mean", "axis seed"]
+    assert study.groups["mean"].tolist() == [77.125, 75.75]
+    assert set(study.groups["axis mean"]) == {"mean"}
+    assert [*study.scores.columns[:3]] == ["cell", "mean", "axis seed"]
+
+
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas`")
     cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
@@ -125,8 +143,8 @@ def test_without_pandas_the_error_says_what_to_install(
     data: StudyData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sentbed_studies.study_results.find_spec", lambda name: None)
-    with pytest.raises(RuntimeUnavailableError, match=r"pip install 'sentbed-studies\[pandas\]'"):
-        _ = LoadedStudy(data).scores
+    with pytest.raises(RuntimeUnavailableError, match=r"`groups` .*pip install 'sentbed-studies\[pandas\]'"):
+        _ = LoadedStudy(data).groups
 
 
 def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:

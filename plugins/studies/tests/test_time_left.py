@@ -44,13 +44,34 @@ def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start() 
 
 
 def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all() -> None:
-    left = TimeLeft({A: (2.0, 4.0), B: (4.0, 6.0), C: (6.0, 8.0), D: (8.0, 10.0)}, share=0.5)
+    cells = frozenset((A, B, C, D))
+    planned = {A: (2.0, 4.0), B: (4.0, 6.0), C: (6.0, 8.0), D: (8.0, 10.0)}
+    left = TimeLeft({**planned}, cells=cells, runs=2)
     assert left.seconds() == (START + 10.0, START + 14.0)
-    left = TimeLeft({A: None, B: None, C: None, D: None}, share=0.5)
+    left = TimeLeft({A: None, B: None, C: None, D: None}, cells=cells, runs=2)
     left.finished(A, 20.0)
     assert left.seconds() == (20.0, 20.0)
     left.finished(B, 20.0)
     assert left.seconds() == (0.0, 0.0)
+
+
+def test_a_run_of_a_sample_that_is_stopped_is_one_less() -> None:
+    runs = [Path(str(number)) for number in range(80)]
+    left = TimeLeft(dict.fromkeys(runs, (10.0, 10.0)), cells=frozenset(runs), runs=16)
+    for run in runs[:12]:
+        left.finished(run, 10.0)
+    assert left.seconds() == pytest.approx((40.0, 40.0))
+    for run in (*runs[12:15], runs[0], Path("of another study")):
+        left.ended(run)
+    assert left.seconds() == pytest.approx((10.0, 10.0))
+    left.ended(runs[15])
+    assert left.seconds() == (0.0, 0.0)
+
+
+def test_shared_stages_are_no_run_of_a_sample() -> None:
+    left = TimeLeft({A: (4.0, 4.0), B: (2.0, 2.0), C: (2.0, 2.0)}, cells=frozenset((B, C)), runs=1)
+    left.finished(A, 4.0 + START)
+    assert left.seconds() == (2.0, 2.0)
 
 
 def test_finished_runs_scale_the_plan_of_the_others() -> None:
@@ -278,6 +299,16 @@ def test_the_plan_says_what_sharing_saves(
     study = read_study(put("study.toml", AT_END + AXES))
     lines = list(study_command.plan_lines(study, work(), tmp_path, shared))
     assert "  all runs, one after the other: 1 min 10 s" in "\n".join(lines)
+
+
+def test_the_whole_of_a_sample_is_its_share(work: Callable[..., Work], tmp_path: Path) -> None:
+    left = time_left(work(share=False), tmp_path, Known())
+    left.sample(1)
+    assert (left.whole, left.alone, left.runs) == ((RUN + 21, RUN + 42), (RUN + 21, RUN + 42), 1)
+    left = time_left(work(), tmp_path, Known())
+    left.found = dict.fromkeys(sorted(left.cells)[:3], 12.0)
+    left.sample(3)
+    assert left.seconds() == (0.0, 0.0)
 
 
 def test_the_whole_counts_what_has_finished_too(work: Callable[..., Work], tmp_path: Path) -> None:

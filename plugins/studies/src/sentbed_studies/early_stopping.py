@@ -11,6 +11,7 @@ from sentbed.helpers import score_digits
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
+from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.sequential_test import SequentialTest, no_items
@@ -40,7 +41,8 @@ def parts_between_looks(
         RunError: if no run of a look has a score that decides, a run cannot be read, or the disk is full.
     """
     seeds, decide = study.seeds, study.table.decides_by
-    looks = tuple(range(stop.first_look, len(seeds) + 1))
+    rule = rule_of(study, stop)
+    looks = rule.looks
     compared = {task.cell.name for task in work.tasks}
     test = SequentialTest(
         tuple(name for name in study.names if name in compared),
@@ -50,7 +52,6 @@ def parts_between_looks(
         study.baseline if stop.worse_than == "baseline" else None,
         among=len(study.names),
     )
-    rule = Rule(stop.worse_than, stop.margin, stop.error_rate, looks, len(study.names), score_of(decide))
     evidence = DecidingEvidence(directory, decide, work.tasks)
     made = Decisions(rule, at_work=test.at_work, earlier=_earlier(directory, rule))
     done = begun
@@ -96,6 +97,36 @@ def _require_scores(left: Mapping[str, str], evidence: DecidingEvidence, tasks: 
             f"{evidence.tasks_of(tasks[0])}; name some in `[study.decide]`, or take `stop` out; what has "
             "finished stays"
         )
+
+
+def rule_of(study: Study, stop: Stop) -> Rule:
+    """Return the rule by which a study stops cells."""
+    looks = tuple(range(stop.first_look, len(study.seeds) + 1))
+    score = score_of(study.table.decides_by)
+    return Rule(stop.worse_than, stop.margin, stop.error_rate, looks, len(study.names), score)
+
+
+def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]:
+    """Return the runs that the study in `directory` will not do, by what it has decided by the same rule.
+
+    Of a cell whose runs before the decision are not there, as its recipe has changed, none is left out.
+
+    Raises:
+        RunError: if the decisions cannot be read.
+    """
+    if study.table.stop is None:
+        return ()
+    made = read_decisions(directory)
+    if made is None or made.rule != rule_of(study, study.table.stop):
+        return ()
+    found: list[Task] = []
+    for name in dict.fromkeys((*made.at_work, *(claim.cell for claim in made.claims))):
+        tasks = [task for task in work.tasks if task.cell.name == name]
+        waiting = [task for task in tasks if not is_finished(directory / task.directory)]
+        last = made.last_seeds(name)
+        if last is not None and all(task.cell.seed in study.seeds[last:] for task in waiting):
+            found += waiting
+    return tuple(found)
 
 
 def _is_behind(made: Decisions, held: Decisions | None) -> bool:

@@ -52,7 +52,6 @@ from sentbed_studies.write_study_directory import (
     is_finished,
     lock_of,
     needed,
-    sampled_work,
 )
 
 Say: TypeAlias = Callable[[str], object]
@@ -161,8 +160,7 @@ def run_study(
         for part in _parts(study, work, runner, None if only else study.table.stop):
             _run_work(study, part, runner)
         if study.table.keep != "all":
-            whole = sampled_work(whole, directory)
-            _remove_shared(directory, [task for task in whole.tasks if task not in runner.dropped], whole)
+            _remove_shared(directory, [t for t in whole.tasks if t.directory not in runner.dropped], whole)
         return StudyResult(directory, tuple(runner.failed))
 
 
@@ -175,6 +173,7 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
     begun = 0
     if study.table.sampler is not None:
         names = yield from sampled_parts(study, study.table.sampler, work, runner.directory)
+        runner.dropped |= {task.directory for task in work.tasks if task.cell.name not in names}
         work, begun = work.of([cell for cell in study.cells if cell.name in names]), 1
     if stop is not None:
         yield from parts_between_looks(study, work, stop, runner.directory, runner.say, runner.drop, begun)
@@ -265,11 +264,12 @@ class _Runner:
     left: TimeLeft | None = None
     done: int = 0
     failed: list[Outcome] = attrs.field(factory=list)
-    dropped: list[Task] = attrs.field(factory=list)
+    dropped: set[Path] = attrs.field(factory=set)
+    """Runs that will not be done."""
 
     def drop(self, task: Task) -> None:
         """Note that a run will not be done."""
-        self.dropped.append(task)
+        self.dropped.add(task.directory)
         self.total -= 1
         if self.left is not None:
             self.left.ended(task.directory)

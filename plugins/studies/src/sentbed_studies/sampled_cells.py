@@ -43,11 +43,7 @@ def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tup
         if count:
             told = {**scores, **dict.fromkeys(chosen)}
             found = list(sampler.choose(cells, told, count, sampling.seed))
-            if (
-                len({*found} - {*told}) != count
-                or len(found) != count
-                or not {*found} <= {*range(len(cells))}
-            ):
+            if len(found) != count or len({*found} & {*range(len(cells))} - {*told}) != count:
                 wrong = f"returned {found!r:.80}, expected {count} of the indices below {len(cells)} without "
                 raise fault(sampler, "choose", wrong + "those that have been chosen")
             chosen += found

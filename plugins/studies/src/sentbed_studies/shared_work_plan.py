@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -83,6 +83,10 @@ class Work:
         bundles = tuple(bundle for bundle in wanted if bundle)
         needed = {prefix.key for bundle in bundles for task in bundle for prefix in chain(task.above)}
         return Work(tuple(prefix for prefix in self.prefixes if prefix.key in needed), bundles)
+
+    def without(self, tasks: Collection[Task]) -> Work:
+        """Return the work without these runs."""
+        return self.of([task.cell for task in self.tasks if task not in tasks]) if tasks else self
 
     def sharing(self, prefix: Prefix) -> int:
         """Return the number of runs that begin with a prefix."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sentbed_report.study.study_data import CellRun, StudyData
 
     from sentbed_studies.run_progress import RunProgress
-    from sentbed_studies.shared_work_plan import Work
+    from sentbed_studies.shared_work_plan import Task, Work
     from sentbed_studies.study import Remark, Study
     from sentbed_studies.time_left import TimeLeft
 
@@ -92,6 +92,7 @@ def run(
     from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.cell_keys import CellKeys
+    from sentbed_studies.early_stopping import needless_runs
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
     from sentbed_studies.sampled_cells import runs_of
@@ -105,8 +106,11 @@ def run(
     directory = Path(out) if out is not None else Path("studies") / found.name
     work = plan_work(found.cells, CellKeys(plugins), not no_share)
     now = work.of(found.only(wanted).cells) if wanted else work
-    left = time_of(now, directory, workers, where == "local" and not gpus, runs_of(found, now))
-    for line in plan_lines(found, now, directory, left):
+    # Cells that are asked for by name are run with all their seeds.
+    needless = () if wanted else needless_runs(found, now, directory)
+    runs = runs_of(found, now) - len(needless)
+    left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
+    for line in plan_lines(found, now, directory, left, needless):
         click.echo(line, err=not dry_run)
     if dry_run:
         return
@@ -136,7 +140,7 @@ def run(
 
 @contextmanager
 def reported(directory: Path) -> Iterator[None]:
-    """Write the report of the finished cells if the study is interrupted, then re-raise."""
+    """Write the report of the finished cells if the study is interrupted, say how to go on, then re-raise."""
     from sentbed_studies.study_reports import write_reports
 
     try:
@@ -146,6 +150,9 @@ def reported(directory: Path) -> Iterator[None]:
             error.add_note(f"what has finished: {write_reports(directory)}")
         except Exception as second:  # noqa: BLE001 - a full disk, say: the first error must come through
             error.add_note(f"nor could the report be written: {second}")
+        if isinstance(error, KeyboardInterrupt):
+            # A run that was interrupted says how to go on with that run alone.
+            error.add_note("run the same command again to go on with the study")
         raise
 
 
@@ -288,7 +295,8 @@ def time_of(
     from sentbed_studies.time_left import time_left
 
     left = time_left(work, directory)
-    left.share = 1.0 if runs is None else runs / max(1, len(work.tasks))
+    if runs is not None and runs < len(work.tasks):
+        left.sample(runs)
     left.workers = workers or (workers_for(work, left) if chosen else 1)
     return left
 
@@ -329,9 +337,13 @@ def _cores() -> int:
     return min(usable_cores(), math.ceil(core_quota() or usable_cores()))
 
 
-def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Iterator[str]:
-    """Yield a readable summary of the work to do."""
+def plan_lines(
+    found: Study, work: Work, directory: Path, left: TimeLeft, needless: Sequence[Task] = ()
+) -> Iterator[str]:
+    """Yield a readable summary of the work to do; `needless` are the runs of it that stopping leaves out."""
     from sentbed_report.formatting import count
+    from sentbed_report.study.decisions import read_decisions
+    from sentbed_report.study_page.decisions_section import outcome
 
     from sentbed_studies.sampled_cells import runs_of
     from sentbed_studies.time_left import said, said_of_whole
@@ -342,7 +354,8 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
     sampling, runs = found.table.sampler, runs_of(found, work)
     some = "" if sampling is None else f"{sampling.cells:,} of "
     sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
-    yield f"study {found.name}: {sizes}, {done} finished"
+    skipped = f", {len(needless):,} not needed" if needless else ""
+    yield f"study {found.name}: {sizes}, {done} finished{skipped}"
     if sampling is not None:
         by = f"sampled by {sampling.with_.name}, seed {sampling.seed}"
         batch = f", {count(sampling.batch, 'cell')} at a time with seed {found.seeds[0]}"
@@ -362,6 +375,9 @@ def plan_lines(found: Study, work: Work, directory: Path, left: TimeLeft) -> Ite
             f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
             f"{looks}; error rate of the study {stop.error_rate:g}"
         )
+    if needless and (decisions := read_decisions(directory)) is not None:
+        yield f"  decided: {outcome(decisions)}"
+    work = work.without(needless)
     most = "" if sampling is None else "at most "
     for prefix in needed(directory, work):
         yield f"  shared: {prefix}, trained once for {most}{count(work.sharing(prefix), 'run')}"
@@ -396,13 +412,17 @@ def _status(data: StudyData) -> Iterator[str]:
     from collections import Counter
 
     from sentbed_report.formatting import count, duration
+    from sentbed_report.study_page.decisions_section import decided
 
-    runs = [run for cell in data.cells for run in cell.runs]
+    runs, unchosen = [run for cell in data.cells for run in cell.runs], _unchosen(data)
     counts = Counter(run.status for run in runs)
-    listed = ", ".join(f"{number} {status}" for status, number in counts.most_common())
-    yield f"study {data.name}: {len(runs)} runs: {listed}"
+    parts = [f"{number} {status}" for status, number in counts.most_common()]
+    parts += [f"{unchosen} of cells that are not chosen yet"] if unchosen else []
+    yield f"study {data.name}: {len(runs) + unchosen} runs: {', '.join(parts)}"
     if data.sampled is not None:
         yield f"  {data.sampled}"
+    if sentences := decided(data):
+        yield f"  {' '.join(sentences)}"
     working = progress_of(data)
     for run in runs:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
@@ -410,12 +430,17 @@ def _status(data: StudyData) -> Iterator[str]:
         now = f": {working[run]}" if run in working else _stopped_at(data, run)
         yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}"
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
-    left = len(runs) - data.finished
+    left = len(runs) + unchosen - data.finished
     if times and left:
         done = sum(progress.elapsed for progress in working.values())
         seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
         many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
         yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
+
+
+def _unchosen(data: StudyData) -> int:
+    """Return the number of runs of cells that a sampler has still to choose."""
+    return 0 if data.sampled is None else (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
 
 
 def _stopped_at(data: StudyData, run: CellRun) -> str:
@@ -446,12 +471,15 @@ def progress_of(data: StudyData) -> dict[CellRun, RunProgress]:
 
 def _as_json(data: StudyData) -> dict[str, Any]:
     import attrs
+    from sentbed.tools import plain
 
     working = progress_of(data)
     return {
         "name": data.name,
         "finished": data.finished,
-        "total": data.total,
+        "total": data.total + _unchosen(data),
+        "decisions": None if data.decisions is None else plain(attrs.asdict(data.decisions)),
+        "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
         "runs": [
             {
                 "cell": run.cell,

@@ -190,16 +190,16 @@ class LoadedStudy:
     def groups(self) -> pandas.DataFrame:
         """Which cells cannot be told apart, a row for each cell and ranked table, the best first.
 
-        Columns: `cell`, a column per axis, `encoder` and `evaluator` as in `scores`; `protocol`, `task` and
-        `metric` of the last column of the table; `mean`, `letters` (cells that share one cannot be told
-        apart), `lowest_rank` and `highest_rank`; `from_best`, `low` and `high`, the difference from the best
-        with bounds for all pairs at once; and, where a table has many tasks, `mean_rank` and `task_letters`
-        over them.
+        Columns: `cell`, a column per axis (`axis NAME` if another column here or in `scores` has that name),
+        `encoder` and `evaluator`; `protocol`, `task` and `metric` of the last column of the table; `mean`,
+        `letters` (cells that share one cannot be told apart), `lowest_rank` and `highest_rank`; `from_best`,
+        `low` and `high`, the difference from the best with bounds for all pairs at once; and, where a table
+        has many tasks, `mean_rank` and `task_letters` over them.
 
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
         """
-        named, labels = self._named(), {cell.name: cell.labels for cell in self.data.cells}
+        named, labels = self._named(GROUPS), {cell.name: cell.labels for cell in self.data.cells}
         rows = []
         for table in self.tables:
             found = table.groups
@@ -227,7 +227,7 @@ class LoadedStudy:
                         "task_letters": None if over is None else over.letters,
                     }
                 )
-        return self._frame(rows, GROUPS).drop(columns="seed")
+        return self._frame(rows, GROUPS, named).drop(columns="seed")
 
     @cached_property
     def tidy(self) -> pandas.DataFrame:
@@ -296,9 +296,9 @@ class LoadedStudy:
     def _plots(self, task: str) -> dict[str, Plot]:
         return study_figures(self.data, self.tables, task)
 
-    def _named(self) -> dict[str, str]:
-        """Return the name of each axis -> the name of its column."""
-        return {name: f"axis {name}" if name in COLUMNS else name for name in self.axes}
+    def _named(self, more: Sequence[str] = ()) -> dict[str, str]:
+        """Return the name of each axis -> the name of its column, beside `COLUMNS` and `more`."""
+        return {name: f"axis {name}" if name in (*COLUMNS, *more) else name for name in self.axes}
 
     def _place(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
         """Return the columns that say what was scored."""
@@ -323,15 +323,17 @@ class LoadedStudy:
             "degenerate": score.degenerate,
         }
 
-    def _frame(self, rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
+    def _frame(
+        self, rows: list[dict[str, Any]], columns: list[str], named: Mapping[str, str] | None = None
+    ) -> pandas.DataFrame:
         if find_spec("pandas") is None:
             raise RuntimeUnavailableError(
-                "a study's `scores`, `costs` and `tidy` need the package `pandas`, which is not installed; "
-                "run `pip install 'sentbed-studies[pandas]'`"
+                "a study's `scores`, `costs`, `groups` and `tidy` need the package `pandas`, which is not "
+                "installed; run `pip install 'sentbed-studies[pandas]'`"
             )
         import pandas
 
-        named = self._named()
+        named = named or self._named()
         about = ["cell", *named.values(), "seed", "encoder", "evaluator"]
         found = pandas.DataFrame(rows, columns=[*about, *columns])
         for axis, labels in self.axes.items():

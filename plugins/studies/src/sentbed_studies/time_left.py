@@ -43,22 +43,39 @@ class TimeLeft:
     """Seconds of all runs of the study, finished or not, added up; None if unknown."""
     alone: Range | None = None
     """The same if every cell did all of its work itself."""
-    share: float = 1.0
-    """Share of the planned runs that will take place, where a sampler chooses some of the cells."""
+    cells: frozenset[Path] = frozenset()
+    """Runs of `planned` that are of cells, and no stages that cells share."""
+    runs: int | None = None
+    """Number of these still to do, where a sampler chooses some of the cells; None for all of them."""
 
     first: list[Path] = attrs.field(factory=list, init=False)
     """Runs in which a worker has loaded its libraries: as many of the first ones as there are workers."""
 
     def finished(self, run: Path, seconds: float) -> None:
         """Note that a run has finished."""
+        self._count(run)
         self.found[run] = seconds
         if len(self.first) < self.workers:
             self.first.append(run)
 
     def ended(self, run: Path) -> None:
         """Note that a run has ended in another way, which says nothing on the others."""
+        self._count(run)
         if run not in self.found:
             self.planned.pop(run, None)
+
+    def sample(self, runs: int) -> None:
+        """Note that only so many runs of cells will take place, with those that have finished."""
+        share = runs / max(1, len(self.cells))
+        self.runs = max(0, runs - len(self.found.keys() & self.cells))
+        self.whole, self.alone = (
+            None if one is None else (share * one[0], share * one[1]) for one in (self.whole, self.alone)
+        )
+
+    def _count(self, run: Path) -> None:
+        """Count a run that has ended, once."""
+        if self.runs is not None and run in self.cells and run in self.planned and run not in self.found:
+            self.runs = max(0, self.runs - 1)
 
     def of(self, run: Path) -> Range | None:
         """Return the minimum and maximum seconds of a run, or None if unknown.
@@ -91,17 +108,18 @@ class TimeLeft:
 
     def seconds(self) -> Range | None:
         """Return the minimum and maximum seconds left for all runs and workers, or None if unknown."""
-        ranges = [self.of(run) for run in self.planned if run not in self.found]
+        waiting = [run for run in self.planned if run not in self.found]
+        ranges = [self.of(run) for run in waiting]
         known = [one for one in ranges if one is not None]
         if len(known) < len(ranges):
             return None
         # Of sampled cells it is not known which: each counts as the mean of those that are left.
-        runs = max(0.0, self.share * len(self.planned) - len(self.found.keys() & self.planned.keys()))
-        part = 1.0 if self.share == 1.0 else min(1.0, runs / max(1, len(known)))
+        cells = len(self.cells.intersection(waiting))
+        part = 1.0 if self.runs is None else min(1.0, self.runs / max(1, cells))
         low, high = (
             part * sum(one[side] for one in known) / max(1, min(self.workers, len(known))) for side in (0, 1)
         )
-        start = START if known and not self.found else 0.0
+        start = START if known and part and not self.found else 0.0
         return start + low, start + high
 
 
@@ -132,6 +150,7 @@ def time_left(work: Work, directory: Path, planner: Planner | None = None) -> Ti
         problems=tuple(plans.problems),
         memory=plans.memory,
         found=found,
+        cells=frozenset(task.directory for task in work.tasks),
         whole=_sum(every.values()),
         alone=_sum(alone),
     )

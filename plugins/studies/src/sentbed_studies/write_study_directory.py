@@ -43,7 +43,6 @@ __all__ = [
     "needed",
     "note_sampled",
     "read_data",
-    "sampled_work",
 ]
 
 
@@ -87,14 +86,6 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
     if content["sampled"][: len(names)] != list(names):
         content["sampled"] = list(names)
         write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
-
-
-def sampled_work(work: Work, directory: Path) -> Work:
-    """Return the work for the cells that have been chosen; all of it without a sampler."""
-    content = json.loads((directory / STUDY).read_bytes())
-    if content["sampler"] is None:
-        return work
-    return work.of([task.cell for task in work.tasks if task.cell.name in content["sampled"]])
 
 
 def _require_no_other(own: Path, same: str, directory: Path) -> None:

@@ -72,6 +72,11 @@ class Decisions:
         """The only cell that was not shown to be worse than another, if there is one."""
         return self.at_work[0] if len(self.at_work) == 1 else None
 
+    def last_seeds(self, cell: str) -> int | None:
+        """Return the number of seeds after which a cell gets no more; None if that is not decided."""
+        last = next((one.seeds for one in self.claims if one.cell == cell), None)
+        return self.looks[-1] if last is None and self.ended else last
+
 
 def write_decisions(directory: Path, found: Decisions) -> None:
     """Write the decisions of the study in `directory`. Raises `RunError` if the disk is full."""

@@ -188,6 +188,7 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "demonstrations": [_found(row) for row in found_demonstrations(data, summaries)],
         "published": [_number(one) for one in published_numbers(data, summaries)],
         "decisions": None if data.decisions is None else attrs.asdict(data.decisions),
+        "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
         "costs": [_against(one) for one in scores_against_cost(summaries, data.cost)],
         "chosen": None if (chosen := select(data, summaries)) is None else attrs.asdict(chosen),
     }

@@ -122,11 +122,7 @@ def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
 
 def _needed(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
     """Return a cell without the runs that will not be done, since the study has stopped it or has ended."""
-    if decisions is None:
-        return cell
-    last = next((one.seeds for one in decisions.claims if one.cell == cell.name), None)
-    if last is None and decisions.ended:
-        last = decisions.looks[-1]
+    last = None if decisions is None else decisions.last_seeds(cell.name)
     if last is None:
         return cell
     later = [run for run in cell.runs[last:] if run.status == "finished"]

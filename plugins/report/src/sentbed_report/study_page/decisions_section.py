@@ -33,9 +33,7 @@ def decisions_section(data: StudyData) -> Section | None:
         for one in found.claims
     )
     table = SectionTable("", ("Stopped", "worse than", "seeds", "by", "at least", "p"), rows, (2, 3, 4, 5))
-    return Section(
-        "Decisions", tuple(_sentences(data, found)), (table,) if rows else (), tuple(_remarks(found))
-    )
+    return Section("Decisions", decided(data), (table,) if rows else (), tuple(_remarks(found)))
 
 
 def outcome(found: Decisions) -> str:
@@ -76,15 +74,19 @@ def _own_seconds(run: CellRun) -> float | None:
     return run.seconds - float(whole) + run.cost.own.seconds
 
 
-def _sentences(data: StudyData, found: Decisions) -> Iterator[str]:
-    yield outcome(found)
-    if data.needless:
-        planned = data.total + data.needless
-        share = data.needless / planned
-        yield (
-            f"{count(data.needless, 'run')} of {planned:,} ({share:.0%}) "
-            f"{'were' if found.ended else 'are'} not needed."
-        )
+def decided(data: StudyData) -> tuple[str, ...]:
+    """Return what is decided, and how many runs are not needed; nothing before the first look."""
+    found = data.decisions
+    if found is None or not found.looks:
+        return ()
+    if not data.needless:
+        return (outcome(found),)
+    planned = data.total + data.needless
+    return (
+        outcome(found),
+        f"{count(data.needless, 'run')} of {planned:,} ({data.needless / planned:.0%}) "
+        f"{'were' if found.ended else 'are'} not needed.",
+    )
 
 
 def _remarks(found: Decisions) -> Iterator[str]:

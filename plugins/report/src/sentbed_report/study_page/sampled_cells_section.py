@@ -31,7 +31,9 @@ def sampled_cells(data: StudyData) -> Iterator[Section]:
         ),
         (1, 2),
     )
-    sentences = [f"{sampled}. Nothing is known of the others, unless they were run before."]
+    before = sum(cell.name not in sampled.names for cell in data.cells)
+    more = f" {before:,} more {'was' if before == 1 else 'were'} run before." if before else ""
+    sentences = [f"{sampled}.{more} Nothing is known of the others."]
     if (left := sampled.cells - len(sampled.names)) > 0:
         sentences.append(f"The study is to run {left:,} more.")
     yield Section("Sampled cells", tuple(sentences), (table,))
