@@ -18,7 +18,6 @@ from sentbed_studies.sequential_test import SequentialTest, no_items
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
-from sentbed_studies.write_study_directory import is_finished
 
 
 def parts_between_looks(
