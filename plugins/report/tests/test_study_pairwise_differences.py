@@ -85,6 +85,7 @@ def test_rows_are_compared_in_the_order_that_is_asked_for() -> None:
     assert found["c", "a"].difference == pytest.approx(-3)
 
 
+@pytest.mark.slow
 def test_sixty_cells_cost_little_more_than_their_resampling() -> None:
     """1,770 pairs of three seeds; 40 resamples, so that what is measured is the pairs."""
     cells = column(60, 3, 1500, np.random.default_rng(3))

@@ -159,6 +159,7 @@ def _study(cells: Sequence[tuple[str, Sequence[tuple[int, tuple[Score, ...]]]]])
     return StudyData("toy", (), found, None, tuple(seed for seed, _ in cells[0][1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", [(0.0, 0.0, 0.4, 1.5), (0.0, 0.0, 0.0, 0.0)])
 def test_intervals_hold_all_true_ranks_at_once(truth: Sequence[float]) -> None:
     """Cells equal in truth may have either order; at most 5 % of studies tell a wrong pair apart."""

@@ -74,11 +74,18 @@ def runs(directory: Path) -> set[tuple[str, int]]:
     return {(run.cell, run.seed) for cell in data.cells for run in cell.runs}
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves a finished study for the others."""
+    return tmp_path_factory.mktemp("whole") / "study"
+
+
 @pytest.fixture
-def whole(study: Study, tmp_path: Path) -> Path:
+def whole(study: Study, kept: Path, tmp_path: Path) -> Path:
     """Directory of a study that was not interrupted."""
-    run_study(study, tmp_path / "whole")
-    return tmp_path / "whole"
+    if not kept.exists():
+        run_study(study, kept)
+    return shutil.copytree(kept, tmp_path / "whole")
 
 
 def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
@@ -124,7 +131,9 @@ class StopsHereError(Exception):
     """Raised in place of a kill."""
 
 
-@pytest.mark.parametrize("after", [3, 9, 14])
+@pytest.mark.parametrize(
+    "after", [pytest.param(3, marks=pytest.mark.slow), 9, pytest.param(14, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_study_decides_the_same(after: int, study: Study, whole: Path, tmp_path: Path) -> None:
     told = 0
 

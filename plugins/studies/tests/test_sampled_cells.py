@@ -197,6 +197,7 @@ runner.run_study(read_study(sys.argv[1]), sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on_with_the_same_cells(
     study: Study, put: Put, installed_toy: Path, tmp_path: Path
 ) -> None:
@@ -213,6 +214,7 @@ def test_a_killed_study_goes_on_with_the_same_cells(
     assert before < run_directories(tmp_path / "study") == run_directories(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_choose_the_same_cells(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "alone")
     failed: list[BaseException] = []
@@ -279,6 +281,7 @@ def test_a_finished_run_without_a_deciding_score_ends_the_study(
         run_study(attrs.evolve(study, table=table), tmp_path / "study")
 
 
+@pytest.mark.slow
 def test_work_that_is_not_shared_has_the_same_cells(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "shared")
     run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))

@@ -136,8 +136,6 @@ def build_cuda_engine(parameters: Cuda) -> Engine:
     device = _claimed()
     native = torch.cuda.is_bf16_supported(including_emulation=False)
     about = torch.cuda.get_device_properties(device)
-    # A worker of a study runs several recipes: the peak is that of this one.
-    torch.cuda.reset_peak_memory_stats(device)
     capability = f"{about.major}.{about.minor}"
     if parameters.precision == "bf16" and not native:
         raise RuntimeUnavailableError(
