@@ -57,6 +57,7 @@ def pair_of(runtime: str) -> EnginePair:
     return EnginePair.of(engine, Cpu(threads=1).build(), PLUGINS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["cpu", pytest.param("tpu", marks=pytest.mark.jax)])
 def test_engines_agree(runtime: str) -> None:
     if runtime == "tpu":

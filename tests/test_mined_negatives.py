@@ -165,6 +165,7 @@ def test_negatives_are_those_of_sentence_transformers(
         assert any(plain[pair] != negatives for pair, negatives in found.items()) or len(found) < len(plain)
 
 
+@pytest.mark.slow
 def test_a_stage_trains_on_what_was_mined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line that the command prints is put into a recipe."""
     monkeypatch.chdir(tmp_path)

@@ -345,6 +345,7 @@ def train_some(recipe: sentbed.Recipe, out: Path, resumes: bool) -> Encoder:
     return encoder
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_it_leaves_out(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cpu"))

@@ -206,6 +206,7 @@ def test_one_that_imports_what_only_a_newer_sentbed_has(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_one_that_registers_mean_again(site: Site) -> None:
     file = site.install("second-mean", POOLER)

@@ -104,6 +104,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transformers(
     kind: str, tmp_path: Path

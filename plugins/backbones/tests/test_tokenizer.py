@@ -470,6 +470,7 @@ def test_special_tokens_of_a_byte_level_tokenizer_stand_where_the_template_says(
             assert min(inner) > 2
 
 
+@pytest.mark.slow
 def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() -> None:
     code = (
         "from sentbed_backbones._torch.train_tokenizer import train_byte_bpe\n"

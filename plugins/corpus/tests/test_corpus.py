@@ -327,6 +327,7 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["npy", "parquet"])
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages(), number=st.integers(0, 2))
@@ -374,6 +375,7 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     encode_corpus(request)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages())
 def test_damaged_hashes_only_cost_time(damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path):

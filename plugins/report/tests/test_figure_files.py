@@ -60,6 +60,7 @@ def test_a_png_has_the_resolution_that_is_asked_for(
     assert struct.unpack(">II", (tmp_path / "a.png").read_bytes()[16:24]) == size
 
 
+@pytest.mark.slow
 def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot: Plot, tmp_path: Path) -> None:
     odd = {"font.size": 30, "lines.linewidth": 9, "savefig.bbox": "tight", "svg.fonttype": "none"}
     for suffix in ("pdf", "svg", "png"):

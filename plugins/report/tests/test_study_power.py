@@ -97,6 +97,7 @@ def test_both_sources_agree_with_the_integral_over_their_share(
     assert power_of(spread, difference, seeds, level) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread", "difference", "seeds"), [(Spread(0.5, 0.3, 60), 1.2, 3), (Spread(1.0, 0.3, 20), 1.0, 8)]
 )

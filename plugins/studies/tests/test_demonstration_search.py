@@ -637,6 +637,7 @@ def test_a_search_that_is_killed_goes_on_where_it_was(installed_toy: Path, recip
     assert (again.returncode, again.stderr.count("evaluated")) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_search_that_is_told_to_stop_says_how_to_go_on(installed_toy: Path, recipe: Path, name: str):
     stopped = command(installed_toy, recipe, at=3, name=name)

@@ -154,6 +154,7 @@ def test_an_interrupted_study_decides_the_same(after: int, study: Study, whole: 
     assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, tmp_path: Path) -> None:
     # All runs of the worst cell first, also those that would not have been needed.
     run_study(study, tmp_path / "study", only=[{"lr": "0.02", "noise": "0.5"}])
@@ -166,6 +167,7 @@ def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, tmp_pa
     assert data.needless == 20 - data.finished < read_data(whole).needless
 
 
+@pytest.mark.slow
 def test_a_sampled_study_stops_among_the_cells_that_were_sampled(study: Study, tmp_path: Path) -> None:
     changed = _changed(study, "stop = {}", "stop = { error_rate = 0.4 }")
     changed.write_text(changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n')
@@ -226,6 +228,7 @@ def _changed(study: Study, old: str, new: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_against_the_baseline_better_cells_go_on(study: Study, tmp_path: Path) -> None:
     study = read_study(_changed(study, "stop = {}", 'stop = { worse_than = "baseline", error_rate = 0.1 }'))
     run_study(study, tmp_path / "study")
@@ -255,6 +258,7 @@ def test_a_failed_cell_is_not_compared_and_says_why(
     assert "0.02, 0.5" in found.at_work
 
 
+@pytest.mark.slow
 def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study: Study, tmp_path: Path) -> None:
     study = read_study(_changed(study, 'tasks = ["near"]', 'tasks = ["nearer"]'))
     message = (
@@ -266,6 +270,7 @@ def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study: Study, t
     assert read_data(tmp_path / "study").finished == 8
 
 
+@pytest.mark.slow
 def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "study")
     first = decided(tmp_path / "study").rule
@@ -281,6 +286,7 @@ def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None
     assert not loaded.scores["task"].str.startswith("run-").any()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
     put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_what_has_finished_is_not_run_again(
     assert all(line.endswith(": was finished") for line in said)
 
 
+@pytest.mark.slow
 def test_a_changed_recipe_runs_the_cells_that_it_changes(
     study: Study, tmp_path: Path, put: Callable[[str, str], Path]
 ) -> None:

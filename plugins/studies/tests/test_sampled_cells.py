@@ -140,6 +140,7 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, tmp_path: P
     assert [*tmp_path.glob("study/shared/*")] == []
 
 
+@pytest.mark.slow
 def test_the_order_in_which_runs_finish_changes_nothing(study: Study, tmp_path: Path) -> None:
     class Shuffled:
         def run(self, start, tasks, told=lambda *_: None, lost=None):  # type: ignore[no-untyped-def]
@@ -251,6 +252,7 @@ def test_a_cell_that_fails_has_no_score_and_the_others_go_on(
     assert len(chosen(tmp_path / "study")) == 5
 
 
+@pytest.mark.slow
 def test_cells_that_were_run_before_stay_in_the_tables(study: Study, tmp_path: Path) -> None:
     whole = attrs.evolve(study, table=attrs.evolve(study.table, sampler=None))
     run_study(whole, tmp_path / "study", only=[{"lr": "1.0"}])
@@ -262,6 +264,7 @@ def test_cells_that_were_run_before_stay_in_the_tables(study: Study, tmp_path: P
     assert {cell.name for cell in data.cells} == {*data.sampled.names, "1.0, 0.0", "1.0, 0.5"}
 
 
+@pytest.mark.slow
 def test_another_sampler_begins_anew(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "study")
     other = attrs.evolve(sampling(study), with_=Random(), seed=5, cells=3)

@@ -189,6 +189,7 @@ def test_a_service_that_is_not_there_is_an_error_at_the_start(
     assert told.fail(caught.value).states() == {}
 
 
+@pytest.mark.slow
 def test_without_a_uri_it_is_the_environments_or_a_file_beside_the_run(
     follow: Follow,
     uri: str,
