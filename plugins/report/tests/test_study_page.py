@@ -455,10 +455,10 @@ def test_many_cells_are_drawn_by_a_rule_that_is_said(write) -> None:
     assert "32 points" in geometry.caption
     page, markdown = write(data)
     rows = [a["data-cell"] for a in page.all("tr") if "data-cell" in a]
-    # Four tables, that of the demonstrations found and that of the runs have every cell.
-    assert len(rows) == 6 * 32
+    # Four tables, the rank groups of two, the demonstrations found and the runs have every cell.
+    assert len(rows) == 8 * 32
     assert set(rows) == {cell.name for cell in data.cells}
-    assert markdown.count("| mean, 3 ") == 6
+    assert markdown.count("| mean, 3 ") == 8
     assert page.all("div", **{"class": "scroll long"})
 
 
