@@ -15,6 +15,7 @@ import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import CausalStates, blocks_of
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
@@ -203,7 +204,7 @@ def test_time_is_in_proportion_to_the_layer_that_is_read(packed: bool) -> None:
     ids = torch.randint(3, 320, (4, 32))
     depths = (0, 6, 12, 18, None)
     modules: dict[Any, Any] = {
-        depth: FastCausal(model, torch.float32, depth is not None, depth)
+        depth: FastCausal(model, Products(torch.float32), depth is not None, depth)
         if packed
         else CausalStates(model, depth is not None, depth)
         for depth in depths

@@ -9,6 +9,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, FastBert
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
 
@@ -50,7 +51,7 @@ def states_of(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -
 @pytest.mark.parametrize("kind", PLAIN)
 def test_fp32_states_are_those_of_transformers_without_padding(load: Callable, kind: str) -> None:
     model = load(kind)
-    packed = FastBert(model, torch.float32)
+    packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None)
@@ -61,7 +62,7 @@ def test_fp32_states_are_those_of_transformers_without_padding(load: Callable, k
 @pytest.mark.parametrize("kind", PLAIN)
 def test_fp32_states_are_those_of_transformers_with_padding(load: Callable, kind: str) -> None:
     model = load(kind)
-    packed = FastBert(model, torch.float32)
+    packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
         ids, mask = right_padded(rows, length, model.config.pad_token_id)
         states = packed(ids, mask)
@@ -79,7 +80,7 @@ def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load: 
     ids[0, 4] = model.config.pad_token_id
     mask = torch.ones_like(ids)
     expected = states_of(model, ids, mask)
-    states = FastBert(model, torch.float32)(ids, mask).last_hidden_state
+    states = FastBert(model, Products(torch.float32))(ids, mask).last_hidden_state
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
 
 
@@ -89,7 +90,7 @@ def test_sentences_that_attend_as_a_group_do_not_see_each_other(
 ) -> None:
     model = load()
     monkeypatch.setattr(FastBert, "group", lambda *_: group)
-    packed = FastBert(model, torch.float32)
+    packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None).last_hidden_state
@@ -101,7 +102,7 @@ def test_sentences_that_attend_as_a_group_do_not_see_each_other(
 @pytest.mark.parametrize("kind", PLAIN)
 def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> None:
     model = load(kind)
-    packed = FastBert(model, torch.bfloat16)
+    packed = FastBert(model, Products(torch.bfloat16))
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None).last_hidden_state
@@ -114,7 +115,7 @@ def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> No
 @needs_bf16_products
 def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> None:
     model = load()
-    packed = FastBert(model, torch.bfloat16)
+    packed = FastBert(model, Products(torch.bfloat16))
     for rows, length in SHAPES:
         ids, mask = right_padded(rows, length, 0)
         states = packed(ids, mask).last_hidden_state.float()
@@ -124,7 +125,7 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> 
 
 @needs_bf16_products
 def test_a_bf16_sentence_has_the_same_states_alone_and_in_a_group(load: Callable) -> None:
-    packed = FastBert(load(), torch.bfloat16)
+    packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
     assert packed.group(ids, None) > 1
     together = packed(ids, None).last_hidden_state.float()
@@ -135,7 +136,7 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_in_a_group(load: Callable
 
 def test_only_short_unpadded_bf16_sentences_on_a_processor_are_grouped(load: Callable) -> None:
     model = load()
-    bf16, fp32 = FastBert(model, torch.bfloat16), FastBert(model, torch.float32)
+    bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
     short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)
     assert bf16.group(short, None) == ATTENTION_TOKENS // 8
     assert bf16.group(long, None) == 1
@@ -150,7 +151,7 @@ def test_the_form_without_onednn_gives_the_same_states(
 ) -> None:
     model = load(kind)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    packed = FastBert(model, torch.float32)
+    packed = FastBert(model, Products(torch.float32))
     ids, mask = right_padded(5, 9, model.config.pad_token_id)
     states = packed(ids, mask).last_hidden_state
     torch.testing.assert_close(
@@ -161,14 +162,14 @@ def test_the_form_without_onednn_gives_the_same_states(
 def test_the_epsilon_of_layer_normalisation_is_the_models_own(load: Callable) -> None:
     model = load(layer_norm_eps=0.1)
     ids = random_ids(3, 7)
-    states = FastBert(model, torch.float32)(ids, None).last_hidden_state
+    states = FastBert(model, Products(torch.float32))(ids, None).last_hidden_state
     torch.testing.assert_close(states, states_of(model, ids), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> None:
     model = load().to(dtype)
-    packed = FastBert(model, dtype)
+    packed = FastBert(model, Products(dtype))
     ids = random_ids(2, 40)
     before = packed(ids, None).last_hidden_state.clone()
     with torch.no_grad():
@@ -179,7 +180,9 @@ def test_the_packed_form_holds_copies(load: Callable, dtype: torch.dtype) -> Non
 
 def test_the_packed_form_carries_no_gradient(load: Callable) -> None:
     model = load()
-    assert not FastBert(model, torch.float32)(random_ids(2, 5), None).last_hidden_state.requires_grad
+    assert not FastBert(model, Products(torch.float32))(
+        random_ids(2, 5), None
+    ).last_hidden_state.requires_grad
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 

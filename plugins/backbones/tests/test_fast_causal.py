@@ -7,6 +7,7 @@ import torch
 import transformers
 from sentbed.protocols import TokenStates
 from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from torch.nn import functional
 
 POSITIONS = 64
@@ -147,7 +148,7 @@ def test_fp32_states_under_any_padding_are_those_of_transformers(
 
 
 def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
-    packed = FastCausal(model, torch.float32, layers=True)
+    packed = FastCausal(model, Products(torch.float32), layers=True)
     for rows, length in SHAPES:
         ids, mask = (random_ids(rows, length), None) if side is None else mixed(rows, length, side)
         assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
@@ -155,7 +156,7 @@ def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
 
 @torch.no_grad()
 def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -> None:
-    packed = FastCausal(model, torch.float32)
+    packed = FastCausal(model, Products(torch.float32))
     for side in ("right", "left"):
         ids, mask = mixed(6, 11, side)
         expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -166,8 +167,8 @@ def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -
 
 def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either: Any) -> None:
     ids = random_ids(3, 6)
-    last = FastCausal(either, torch.float32)(ids, None, the_prefix())
-    every = FastCausal(either, torch.float32, layers=True)(ids, None, the_prefix())
+    last = FastCausal(either, Products(torch.float32))(ids, None, the_prefix())
+    every = FastCausal(either, Products(torch.float32), layers=True)(ids, None, the_prefix())
     assert last.layers is None
     assert every.layers is not None
     assert torch.equal(every.layers[-1], last.last_hidden_state)
@@ -175,7 +176,7 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either:
 
 
 def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     ids = random_ids(4, 7)
     for prefix in (None, the_prefix()):
         found = packed(ids, torch.ones_like(ids), prefix).last_hidden_state
@@ -184,7 +185,7 @@ def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
 
 @pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
 def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any, prefix: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     ids, mask = mixed(4, 8, "left")
     mask[2] = 0
     states = packed(ids, mask, prefix).last_hidden_state
@@ -195,7 +196,7 @@ def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any, pr
 
 
 def test_what_is_padding_does_not_matter(either: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     for side in ("right", "left"):
         ids, mask = mixed(5, 12, side)
         real = functional.pad(mask, (PREFIX, 0), value=1).bool()
@@ -210,14 +211,14 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
     either: Any, monkeypatch: pytest.MonkeyPatch, group: int, prefix: Any
 ) -> None:
     monkeypatch.setattr(FastCausal, "group", lambda *_: group)
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         assert_same(either, packed(ids, None, prefix), ids, None, prefix)
 
 
 def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) -> None:
-    fp32, bf16 = FastCausal(either, torch.float32), FastCausal(either, torch.bfloat16)
+    fp32, bf16 = FastCausal(either, Products(torch.float32)), FastCausal(either, Products(torch.bfloat16))
     assert fp32.group(100, 23, 0) == 1
     assert fp32.group(100, 23, 37) == 2
     assert fp32.group(100, 12, 37) == 4
@@ -230,7 +231,7 @@ def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) 
 
 
 def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(either: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     ids = random_ids(3, 6)
     prefixes = [the_prefix(5), the_prefix(6), the_prefix(5)[:4], the_prefix(5)]
     for prefix in prefixes:
@@ -239,7 +240,7 @@ def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(e
 
 
 def test_a_prefix_that_is_changed_in_place_is_another_prefix(either: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     ids, prefix = random_ids(3, 6), the_prefix()
     packed(ids, None, prefix)
     prefix[2] = 71
@@ -247,7 +248,7 @@ def test_a_prefix_that_is_changed_in_place_is_another_prefix(either: Any) -> Non
 
 
 def test_an_empty_prefix_is_no_prefix(either: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     ids = random_ids(2, 5)
     states = packed(ids, None, the_prefix()[:0])
     assert torch.equal(states.last_hidden_state, packed(ids, None).last_hidden_state)
@@ -262,7 +263,7 @@ def test_a_prefix_goes_through_the_layers_once(either: Any, monkeypatch: pytest.
         return run(self, input_ids, *rest, **named)
 
     monkeypatch.setattr(FastCausal, "run", counted)
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     for seed in (1, 2, 3):
         packed(random_ids(2, 30, seed), None, the_prefix())
     assert tokens == [PREFIX, 60, 60, 60]
@@ -277,7 +278,7 @@ def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(s
         settings["rope_parameters"] = {**LONG, "original_max_position_embeddings": 24}
         settings["max_position_embeddings"] = POSITIONS
     model = small("llama", **settings)
-    packed = FastCausal(model, torch.float32)
+    packed = FastCausal(model, Products(torch.float32))
     prefix = the_prefix()
     for length in (10, 40, 10):
         ids = random_ids(3, length)
@@ -288,7 +289,7 @@ def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(s
 @needs_bf16_products
 def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
     prefix = the_prefix()
-    exact, packed = FastCausal(model, torch.float32), FastCausal(model, torch.bfloat16)
+    exact, packed = FastCausal(model, Products(torch.float32)), FastCausal(model, Products(torch.bfloat16))
     for side in ("right", "left"):
         for rows, length in SHAPES:
             ids, mask = mixed(rows, length, side)
@@ -304,7 +305,7 @@ def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
 def test_the_form_without_onednn_gives_the_same_states(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = the_prefix()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    packed = FastCausal(model, torch.float32)
+    packed = FastCausal(model, Products(torch.float32))
     ids, mask = mixed(5, 9, "right")
     assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
 
@@ -312,7 +313,7 @@ def test_the_form_without_onednn_gives_the_same_states(model: Any, monkeypatch: 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
     model = either.to(dtype)
-    packed = FastCausal(model, dtype)
+    packed = FastCausal(model, Products(dtype))
     ids = random_ids(2, 40)
     before = packed(ids, None).last_hidden_state.clone()
     with torch.no_grad():
@@ -322,14 +323,14 @@ def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
 
 
 def test_the_packed_form_carries_no_gradient(either: Any) -> None:
-    packed = FastCausal(either, torch.float32)
+    packed = FastCausal(either, Products(torch.float32))
     assert not packed(random_ids(2, 5), None, the_prefix()).last_hidden_state.requires_grad
     assert all(parameter.requires_grad for parameter in either.parameters())
 
 
 def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> None:
     either.config.dropout = either.config.attention_dropout = 0.5
-    packed = FastCausal(either.train(), torch.float32)
+    packed = FastCausal(either.train(), Products(torch.float32))
     ids = random_ids(3, 6)
     assert_same(either.eval(), packed(ids, None), ids, None)
 

@@ -8,6 +8,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext, TokenStates
 from sentbed_backbones._torch.fast_t5 import ATTENTION_TOKENS, LARGEST_FP16, FastT5
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.t5 import T5Family
 from sentbed_backbones._torch.token_states import EncoderDecoderStates, EncoderStates
 from sentbed_backbones.t5 import T5
@@ -63,7 +64,7 @@ def decodes(model: Any) -> bool:
 
 
 def pack(model: Any, dtype: torch.dtype = torch.float32, layers: bool = False) -> FastT5:
-    return FastT5(model, dtype, layers, decodes(model))
+    return FastT5(model, Products(dtype), layers, decodes(model))
 
 
 @torch.no_grad()
@@ -167,7 +168,7 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either:
 def test_the_decoder_is_not_computed_where_it_is_not_wanted() -> None:
     model = small("t5")
     ids = random_ids(3, 6)
-    states = FastT5(model, torch.float32)(ids, None)
+    states = FastT5(model, Products(torch.float32))(ids, None)
     assert states.decoder_state is None
     wanted = pack(model)(ids, None)
     assert wanted.decoder_state is not None
@@ -347,4 +348,4 @@ def test_the_backbone_encodes_by_the_packed_form(
 def test_the_family_packs_nothing_that_does_not_fit() -> None:
     sizes = {"vocab_size": 80, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_layers": 1}
     model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
-    assert T5Family(T5(), frozenset()).packed(model, torch.float32, False) is None
+    assert T5Family(T5(), frozenset()).packed(model, Products(torch.float32), False) is None

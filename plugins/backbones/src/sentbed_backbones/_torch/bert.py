@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 import transformers
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family, base_of
 from sentbed_backbones._torch.fast_bert import FastBert
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import EncoderStates
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 
@@ -57,9 +57,9 @@ class BertFamily(Family):
         takes = "position_ids" in inspect.signature(type(base_of(model)).forward).parameters
         return EncoderStates(model, layers, counts=takes and _counts_from(model) == 0)
 
-    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form if the architecture is the plain one, else None."""
-        return FastBert(model, dtype, layers) if FastBert.fits(model) else None
+        return FastBert(model, products, layers) if FastBert.fits(model) else None
 
     def head_loader(self) -> Any:
         """Return the class of masked language models."""

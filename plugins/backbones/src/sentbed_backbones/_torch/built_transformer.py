@@ -26,6 +26,7 @@ from sentbed.protocols import (
 
 from sentbed_backbones._torch.interventions import Acting, acting
 from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
@@ -82,7 +83,7 @@ class Family:
         """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
         raise NotImplementedError
 
-    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return a faster form for encoding with its own copy of the weights, or None if there is none."""
         return None
 
@@ -190,7 +191,7 @@ class BuiltTransformer(BuiltBackbone):
                 from sentbed_backbones._torch.adaptation import merged_copy
 
                 model = merged_copy(model, torch.float32)
-            fast = None if traceable else self.family.packed(model, dtype, self._all_layers)
+            fast = None if traceable else self.family.packed(model, Products(dtype), self._all_layers)
             if fast is not None:
                 return self._read(fast).eval()
             if model is self.model:

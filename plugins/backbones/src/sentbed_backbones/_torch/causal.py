@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family, base_of
 from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import (
     CausalStates,
     SharedPrefixStates,
@@ -125,11 +125,11 @@ class CausalFamily(Family):
         last = max(number % count for number in numbers)
         return None if last == count - 1 else last
 
-    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
-        return FastCausal(model, dtype, layers, self.depth(model), self.acting)
+        return FastCausal(model, products, layers, self.depth(model), self.acting)
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

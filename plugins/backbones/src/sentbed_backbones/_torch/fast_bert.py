@@ -13,7 +13,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.prepacked_cpu_linear import linear, linear_of
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import positions
 
 ATTENTION_TOKENS = 64
@@ -35,13 +35,11 @@ class FastBert(torch.nn.Module):
             and not getattr(config, "add_cross_attention", False)
         )
 
-    def __init__(self, model: Any, dtype: torch.dtype, keep_layers: bool = False) -> None:
+    def __init__(self, model: Any, products: Products, keep_layers: bool = False) -> None:
         super().__init__()
         self.keep_layers = keep_layers
-
-        def cast(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.detach().to(dtype, copy=True)
-
+        self.attention = products.attention
+        cast = products.copied
         embeddings = model.embeddings
         # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
         self.padding = None if type(model) is transformers.BertModel else embeddings.padding_idx
@@ -55,15 +53,15 @@ class FastBert(torch.nn.Module):
         for layer in model.encoder.layer:
             attention = layer.attention.self
             parts = (attention.query, attention.key, attention.value)
-            weight = torch.cat([cast(part.weight) for part in parts])
-            bias = torch.cat([cast(part.bias) for part in parts])
+            weight, bias = (torch.cat([getattr(p, name) for p in parts]) for name in ("weight", "bias"))
+            narrow = products.linear_of(layer.output.dense)
             self.layers.append(
                 (
-                    linear(weight, bias),
-                    linear_of(layer.attention.output.dense, cast),
+                    products.linear(weight, bias, attends=True),
+                    products.linear_of(layer.attention.output.dense),
                     [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
-                    linear_of(layer.intermediate.dense, cast, "gelu"),
-                    linear_of(layer.output.dense, cast),
+                    products.linear_of(layer.intermediate.dense, "gelu", reader=narrow),
+                    narrow,
                     [cast(p) for p in layer.output.LayerNorm.parameters()],
                 )
             )
@@ -110,7 +108,7 @@ class FastBert(torch.nn.Module):
         Attention over 14 tokens is too small a product for a processor's bf16 matrix unit: several sentences
         at a time are 20 to 50 % faster although most of the product is discarded. In fp32 they are not.
         """
-        small = self.words.dtype == torch.bfloat16 and input_ids.device.type == "cpu"
+        small = self.attention == torch.bfloat16 and input_ids.device.type == "cpu"
         length = input_ids.shape[1]
         return max(1, round(ATTENTION_TOKENS / length)) if small and attention_mask is None else 1
 

@@ -25,7 +25,7 @@ from sentbed_backbones._torch.interventions import (
     Function,
     Place,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import Linear, is_plain, linear, linear_of
+from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 
 Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -105,16 +105,12 @@ class FastCausal(torch.nn.Module):
     def __init__(
         self,
         model: Any,
-        dtype: torch.dtype,
+        products: Products,
         layers: bool = False,
         depth: int | None = None,
         acting: Acting | None = None,
     ) -> None:
         super().__init__()
-
-        def cast(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.detach().to(dtype, copy=True)
-
         self.causal = getattr(model.config, "is_causal", True)
         self.keeps_layers = layers
         self.depth = depth
@@ -127,12 +123,12 @@ class FastCausal(torch.nn.Module):
         self.rotary: torch.nn.Module | None = None
         self.heads = self.key_heads = model.config.num_attention_heads
         if type(model) is transformers.OPTModel:
-            self._take_opt(model.decoder, cast)
+            self._take_opt(model.decoder, products)
         else:
-            self._take_llama(model, cast)
+            self._take_llama(model, products)
 
-    def _take_opt(self, model: Any, cast: Cast) -> None:
-        config = model.config
+    def _take_opt(self, model: Any, products: Products) -> None:
+        config, cast = model.config, products.copied
         self.words = cast(model.embed_tokens.weight)
         self.positions = cast(model.embed_positions.weight[model.embed_positions.offset :])
         self.head_width = config.hidden_size // self.heads
@@ -141,21 +137,23 @@ class FastCausal(torch.nn.Module):
             None if model.final_layer_norm is None else _layer_norm(model.final_layer_norm, cast)
         )
         if model.project_in is not None:
-            self.project_in = linear_of(model.project_in, cast)
-            self.project_out = linear_of(model.project_out, cast)
+            self.project_in = products.linear_of(model.project_in)
+            self.project_out = products.linear_of(model.project_out)
         self.layers = [
             Layer(
-                _attend(layer.self_attn, cast),
-                linear_of(layer.self_attn.out_proj, cast),
+                _attend(layer.self_attn, products),
+                products.linear_of(layer.self_attn.out_proj),
                 _layer_norm(layer.self_attn_layer_norm, cast),
-                linear_of(layer.fc1, cast, config.activation_function),
-                linear_of(layer.fc2, cast),
+                products.linear_of(layer.fc1, config.activation_function, reader=narrow),
+                narrow,
                 _layer_norm(layer.final_layer_norm, cast),
             )
             for layer in model.layers[: self.depth]
+            for narrow in (products.linear_of(layer.fc2),)
         ]
 
-    def _take_llama(self, model: Any, cast: Cast) -> None:
+    def _take_llama(self, model: Any, products: Products) -> None:
+        cast = products.copied
         self.words = cast(model.embed_tokens.weight)
         self.rotary = copy.deepcopy(model.rotary_emb)
         self.key_heads = model.config.num_key_value_heads
@@ -163,11 +161,11 @@ class FastCausal(torch.nn.Module):
         self.final_norm = _rms_norm(model.norm, cast)
         self.layers = [
             Layer(
-                _attend(layer.self_attn, cast),
-                linear_of(layer.self_attn.o_proj, cast),
+                _attend(layer.self_attn, products),
+                products.linear_of(layer.self_attn.o_proj),
                 _rms_norm(layer.input_layernorm, cast),
-                _gated(layer.mlp, cast),
-                linear_of(layer.mlp.down_proj, cast),
+                _gated(layer.mlp, products),
+                products.linear_of(layer.mlp.down_proj),
                 _rms_norm(layer.post_attention_layernorm, cast),
             )
             for layer in model.layers[: self.depth]
@@ -363,15 +361,15 @@ def _turn(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torc
     return (heads * cosine).addcmul_(heads.roll(heads.shape[-1] // 2, -1), sine)
 
 
-def _attend(attention: Any, cast: Cast) -> Linear:
+def _attend(attention: Any, products: Products) -> Linear:
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
-    bias = None if parts[0].bias is None else torch.cat([cast(part.bias) for part in parts])
-    return linear(torch.cat([cast(part.weight) for part in parts]), bias)
+    bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
+    return products.linear(torch.cat([part.weight for part in parts]), bias)
 
 
-def _gated(inner: Any, cast: Cast) -> Callable[[torch.Tensor], torch.Tensor]:
-    gate = linear_of(inner.gate_proj, cast, "silu")
-    widen = linear_of(inner.up_proj, cast, join="mul")
+def _gated(inner: Any, products: Products) -> Callable[[torch.Tensor], torch.Tensor]:
+    gate = products.linear_of(inner.gate_proj, "silu")
+    widen = products.linear_of(inner.up_proj, join="mul")
     return lambda x: widen(x, gate(x))
 
 

@@ -15,7 +15,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
-from sentbed_backbones._torch.prepacked_cpu_linear import Linear, is_plain, linear
+from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 from sentbed_backbones._torch.token_states import EncoderDecoderStates
 
 KINDS = (
@@ -79,11 +79,12 @@ class FastT5(torch.nn.Module):
         config = model.config
         return is_plain(model) and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
 
-    def __init__(self, model: Any, dtype: torch.dtype, layers: bool = False, decodes: bool = False) -> None:
+    def __init__(self, model: Any, products: Products, layers: bool = False, decodes: bool = False) -> None:
         super().__init__()
         config, encoder = model.config, model.encoder
         self.keeps_layers = layers
-        self.dtype = dtype
+        self.dtype = products.dtype
+        self.copied = products.copied
         self.eps = config.layer_norm_epsilon
         self.heads = config.num_heads
         self.activation = config.dense_act_fn
@@ -98,50 +99,46 @@ class FastT5(torch.nn.Module):
             max_distance=first.relative_attention_max_distance,
         )
         self.last_bias: tuple[tuple[int, int], torch.Tensor] | None = None
-        self.layers = [self.layer(block.layer) for block in encoder.block]
+        self.layers = [self.layer(products, block.layer) for block in encoder.block]
         self.decoder: list[DecoderLayer] = []
         if decodes:
+            # One token a text: what there is to gain is small.
+            exact = Products(products.dtype)
             decoder, start = model.decoder, EncoderDecoderStates(model, False).start
             self.start = self.copied(decoder.embed_tokens.weight[start])
             self.decoder_norm = self.copied(decoder.final_layer_norm.weight)
-            self.decoder = [self.decoder_layer(block.layer) for block in decoder.block]
+            self.decoder = [self.decoder_layer(exact, block.layer) for block in decoder.block]
 
-    def copied(self, weight: torch.Tensor) -> torch.Tensor:
-        """Return a copy in the dtype for encoding."""
-        return weight.detach().to(self.dtype, copy=True)
-
-    def product(self, weight: torch.Tensor, activation: str = "none", join: str = "add") -> Linear:
-        """Pack a product with a copy of `weight`."""
-        return linear(self.copied(weight), None, activation, join)
-
-    def layer(self, parts: Any) -> Layer:
+    def layer(self, products: Products, parts: Any) -> Layer:
         """Pack a layer of the encoder."""
         attention = parts[0].SelfAttention
         attend = _behind(parts[0].layer_norm, attention.q, attention.k, attention.v)
-        return Layer(self.product(attend), self.product(attention.o.weight), self.inner(parts[-1]))
+        join = products.linear(attention.o.weight)
+        return Layer(products.linear(attend), join, self.inner(products, parts[-1]))
 
-    def decoder_layer(self, parts: Any) -> DecoderLayer:
+    def decoder_layer(self, products: Products, parts: Any) -> DecoderLayer:
         """Pack a layer of the decoder."""
         own, cross = parts[0].SelfAttention, parts[1].EncDecAttention
         itself = own.o.weight.detach().float() @ _behind(parts[0].layer_norm, own.v)
         shape = (self.heads, -1, len(itself))
         return DecoderLayer(
-            self.product(itself),
-            self.product(_behind(parts[1].layer_norm, cross.q)),
+            products.linear(itself),
+            products.linear(_behind(parts[1].layer_norm, cross.q)),
             self.copied(cross.k.weight).view(shape),
             self.copied(cross.v.weight).view(shape).transpose(1, 2).contiguous(),
-            self.product(cross.o.weight),
-            self.inner(parts[-1]),
+            products.linear(cross.o.weight),
+            self.inner(products, parts[-1]),
         )
 
-    def inner(self, part: Any) -> Inner:
+    def inner(self, products: Products, part: Any) -> Inner:
         """Pack a feed-forward part."""
         dense, norm = part.DenseReluDense, part.layer_norm
-        narrow = self.product(dense.wo.weight)
+        narrow = products.linear(dense.wo.weight)
         if not FEED_FORWARDS[self.activation]:
-            return Inner(None, self.product(_behind(norm, dense.wi), self.activation), narrow)
-        gate = self.product(_behind(norm, dense.wi_0), self.activation)
-        return Inner(gate, self.product(_behind(norm, dense.wi_1), join="mul"), narrow)
+            widen = products.linear(_behind(norm, dense.wi), None, self.activation, reader=narrow)
+            return Inner(None, widen, narrow)
+        gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
+        return Inner(gate, products.linear(_behind(norm, dense.wi_1), join="mul"), narrow)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
         """Return the encoder's states, and the decoder's first output if the decoder is packed."""

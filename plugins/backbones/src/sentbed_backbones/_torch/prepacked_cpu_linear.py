@@ -25,17 +25,47 @@ ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] 
 """Activations, each with oneDNN's name and variant of it."""
 
 
+class Products:
+    """How a packed form computes its products with weights: with copies of them in `dtype`."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        """The type of the states between products."""
+        self.attention = dtype
+        """The type in which a form that has a choice attends."""
+
+    def copied(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy in the type of the states."""
+        return tensor.detach().to(self.dtype, copy=True)
+
+    def linear(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        activation: str = "none",
+        join: str = "add",
+        *,
+        attends: bool = False,
+        reader: Linear | None = None,
+    ) -> Linear:
+        """Return the packed form of a product with a copy of `weight` and `bias`; see `linear`.
+
+        The result is in the type of the states, or, if it `attends`, in that of attention. `reader` is the
+        one product that reads it, if there is only one.
+        """
+        return linear(self.copied(weight), None if bias is None else self.copied(bias), activation, join)
+
+    def linear_of(
+        self, layer: Any, activation: str = "none", join: str = "add", reader: Linear | None = None
+    ) -> Linear:
+        """Return the packed form of a `torch.nn.Linear`."""
+        return self.linear(layer.weight, layer.bias, activation, join, reader=reader)
+
+
 def is_plain(model: Any) -> bool:
     """Whether all layers of a model come from torch and transformers: adapters and 4-bit layers do not."""
     packages = ("torch.nn.modules.", "transformers.")
     return all(type(part).__module__.startswith(packages) for part in model.modules())
-
-
-def linear_of(
-    layer: Any, cast: Callable[[torch.Tensor], torch.Tensor], activation: str = "none", join: str = "add"
-) -> Linear:
-    """Return the packed form of a `torch.nn.Linear`; `cast` copies its weights."""
-    return linear(cast(layer.weight), None if layer.bias is None else cast(layer.bias), activation, join)
 
 
 def linear(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 import transformers
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_t5 import FastT5
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import EncoderDecoderStates, EncoderStates
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 
@@ -95,9 +95,9 @@ class T5Family(Family):
         """Return the encoder, or encoder and decoder."""
         return EncoderDecoderStates(model, layers) if self.decodes else EncoderStates(model, layers)
 
-    def packed(self, model: Any, dtype: torch.dtype, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form of a T5 or an mT5, else None."""
-        return FastT5(model, dtype, layers, self.decodes) if FastT5.fits(model) else None
+        return FastT5(model, products, layers, self.decodes) if FastT5.fits(model) else None
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""
