@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from sentbed import RecipeError
 from sentbed._recipe.recipe import Recipe
-from sentbed.protocols import BackboneTraits
-from toy_plugin import RECIPE, TOWERS, Characters
+from sentbed.protocols import BackboneTraits, RuntimeTraits
+from toy_plugin import RECIPE, TOWERS, Characters, Toy
 
 Load = Callable[..., Recipe]
 Problems = list[tuple[str, str]]
@@ -391,6 +391,13 @@ def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of: Load, monke
         ("stage.pairs", "it is held in 3 bits; take 4"),
         ("stage.tune", "it is held in 3 bits; take 4"),
     ]
+
+
+def test_a_runtime_that_cannot_train_is_a_problem_of_the_stage(
+    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Toy, "traits", RuntimeTraits(untrainable="it only encodes; take another"))
+    assert ("stage.pairs", "it only encodes; take another") in problems(recipe_of, TOWERS)
 
 
 def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):

@@ -32,6 +32,32 @@ def test_bf16_without_instructions_is_refused_with_what_to_do(processor: Any) ->
     assert torch.get_num_threads() == threads
 
 
+def test_int8_without_instructions_is_refused_with_what_to_do(processor: Any) -> None:
+    processor("avx512_bf16")
+    with pytest.raises(
+        RuntimeUnavailableError, match=r"no int8 instructions \(none of `amx_int8`, `avx512_vnni`"
+    ):
+        Cpu(precision="int8").build()
+
+
+@pytest.mark.parametrize("name", ["amx_int8", "avx512_vnni", "avx_vnni"])
+def test_int8_is_taken_where_the_processor_has_it(processor: Any, name: str) -> None:
+    processor(name)
+    engine = Cpu(precision="int8").build()
+    assert engine.dtype == torch.int8
+    assert engine.describe()["precision"] == "int8"
+
+
+def test_int8_neither_trains_nor_is_compiled() -> None:
+    assert Cpu().traits.untrainable is None
+    reason = Cpu(precision="int8").traits.untrainable
+    assert reason is not None
+    assert reason.startswith("nothing is trained in int8; train with")
+    assert list(Cpu(precision="int8", compile=True).check()) == [
+        "`int8` is not compiled; set `compile = false`"
+    ]
+
+
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])
 @pytest.mark.parametrize("precision", ["bf16", "auto"])
 def test_bf16_is_taken_where_the_processor_has_it(processor: Any, name: str, precision: Any) -> None:

@@ -223,8 +223,9 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
 def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     """Add a problem for each mismatch between a stage's loss and encoders."""
     towers = recipe.towers(stage)
-    for name in recipe.trained(stage):
-        if reason := recipe.encoders[name].backbone.traits.untrainable:
+    trained = (recipe.encoders[name].backbone for name in recipe.trained(stage))
+    for part in (recipe.runtime, *trained):
+        if reason := part.traits.untrainable:
             add(reason, misfit=True)
     used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
     if stage.normalize_text and not any(map(_has_text_rules, used)):

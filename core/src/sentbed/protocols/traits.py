@@ -25,6 +25,8 @@ class ComponentTraits:
     cites: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
     """Papers to cite in model cards: each a key of `sentbed/citations.bib`, or a whole BibTeX entry, which
     begins with `@`."""
+    untrainable: str | None = attrs.field(default=None, validator=_TEXT)
+    """Why a backbone, or anything on a runtime, cannot be trained; None if it can."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,8 +41,6 @@ class BackboneTraits(ComponentTraits):
     share a pass through it."""
     from_files: bool = False
     """Whether building it uses no random numbers and no texts."""
-    untrainable: str | None = attrs.field(default=None, validator=_TEXT)
-    """Why it cannot be trained; None if it can."""
     pretrained: bool = True
     """Whether its weights are pretrained instead of random."""
     runs_code: bool = False

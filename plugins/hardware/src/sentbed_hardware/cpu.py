@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Engine
+from sentbed.protocols import Engine, RuntimeTraits
 
 from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.resource_planning import PlannedProcessor
@@ -19,12 +20,17 @@ class Cpu(Distributed, PlannedProcessor):
 
     In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,
     losses and optimiser states are fp32 in both.
+
+    `int8` is for encoding alone, with BERT, RoBERTa, T5, OPT and LLaMA: the backbone calibrates its products
+    on sentences of its own (SmoothQuant, Xiao et al., 2023) and leaves those that hurt in bf16 or fp32; every
+    score's protocol says which.
     """
 
     name: ClassVar[str] = "cpu"
 
-    precision: Literal["fp32", "bf16", "auto"] = "fp32"
-    """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where they are present, else fp32."""
+    precision: Literal["fp32", "bf16", "int8", "auto"] = "fp32"
+    """`bf16` needs AMX or AVX-512 bf16 instructions, `int8` AMX or VNNI; `auto` is bf16 where it is not
+    emulated, else fp32."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Threads of one operation; default: `OMP_NUM_THREADS`, or all cores, or this process's
     share of them."""
@@ -35,6 +41,18 @@ class Cpu(Distributed, PlannedProcessor):
     deterministic: bool = False
     """Whether to refuse operations whose result may change from run to run."""
 
+    def check(self) -> Iterator[str]:
+        """Yield problems with the settings."""
+        yield from super().check()
+        if self.precision == "int8" and self.compile:
+            yield "`int8` is not compiled; set `compile = false`"
+
+    @property
+    def traits(self) -> RuntimeTraits:
+        """See `RuntimeTraits`; int8 does not train."""
+        why = 'nothing is trained in int8; train with `precision = "auto"`, and evaluate the encoder in int8'
+        return attrs.evolve(super().traits, untrainable=why if self.precision == "int8" else None)
+
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""
         return self if self.threads is not None else attrs.evolve(self, threads=threads)
@@ -43,7 +61,7 @@ class Cpu(Distributed, PlannedProcessor):
         """Set threads and determinism in this process and return the engine.
 
         Raises:
-            RuntimeUnavailableError: for `bf16` on a processor without bf16 instructions.
+            RuntimeUnavailableError: for `bf16` or `int8` on a processor without such instructions.
         """
         # Both are read when their library is loaded. Threads that wait by spinning make two
         # processes on the same cores up to twenty times slower; this little spinning costs 3 % of a lone one.

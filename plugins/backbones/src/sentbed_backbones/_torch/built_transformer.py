@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +24,10 @@ from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
     Module,
+    TokenStates,
 )
 
+from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
 from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
@@ -36,6 +40,10 @@ if TYPE_CHECKING:
 
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds to those of a tokenizer that it loads, and would save."""
+
+CALIBRATION_TEXTS, CALIBRATION_LENGTH = "calibration.txt", 128
+"""The file of this package with the sentences on which int8 is calibrated, one a line, and their longest in
+tokens."""
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -150,6 +158,8 @@ class BuiltTransformer(BuiltBackbone):
         held = (parameters.quantization, parameters.dtype)
         self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
+        self.calibration: dict[str, Any] | None = None
+        """The products that int8 leaves out, and the texts on which that was found; None if not in int8."""
         self.mask_id: int | None = None
         if "mask-token" in family.needs:
             if tokenizer.mask_token is None:
@@ -183,7 +193,8 @@ class BuiltTransformer(BuiltBackbone):
         """Return a form of `module` for encoding.
 
         It is a copy in `dtype` with adapters merged. Weights in 4 bits, below fp32 or on several devices are
-        held that way to save memory, and are used without a copy.
+        held that way to save memory, and are used without a copy. In int8, which is only for packed forms,
+        the copy is calibrated, and raises `ModelError` where there is none.
         """
         model = self.model
         if self.precision is None and not self.dispatched:
@@ -191,14 +202,57 @@ class BuiltTransformer(BuiltBackbone):
                 from sentbed_backbones._torch.adaptation import merged_copy
 
                 model = merged_copy(model, torch.float32)
-            fast = None if traceable else self.family.packed(model, Products(dtype), self._all_layers)
+            products = Int8Products() if dtype == torch.int8 else Products(dtype)
+            fast = None if traceable else self.family.packed(model, products, self._all_layers)
             if fast is not None:
+                if isinstance(products, Int8Products):
+                    self._calibrate(products, fast)
                 return self._read(fast).eval()
+        if dtype == torch.int8:
+            raise ModelError(
+                f"`{type(base_of(model)).__name__}`, as it is held here, has no form in int8, which is for "
+                'BERT, RoBERTa, T5, OPT and LLaMA in fp32 on one device; use `precision = "auto"`'
+            )
+        if self.precision is None and not self.dispatched:
             if model is self.model:
                 model = copy.deepcopy(model)
             model = cast(model, dtype).requires_grad_(False)
         states = self.family.states(model, self._all_layers)
         return self._read(states if traceable else self.family.encoding(states)).eval()
+
+    def _calibrate(self, products: Int8Products, packed: Module) -> None:
+        """Put the products of a packed form into int8, and take note of it for the protocol."""
+        if self.parameters.intervention is not None:
+            raise ModelError(
+                f"the intervention `{self.parameters.intervention.name}` does not go with int8; use "
+                '`precision = "auto"`'
+            )
+        content = (files("sentbed_backbones") / CALIBRATION_TEXTS).read_bytes()
+        by_length: dict[int, list[Any]] = {}
+        longest = min(CALIBRATION_LENGTH, self.max_length)
+        tokens = self.tokenizer.encode(content.decode().splitlines(), longest)
+        for ids in np.split(tokens.ids, tokens.offsets[1:-1]):
+            by_length.setdefault(len(ids), []).append(ids)
+        batches = [torch.from_numpy(np.stack(rows)) for rows in by_length.values()]
+
+        def encode() -> torch.Tensor:
+            with torch.inference_mode():
+                return torch.cat([self._vectors_of(packed(batch, None)) for batch in batches])
+
+        found = products.calibrate(encode)
+        digest = hashlib.sha256(content).hexdigest()
+        self.calibration = {"left_out": list(found.left_out), "products": len(products.made), "texts": digest}
+
+    def _vectors_of(self, states: TokenStates) -> torch.Tensor:
+        """Return the last token's states of a causal model, the decoder's or the mean of all tokens'."""
+        vectors: torch.Tensor
+        if states.decoder_state is not None:
+            vectors = states.decoder_state
+        elif self.family.predicts_next:
+            vectors = states.last_hidden_state[:, -1]
+        else:
+            vectors = states.last_hidden_state.mean(1)
+        return vectors
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of the last layer's states `(n, width)`; raises `ModelError`."""
@@ -279,9 +333,10 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces on encoding, its intervention, layers other than just the last, and
-        what the family adds."""
+        """The precision that it forces on encoding, the calibration of int8, its intervention, layers other
+        than just the last, and what the family adds."""
         found = self.family.protocol | ({} if self.precision is None else {"precision": self.precision})
+        found |= {} if self.calibration is None else {"int8": self.calibration}
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:

@@ -19,37 +19,48 @@ if TYPE_CHECKING:
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 """Instruction sets any of which makes bf16 faster than fp32; without them it is emulated, and slower."""
 
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
+
+INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
+"""Instruction sets any of which computes products of 8-bit numbers exactly; without them sums overflow."""
+
 
 def bf16_instructions() -> list[str]:
     """Return which bf16 instruction sets this processor has."""
+    return _present(BF16_INSTRUCTIONS)
+
+
+def _present(names: tuple[str, ...]) -> list[str]:
     capabilities = torch.cpu.get_capabilities()
-    return [name for name in BF16_INSTRUCTIONS if capabilities.get(name)]
+    return [name for name in names if capabilities.get(name)]
 
 
 def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
     """See `Cpu.build`."""
-    found = bf16_instructions()
-    if parameters.precision == "bf16" and not found:
+    found, wanted = bf16_instructions(), parameters.precision
+    if wanted == "auto":
+        wanted = "bf16" if found else "fp32"
+    needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(wanted, ())
+    if needed and not _present(needed):
         raise RuntimeUnavailableError(
-            "this processor has no bf16 instructions "
-            f"(none of {', '.join(f'`{name}`' for name in BF16_INSTRUCTIONS)}); "
+            f"this processor has no {wanted} instructions "
+            f"(none of {', '.join(f'`{name}`' for name in needed)}); "
             'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
         )
-    bf16 = parameters.precision == "bf16" or (parameters.precision == "auto" and bool(found))
     # If the recipe sets no threads, the user's environment applies to torch, too.
     given = os.environ.get("OMP_NUM_THREADS", "")
-    wanted = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
-    threads = parameters.threads or wanted
+    own = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
+    threads = parameters.threads or own
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(parameters.deterministic)
     engine = TorchEngine(
         device=torch.device("cpu"),
-        dtype=torch.bfloat16 if bf16 else torch.float32,
+        dtype=DTYPES[wanted],
         compile=parameters.compile,
         facts={
             "runtime": parameters.name,
             "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
-            "precision": "bf16" if bf16 else "fp32",
+            "precision": wanted,
             "bf16_instructions": found,
             "threads": threads,
             "deterministic": parameters.deterministic,

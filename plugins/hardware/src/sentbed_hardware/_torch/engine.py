@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +119,11 @@ class TorchEngine(Engine):
                 '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
                 'GPUs (`device_map = "auto"`)'
             ) from error
-        return self._encoder(backbone, module)
+        encoder = self._encoder(backbone, module)
+        if self.dtype == torch.int8:
+            # What its calibration leaves out is in the protocol also of scores for which nothing is encoded.
+            encoder.replica()
+        return encoder
 
     def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         return TorchEncoder(self, backbone, module)
@@ -264,6 +269,8 @@ class TorchEncoder(PlacedEncoder):
         # Settings with which a compiler and matrix products give other results from the same weights.
         engine = self.engine
         how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
+        if engine.dtype == torch.int8:
+            how.append(json.dumps(self.backbone.protocol, sort_keys=True))
         # A cache may be in a home directory shared by different machines.
         how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
         return fingerprint(self.module, how, hashed)
