@@ -167,9 +167,9 @@ def test_nothing_of_the_calibration_is_kept() -> None:
     assert not [tensor for tensor in floats if tensor.ndim > 1]
 
 
-KINDS = ["bert", "roberta", "t5", "t5-1.1", "opt", "llama"]
-POOLERS = {"opt": "last", "llama": "last"}
-USES = {"roberta": "bert", "t5-1.1": "t5", "llama": "causal"}
+KINDS = ["bert", "roberta", "t5", "t5-1.1", "opt", "opt-350m", "llama"]
+POOLERS = {"opt": "last", "opt-350m": "last", "llama": "last"}
+USES = {"roberta": "bert", "t5-1.1": "t5", "llama": "causal", "opt-350m": "opt"}
 TEXTS = [
     "a",
     "the cat sat on the mat",

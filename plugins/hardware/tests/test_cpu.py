@@ -53,9 +53,10 @@ def test_int8_neither_trains_nor_is_compiled() -> None:
     reason = Cpu(precision="int8").traits.untrainable
     assert reason is not None
     assert reason.startswith("nothing is trained in int8; train with")
-    assert list(Cpu(precision="int8", compile=True).check()) == [
-        "`int8` is not compiled; set `compile = false`"
-    ]
+    (problem,) = Cpu(precision="int8", compile=True).check()
+    assert problem == "`int8` is not compiled; set `compile = false`"
+    (problem,) = Cpu(precision="int8", parallel="fsdp", devices=2).check()
+    assert problem == 'weights in `int8` are not spread over processes; set `parallel = "ddp"`'
 
 
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])

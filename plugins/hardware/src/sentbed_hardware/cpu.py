@@ -46,6 +46,8 @@ class Cpu(Distributed, PlannedProcessor):
         yield from super().check()
         if self.precision == "int8" and self.compile:
             yield "`int8` is not compiled; set `compile = false`"
+        if self.precision == "int8" and self.parallel == "fsdp":
+            yield 'weights in `int8` are not spread over processes; set `parallel = "ddp"`'
 
     @property
     def traits(self) -> RuntimeTraits:
