@@ -67,7 +67,8 @@ def batch(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> Batch:
 def pooled(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the normalised mean of the token states that `mask` keeps, `(batch, width)`.
 
-    `states` is `(batch, length, width)`. The sum has the mean's direction. On one thread: the engine's own threads wait for the next batch.
+    `states` is `(batch, length, width)`. The sum has the mean's direction. On one thread: the engine's own
+    threads wait for the next batch.
     """
     total: NDArray[np.float32] = np.einsum("blw,bl->bw", states, mask.astype(np.float32))
     unit: NDArray[np.float32] = total / np.linalg.norm(total, axis=1, keepdims=True)
@@ -128,7 +129,7 @@ def write_onnx(folder: Path, path: Path) -> None:
             path,
             dynamo=False,
             opset_version=OPSET,
-            input_names=INPUTS,
+            input_names=list(INPUTS),
             output_names=["states"],
             dynamic_axes=dict.fromkeys((*INPUTS, "states"), names),
         )

@@ -162,7 +162,7 @@ def rows(threads: int | None, calibration: Sequence[str]) -> dict[str, Encode]:
         try:
             own[f"sentbed {precision}"] = ours(precision, threads).encode
         except (SentbedError, ValueError) as error:
-            print(f"without sentbed {precision}: {error}")
+            print(f"without sentbed {precision}: {' '.join(str(error).split())}")
     return {**dict(opponents(fp32, calibration, "sentbed bf16" in own)), **own}
 
 
