@@ -24,6 +24,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -188,6 +189,7 @@ def scored(found: Mapping[str, Encode], prepared: Prepared) -> dict[str, dict[st
     results: dict[str, dict[str, Any]] = {}
     exact: NDArray[np.float32] | None = None
     for name, encode in found.items():
+        print(f"scores of {name.strip()} ...", file=sys.stderr)
         vectors = encode(texts)
         exact = vectors if exact is None else exact
         cosines = (vectors * exact).sum(1)
