@@ -84,10 +84,10 @@ def test_a_channel_of_large_inputs_costs_the_others_little() -> None:
     product.round()
     product.choose(True)
     smooth = float((product(x) - exact).norm() / exact.norm())
-    product.fed = True
-    product.round()
-    plain = float((product(x) - exact).norm() / exact.norm())
-    assert smooth < 0.02 < 0.5 < plain
+    step = float(x.max() - x.min()) / 255
+    by_hand = product.exact((x / step).round() * step, None)
+    plain = float((by_hand - exact).norm() / exact.norm())
+    assert smooth < 0.02 < 0.2 < plain
 
 
 def test_the_mean_error_of_rounded_weights_is_in_the_bias() -> None:
@@ -100,27 +100,6 @@ def test_the_mean_error_of_rounded_weights_is_in_the_bias() -> None:
     error = product(x) - exact
     product.corrected = product.bias
     assert float(error.mean(0).norm()) < 0.25 * float((product(x) - exact).mean(0).norm())
-
-
-def test_a_reader_takes_what_is_rounded_already() -> None:
-    torch.manual_seed(0)
-    products = Int8Products()
-    narrow = made(products, 64, 32)
-    widen = made(products, 32, 64, "gelu", reader=narrow)
-    x = torch.randn(40, 32)
-    exact = narrow(widen(x))
-    for product in products.made:
-        product.round()
-        product.choose(True)
-    between = widen(x)
-    assert between.dtype == torch.uint8
-    own = functional.gelu(torch.from_numpy(integers(widen, x)))
-    steps = (own / narrow.scale + narrow.zero).round().clamp(0, 255)
-    # GELU by oneDNN may differ in the last bits, and so round to the next number.
-    assert int((between.double() - steps).abs().max()) <= 1
-    assert functional.cosine_similarity(narrow(between), exact).min() > 0.999
-    narrow.choose(False)
-    assert widen(x).dtype == torch.float32
 
 
 def test_the_product_that_hurts_is_found_and_left_out() -> None:

@@ -45,6 +45,9 @@ CALIBRATION_TEXTS, CALIBRATION_LENGTH = "calibration.txt", 128
 """The file of this package with the sentences on which int8 is calibrated, one a line, and their longest in
 tokens."""
 
+REPLACED = (0.0, 0.3, 1.0)
+"""Shares of the tokens that are replaced by random ones, of every third sentence each."""
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -231,8 +234,13 @@ class BuiltTransformer(BuiltBackbone):
         by_length: dict[int, list[Any]] = {}
         longest = min(CALIBRATION_LENGTH, self.max_length)
         tokens = self.tokenizer.encode(content.decode().splitlines(), longest)
-        for ids in np.split(tokens.ids, tokens.offsets[1:-1]):
-            by_length.setdefault(len(ids), []).append(ids)
+        random, specials = np.random.default_rng(0), self.tokenizer.original.all_special_ids
+        others = np.setdiff1d(np.arange(len(self.tokenizer.original)), specials)
+        for number, ids in enumerate(np.split(tokens.ids, tokens.offsets[1:-1])):
+            # Other sentences have other outliers than these few; tokens of the whole vocabulary have most.
+            replaced = (random.random(len(ids)) < REPLACED[number % len(REPLACED)]) & ~np.isin(ids, specials)
+            drawn = random.choice(others, len(ids)).astype(ids.dtype)
+            by_length.setdefault(len(ids), []).append(np.where(replaced, drawn, ids))
         batches = [torch.from_numpy(np.stack(rows)) for rows in by_length.values()]
 
         def encode() -> torch.Tensor:

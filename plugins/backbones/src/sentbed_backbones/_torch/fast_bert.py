@@ -54,14 +54,13 @@ class FastBert(torch.nn.Module):
             attention = layer.attention.self
             parts = (attention.query, attention.key, attention.value)
             weight, bias = (torch.cat([getattr(p, name) for p in parts]) for name in ("weight", "bias"))
-            narrow = products.linear_of(layer.output.dense)
             self.layers.append(
                 (
                     products.linear(weight, bias, attends=True),
                     products.linear_of(layer.attention.output.dense),
                     [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
-                    products.linear_of(layer.intermediate.dense, "gelu", reader=narrow),
-                    narrow,
+                    products.linear_of(layer.intermediate.dense, "gelu"),
+                    products.linear_of(layer.output.dense),
                     [cast(p) for p in layer.output.LayerNorm.parameters()],
                 )
             )

@@ -144,12 +144,11 @@ class FastCausal(torch.nn.Module):
                 _attend(layer.self_attn, products),
                 products.linear_of(layer.self_attn.out_proj),
                 _layer_norm(layer.self_attn_layer_norm, cast),
-                products.linear_of(layer.fc1, config.activation_function, reader=narrow),
-                narrow,
+                products.linear_of(layer.fc1, config.activation_function),
+                products.linear_of(layer.fc2),
                 _layer_norm(layer.final_layer_norm, cast),
             )
             for layer in model.layers[: self.depth]
-            for narrow in (products.linear_of(layer.fc2),)
         ]
 
     def _take_llama(self, model: Any, products: Products) -> None:

@@ -135,8 +135,7 @@ class FastT5(torch.nn.Module):
         dense, norm = part.DenseReluDense, part.layer_norm
         narrow = products.linear(dense.wo.weight)
         if not FEED_FORWARDS[self.activation]:
-            widen = products.linear(_behind(norm, dense.wi), None, self.activation, reader=narrow)
-            return Inner(None, widen, narrow)
+            return Inner(None, products.linear(_behind(norm, dense.wi), None, self.activation), narrow)
         gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
         return Inner(gate, products.linear(_behind(norm, dense.wi_1), join="mul"), narrow)
 

@@ -46,20 +46,16 @@ class Products:
         join: str = "add",
         *,
         attends: bool = False,
-        reader: Linear | None = None,
     ) -> Linear:
         """Return the packed form of a product with a copy of `weight` and `bias`; see `linear`.
 
-        The result is in the type of the states, or, if it `attends`, in that of attention. `reader` is the
-        one product that reads it, if there is only one.
+        The result is in the type of the states, or, if it `attends`, in that of attention.
         """
         return linear(self.copied(weight), None if bias is None else self.copied(bias), activation, join)
 
-    def linear_of(
-        self, layer: Any, activation: str = "none", join: str = "add", reader: Linear | None = None
-    ) -> Linear:
+    def linear_of(self, layer: Any, activation: str = "none", join: str = "add") -> Linear:
         """Return the packed form of a `torch.nn.Linear`."""
-        return self.linear(layer.weight, layer.bias, activation, join, reader=reader)
+        return self.linear(layer.weight, layer.bias, activation, join)
 
 
 def is_plain(model: Any) -> bool:
