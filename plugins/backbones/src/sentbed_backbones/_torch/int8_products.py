@@ -32,7 +32,7 @@ LEAST_COSINE = 0.995
 out."""
 
 ALPHA = 0.7
-"""How much of the range of inputs is given to the weights: from 0, nothing, to 1, all. With less, the outliers
+"""How much of the range of inputs is given to the weights: from 0, nothing, to 1, all. With less, outliers
 behind GELU cost more; with more, channels that were quiet on the texts are clamped on others."""
 
 LEAST_SCALE = 1e-8
