@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from sentbed.protocols import TokenIds, TokenStates
 
 from sentbed_hardware._common.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware._common.training_checks import require_trainable
+from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder
@@ -58,8 +60,11 @@ class Tower:
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
         batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
-        dtype = self.engine.dtype
-        with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
+        dtype, device = self.engine.dtype, self.engine.device.type
+        # A compiler makes its own dropout and attention.
+        own = device == "cpu" and not self.engine.compile
+        how = CpuDropoutAndAttention() if own else nullcontext()
+        with torch.autocast(device, dtype, dtype != torch.float32), how:
             states: TokenStates = self.backbone(*batch)
         return states
 
