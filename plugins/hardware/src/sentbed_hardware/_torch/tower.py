@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -56,6 +56,15 @@ class Tower:
         saved = self.module.state_dict().keys()
         buffers = self.module.named_buffers()
         return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
+
+    def shared_casts(self) -> AbstractContextManager[Any]:
+        """While active, all passes share the weights that autocast has cast to the engine's precision.
+
+        Each pass would else keep a copy of all weights for its backward pass.
+        """
+        # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
+        sharded = self.engine.processes.sharded
+        return nullcontext() if sharded else torch.autocast(self.engine.device.type, enabled=False)
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
