@@ -2,7 +2,7 @@
 
 PyTorch draws a dropout mask by one call of a slow generator an element, computes attention with dropout in
 fp32 whatever the precision, and attention in bf16 by a kernel whose gradient takes several times as long as
-its products. Together these are a fifth to a third of a training step.
+its products. In bf16 these are 10 to 40 % of a training step of a BERT.
 """
 
 from __future__ import annotations
