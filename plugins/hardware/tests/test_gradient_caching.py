@@ -12,6 +12,7 @@ import pytest
 import torch
 from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
+from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.tower import Tower, plan_chunks
@@ -65,7 +66,7 @@ def encode_in_one_graph(
 
         def forward(tokens: TokenIds, chunk: Any, module: Any) -> torch.Tensor:
             tensors = engine.tensors(pad(tokens, chunk, toys.pad_id))
-            with torch.autocast("cpu", torch.bfloat16, bf16):
+            with torch.autocast("cpu", torch.bfloat16, bf16), CpuDropoutAndAttention():
                 states = module.backbone(*tensors)
             return module.finish(states, cut=False)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from sentbed.protocols import Head
+from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.tower import Tower
@@ -57,7 +58,11 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
         average.train()
         average.backbone.eval()
         pieces = [QUERIES] if micro_batch is None else [(text,) for text in QUERIES]
-        anchor = torch.cat([module(*engine.tensors(toys.batch(*piece))) for piece in pieces])
+        vectors = []
+        for piece in pieces:
+            with CpuDropoutAndAttention():
+                vectors.append(module(*engine.tensors(toys.batch(*piece))))
+        anchor = torch.cat(vectors)
         with torch.no_grad():
             positive = average(*engine.tensors(toys.batch(*KEYS)))
         output = loss({"anchor": anchor, "positive": positive}, state)

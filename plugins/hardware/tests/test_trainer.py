@@ -4,6 +4,7 @@ import copy
 import math
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from sentbed import PluginError, RunError
 from sentbed.protocols import Head, LossOutput, TokenIds
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.tower import Tower
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear
@@ -290,6 +292,40 @@ def test_the_gradient_of_two_forward_passes_is_that_of_one(
     for name, parameter in module.named_parameters():
         moved = before[name] - toys.weights_of(encoder)[name]
         torch.testing.assert_close(moved, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_passes_of_a_step_share_the_weights_that_are_cast_to_bf16(
+    toys: Any,
+    engine_of: Callable[..., TorchEngine],
+    assemble: Callable[..., TorchEncoder],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = assemble(on=engine_of(torch.bfloat16))
+    columns = {"anchor": toys.tokens(*MIXED), "positive": toys.tokens(*SHORT, *LONG)}
+    trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
+    shape = encoder.module.backbone.dense.weight.shape
+    assert len(set(shape)) == 1
+
+    def gradients() -> tuple[int, int, dict[str, Any]]:
+        """Weights that are kept for the backward pass, how many differ, and the gradients."""
+        kept: list[torch.Tensor] = []
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dtype == torch.bfloat16 and tensor.shape == shape:
+                kept.append(tensor)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            _, found = trainer.gradients(columns)
+        return len(kept), len({tensor.data_ptr() for tensor in kept}), found
+
+    uses, copies, shared = gradients()
+    assert (uses, copies) == (2, 1)
+    monkeypatch.setattr(Tower, "shared_casts", lambda _: nullcontext())
+    uses, copies, alone = gradients()
+    assert (uses, copies) == (2, 2)
+    for name, gradient in alone.items():
+        assert np.array_equal(shared[name], gradient), name
 
 
 # compiling

@@ -56,15 +56,16 @@ class BatchVectors:
         self.drawn: list[list[torch.Tensor]] = []
         self.kept: list[torch.Tensor] = []
         parts = []
-        for rows in self.shares.passes:
-            if recompute:
+        if recompute:
+            for rows in self.shares.passes:
                 self.drawn.append(draws())
                 # Without gradient, a compiler makes another graph, whose dropout may differ.
                 with torch.set_grad_enabled(tower.engine.compile):
                     parts.append(self.forward(rows).detach())
-            else:
-                self.kept.append(self.forward(rows))
-                parts.append(self.kept[-1].detach())
+        else:
+            with tower.shared_casts():
+                self.kept = [self.forward(rows) for rows in self.shares.passes]
+            parts = [kept.detach() for kept in self.kept]
         self.vectors = self.gather(parts).requires_grad_()
 
     def forward(self, rows: Chunk) -> torch.Tensor:

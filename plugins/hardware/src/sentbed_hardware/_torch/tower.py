@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from sentbed.protocols import TokenIds, TokenStates
 
 from sentbed_hardware._common.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware._common.training_checks import require_trainable
+from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder
@@ -55,11 +57,23 @@ class Tower:
         buffers = self.module.named_buffers()
         return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
 
+    def shared_casts(self) -> AbstractContextManager[Any]:
+        """While active, all passes share the weights that autocast has cast to the engine's precision.
+
+        Each pass would else keep a copy of all weights for its backward pass.
+        """
+        # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
+        sharded = self.engine.processes.sharded
+        return nullcontext() if sharded else torch.autocast(self.engine.device.type, enabled=False)
+
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
         batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
-        dtype = self.engine.dtype
-        with torch.autocast(self.engine.device.type, dtype, dtype != torch.float32):
+        dtype, device = self.engine.dtype, self.engine.device.type
+        # A compiler makes its own dropout and attention.
+        own = device == "cpu" and not self.engine.compile
+        how = CpuDropoutAndAttention() if own else nullcontext()
+        with torch.autocast(device, dtype, dtype != torch.float32), how:
             states: TokenStates = self.backbone(*batch)
         return states
 
