@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from sentbed.tools import Recipe, RunContext, execute, load_plugins, load_recipe
 from sentbed_common import CACHE_VARIABLE
-from sentbed_studies.shared_forward_passes import share_passes
+from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import groups
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "papers" / "minilm-sts.toml"
@@ -57,15 +57,17 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
     seconds, scores = [], []
     with tempfile.TemporaryDirectory() as place:
         os.environ[CACHE_VARIABLE] = str(Path(place) / "cache")
+        kept = KeptEncoders()
         for number, recipe in enumerate(recipes):
             directory = Path(place) / str(number)
             directory.mkdir()
-            share = partial(share_passes, recipe, recipes)
-            info = RunContext(recipe.run.name, directory, recipe, share=share)
+            share = partial(share_passes, recipe, recipes[number + 1 :], kept=kept)
+            info = RunContext(recipe.run.name, directory, recipe, share=share, built=kept.built(recipe))
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 scores.append(execute(info, plugins).scores)
             seconds.append(time.perf_counter() - start)
+            kept.saved(recipe, directory / "encoder")
     return seconds, scores
 
 

@@ -23,7 +23,13 @@ from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
-from sentbed_studies.shared_forward_passes import SharedBackbone, SharedCache, can_share, share_passes
+from sentbed_studies.shared_forward_passes import (
+    KeptEncoders,
+    SharedBackbone,
+    SharedCache,
+    can_share,
+    share_passes,
+)
 from sentbed_studies.shared_work_plan import groups
 
 RECIPE = """
@@ -130,15 +136,25 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     assert len(passes) == each * len(recipes) > 0
     passes.clear()
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
+    keeping = KeptEncoders()
     for number, one in enumerate(recipes):
         directory = tmp_path / f"shared-{number}"
         directory.mkdir()
-        share = partial(share_passes, one, recipes)
-        shared.append(execute(RunContext("shared", directory, one, share=share), plugins).scores)
+        share = partial(share_passes, one, recipes[number + 1 :], kept=keeping)
+        context = RunContext("shared", directory, one, share=share, built=keeping.built(one))
+        shared.append(execute(context, plugins).scores)
+        keeping.saved(one, directory / "encoder")
+        assert saved(directory) == saved(tmp_path / f"alone-{number}")
     assert len(passes) == each
     assert shared == alone
     assert len({scores[0].value for scores in alone}) > len(poolers)
     assert kept(tmp_path / "shared") == kept(tmp_path / "alone")
+
+
+def saved(run: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("encoder/**/*.*")}
+    assert {"encoder/checksums.json", "encoder/backbone/model.safetensors"} <= found.keys()
+    return found
 
 
 def kept(root: Path) -> dict[str, bytes]:

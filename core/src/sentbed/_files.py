@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -51,16 +51,15 @@ def sha256(path: Path) -> str:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
         with open_file(file) as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+            hashlib.file_digest(stream, lambda: digest)
     return digest.hexdigest()
 
 
-def write_sums(directory: Path) -> None:
-    """Write the SHA-256 of every file below a directory, for `verified_sums`."""
-    files = sorted(p for p in directory.rglob("*") if p.is_file() and p != directory / SUMS_FILE)
-    sums = {file.relative_to(directory).as_posix(): sha256(file) for file in files}
-    write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
+def write_sums(directory: Path, known: Mapping[str, str] | None = None) -> None:
+    """Write the SHA-256 of every file below a directory, for `verified_sums`; `known` has those of some."""
+    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    found = {name: (known or {}).get(name) or sha256(directory / name) for name in names if name != SUMS_FILE}
+    write_atomic(directory / SUMS_FILE, json.dumps(found, indent=1))
 
 
 def verified_sums(directory: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError, RunError
+from sentbed._files import verified_sums
+from sentbed.helpers import sha256, write_sums
 from sentbed.protocols import BuildContext, Head, TokenIds
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware.adamw import AdamW
@@ -103,6 +106,60 @@ def test_pooler_and_head_are_saved_beside_the_backbone(
     assert set(weights) == {"pooler.dense.weight", "pooler.dense.bias", "projection.weight"}
     assert torch.equal(weights["projection.weight"], encoder.module.projection.weight)
     assert (tmp_path / "saved" / "backbone" / "model.safetensors").is_file()
+
+
+def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
+    toys: Any, engine: TorchEngine, tmp_path: Path
+) -> None:
+    encoder, other = two_heads(toys, engine)
+    encoder.save(tmp_path / "one")
+    write_sums(tmp_path / "one")
+    other.twin = tmp_path / "one"
+    known = other.save(tmp_path / "two")
+    write_sums(tmp_path / "two", known)
+    assert known.keys() == {f"backbone/{path.name}" for path in (tmp_path / "one" / "backbone").iterdir()}
+    for name in known:
+        assert (tmp_path / "two" / name).samefile(tmp_path / "one" / name)
+    assert verified_sums(tmp_path / "two").keys() == {*known, "modules.safetensors"}
+    found = restore(toys, engine, tmp_path / "two", Head(projection=3), toys.mean())
+    np.testing.assert_array_equal(found.encode(toys.batch(*ANCHORS)), other.encode(toys.batch(*ANCHORS)))
+
+
+@pytest.mark.parametrize("gone", ["one", "one/checksums.json", "one/backbone"])
+def test_a_twin_that_has_been_removed_costs_nothing_but_time(
+    gone: str, toys: Any, engine: TorchEngine, tmp_path: Path
+) -> None:
+    encoder, other = two_heads(toys, engine)
+    encoder.save(tmp_path / "one")
+    write_sums(tmp_path / "one")
+    place = tmp_path / gone
+    place.unlink() if place.is_file() else shutil.rmtree(place)
+    other.twin = tmp_path / "one"
+    assert other.save(tmp_path / "two") == {}
+    found = restore(toys, engine, tmp_path / "two", Head(projection=3), toys.mean())
+    np.testing.assert_array_equal(found.encode(toys.batch(*ANCHORS)), other.encode(toys.batch(*ANCHORS)))
+
+
+def test_files_are_copied_where_they_cannot_be_linked(
+    toys: Any, engine: TorchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    encoder, other = two_heads(toys, engine)
+    encoder.save(tmp_path / "one")
+    write_sums(tmp_path / "one")
+    other.twin = tmp_path / "one"
+    monkeypatch.setattr("os.link", refuse)
+    known = other.save(tmp_path / "two")
+    assert known == {name: sha256(tmp_path / "two" / name) for name in known} != {}
+    assert not any((tmp_path / "two" / name).samefile(tmp_path / "one" / name) for name in known)
+
+
+def two_heads(toys: Any, engine: TorchEngine) -> list[TorchEncoder]:
+    """Two encoders on one built backbone."""
+    backbone = toys.backbone().build(BuildContext(tuple))
+    return [engine.assemble(backbone, toys.mean(), head) for head in (Head(), Head(projection=3))]
 
 
 @pytest.fixture

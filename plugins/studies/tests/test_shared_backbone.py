@@ -21,9 +21,9 @@ from sentbed._run.runner import execute
 from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Transform, Vectors
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
-from sentbed_studies.shared_forward_passes import SharedBackbone, SharedCache, share_passes
+from sentbed_studies.shared_forward_passes import KeptEncoders, SharedBackbone, SharedCache, share_passes
 from sentbed_workbench.vector_cache import SEGMENT
-from toy_plugin import RECIPE, Engine, Gap, Lottery, Placed, quicken
+from toy_plugin import RECIPE, Characters, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
 
@@ -273,13 +273,16 @@ def test_progress_goes_to_the_end_and_not_beyond(
 def executed(tmp_path: Path, plugins: Plugins) -> Callable[..., Any]:
     count = 0
 
-    def go(recipe: Recipe, *beside: Recipe) -> Any:
+    def go(recipe: Recipe, *beside: Recipe, kept: KeptEncoders | None = None) -> Any:
         nonlocal count
         count += 1
         directory = tmp_path / f"run-{count}"
         directory.mkdir()
-        share = partial(share_passes, recipe, beside)
-        result = execute(RunContext("toy", directory, recipe, share=share), plugins)
+        share = partial(share_passes, recipe, beside, kept=kept)
+        built = kept.built(recipe) if kept else {}
+        result = execute(RunContext("toy", directory, recipe, share=share, built=built), plugins)
+        if kept:
+            kept.saved(recipe, directory / "encoder")
         return result.scores, json.loads((directory / "manifest.json").read_text())["cache"]
 
     return go
@@ -298,6 +301,56 @@ def test_runs_that_share_have_the_scores_of_runs_of_their_own(
     assert list(shared) == separate
     assert len({scores[0].value for scores in shared}) == len(HEADS)
     assert caches == ({"taken": 0, "encoded": 2}, *[{"taken": 2, "encoded": 0}] * (len(HEADS) - 1))
+
+
+def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
+    recipes: list[Recipe],
+    executed: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    built: list[Characters] = []
+    hashed: list[Placed] = []
+
+    def build(self: Characters, context: Any, build: Any = Characters.build) -> Any:
+        built.append(self)
+        return build(self, context)
+
+    def fingerprint(self: Placed, fingerprint: Any = Placed.fingerprint) -> str:
+        hashed.append(self)
+        return str(fingerprint(self))
+
+    monkeypatch.setattr(Characters, "build", build)
+    monkeypatch.setattr(Placed, "fingerprint", fingerprint)
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "alone"))
+    alone = [executed(recipe)[0] for recipe in recipes]
+    assert len(built) == len(recipes)
+    built.clear()
+    hashed.clear()
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
+    kept = KeptEncoders()
+    together = [executed(one, *recipes[i + 1 :], kept=kept)[0] for i, one in enumerate(recipes)]
+    assert together == alone
+    assert len(built) == 1
+    # The transform is fitted anew in its own run.
+    assert len(hashed) == len(recipes) + 1
+    for number in range(1, len(recipes) + 1):
+        one, other = (tmp_path / f"run-{n}" / "encoder" for n in (number, number + len(recipes)))
+        assert files(one) == files(other) != {}
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
+
+
+def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
+    recipes: list[Recipe], executed: Callable[..., Any]
+):
+    kept = KeptEncoders()
+    executed(recipes[0], *recipes[1:], kept=kept)
+    (encoder,) = kept.built(recipes[1]).values()
+    encoder.engine.token_budget -= 1
+    assert kept.built(recipes[1]) == {}
 
 
 def test_a_recipe_that_must_not_share_gets_no_vectors(recipes: list[Recipe], executed: Callable[..., Any]):

@@ -121,7 +121,7 @@ class Encoder:
         directory = Path(path)
         plugins = plugins or load_plugins()
         recipe = saved_recipe(directory, plugins, trust_remote_code)
-        encoder = cls.build(recipe, _engine(runtime, plugins), saved=directory)
+        encoder = cls.build(recipe, engine_of(runtime, plugins), saved=directory)
         if recipe.head.transform is not None and encoder.placed.fitted_on is None:
             raise ModelError(
                 f"the encoder in `{path}` was saved before its transform was fitted; finish its run "
@@ -146,7 +146,7 @@ class Encoder:
             problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
         if problems:
             raise RecipeError(problems)
-        return cls.build(recipe, _engine(runtime, plugins)).fit_transform()
+        return cls.build(recipe, engine_of(runtime, plugins)).fit_transform()
 
     @property
     def width(self) -> int:
@@ -310,10 +310,10 @@ class Encoder:
             )
 
         def fill(directory: Path) -> None:
-            self.placed.save(directory)
+            known = self.placed.save(directory)
             table = {"schema": SCHEMA, **unstructure(self.recipe)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
-            write_sums(directory)
+            write_sums(directory, known)
 
         write_directory(target, fill)
 
@@ -411,11 +411,7 @@ class _Seen(TextEncoder):
     """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
     backbone: BuiltBackbone | None = attrs.Factory(lambda seen: seen.encoder.backbone, takes_self=True)
-    space: Any = attrs.field(init=False)
-
-    @space.default
-    def _space(self) -> Any:
-        return self.store.space(self.encoder) if self.store is not None else None
+    space: Any = attrs.Factory(lambda seen: seen.store and seen.store.space(seen.encoder), takes_self=True)
 
     @property
     def device(self) -> str:
@@ -487,7 +483,9 @@ def _require_list(texts: object) -> None:
         raise SentbedError(f"`encode` takes a list of texts, found {texts!r}; make a list of it")
 
 
-def _engine(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) -> Engine:
+def engine_of(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins | None = None) -> Engine:
+    """Return the engine of a runtime, or of its recipe table; None means `{"use": "cpu"}`."""
     if runtime is None or isinstance(runtime, Mapping):
-        runtime = cast(Runtime, component_of(Runtime, runtime or {"use": "cpu"}, plugins, "runtime"))
+        table = runtime or {"use": "cpu"}
+        runtime = cast(Runtime, component_of(Runtime, table, plugins or load_plugins(), "runtime"))
     return returned(runtime.build(), Engine, runtime, "build")

@@ -17,7 +17,7 @@ import attrs
 import pluggy
 
 from sentbed._component_faults import returned
-from sentbed._encoder.encoder import Encoder, pair_name
+from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import locked, write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.registry import Plugins, load_plugins
@@ -131,8 +131,7 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     if name not in recipe.encoders:
         names = ", ".join(f"`{known}`" for known in recipe.encoders)
         raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
-    engine = returned(recipe.runtime.build(), Engine, recipe.runtime, "build")
-    return _build(recipe, name, engine).fit_transform()
+    return _build(recipe, name, engine_of(recipe.runtime)).fit_transform()
 
 
 def build_encoders(
@@ -176,7 +175,7 @@ def _go(context: RunContext, resumed: State | None) -> None:
     for stage in context.begun.stage[resumed.stage if resumed else 0 :]:
         require_data(stage)
     context.evaluations.store = _store(context)
-    engine = returned(recipe.runtime.build(), Engine, recipe.runtime, "build")
+    engine = next((one.engine for one in context.built.values()), None) or engine_of(recipe.runtime)
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
     try:
@@ -191,7 +190,7 @@ def _go(context: RunContext, resumed: State | None) -> None:
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
-    encoders = build_encoders(recipe, engine, context.evaluations)
+    encoders = dict(context.built) or build_encoders(recipe, engine, context.evaluations)
     context.facts["parameters"] = {name: one.placed.parameter_counts for name, one in encoders.items()}
     require_fit(context.begun, encoders)
     for encoder in encoders.values() if not recipe.stage else ():

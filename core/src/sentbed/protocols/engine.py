@@ -84,6 +84,8 @@ class PlacedEncoder:
     """Number of its parameters, and of those that training changes; None where the engine does not count."""
     fitted_on: Mapping[str, Any] | None = None
     """What the head's transform was fitted on; None if it is not fitted."""
+    twin: Path | None = None
+    """A saved encoder on the same built backbone with the same weights, whose files `save` may link."""
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False
@@ -138,8 +140,8 @@ class PlacedEncoder:
         """
         raise NotImplementedError
 
-    def save(self, directory: Path) -> None:
-        """Write backbone, pooler and head so that `Engine.assemble(..., saved=directory)` restores them."""
+    def save(self, directory: Path) -> Mapping[str, str] | None:
+        """Write what `Engine.assemble(..., saved=directory)` restores; may return its files' SHA-256."""
         raise NotImplementedError
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import CausalTransformer
 
@@ -47,6 +48,7 @@ class Opt(CausalTransformer):
         Raises:
             ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
         """
+        import_heavy("transformers.modeling_utils")
         from sentbed_backbones._torch.loading import build
         from sentbed_backbones._torch.opt import OptFamily
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import Transformer
 
@@ -38,6 +39,7 @@ class T5(Transformer):
         Raises:
             ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
         """
+        import_heavy("transformers.modeling_utils")
         from sentbed_backbones._torch.loading import build
         from sentbed_backbones._torch.t5 import T5Family
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import ge, optional
 from sentbed.protocols import Engine, RuntimeTraits
+from sentbed_common import import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.resource_planning import PlannedProcessor
@@ -70,6 +71,7 @@ class Cpu(Distributed, PlannedProcessor):
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         if self.threads is not None:
             os.environ.setdefault("RAYON_NUM_THREADS", str(self.threads))
+        import_heavy("sentbed_hardware._torch.cpu")
         from sentbed_hardware._torch.cpu import build_cpu_engine
 
         return build_cpu_engine(self)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import ge, optional
 from sentbed.protocols import Engine
+from sentbed_common import import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.resource_planning import PlannedAccelerator
@@ -53,6 +54,7 @@ class Cuda(Distributed, PlannedAccelerator):
         if self.deterministic:
             # Read when cuBLAS is first used; without it PyTorch refuses every product of matrices.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        import_heavy("sentbed_hardware._torch.cuda")
         from sentbed_hardware._torch.cuda import build_cuda_engine
 
         return build_cuda_engine(self)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import ReportSection, StageCurve
@@ -32,6 +34,9 @@ from sentbed_report.training_curve_plots import (
     trajectory_plot,
 )
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 
 @attrs.frozen
 class _Stage:
@@ -54,8 +59,9 @@ class _Stage:
         return cls(stage.name, [plot for plot in plots if plot], panels)
 
 
-def to_html(data: RunReport) -> str:
-    """Return `report.html`."""
+@cache
+def _template() -> Template:
+    """Return the page's template, compiled once for all runs of a study."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -65,10 +71,15 @@ def to_html(data: RunReport) -> str:
     environment.filters.update(share=text.share, expected_digits=text.expected_digits)
     environment.filters.update(expected_verdict=text.expected_verdict)
     environment.tests.update(bars=lambda value: isinstance(value, tuple))
+    return environment.from_string(_resource("template.html.j2"))
+
+
+def to_html(data: RunReport) -> str:
+    """Return `report.html`."""
     script = _resource("theme.js")
     panels = geometry_panels(data.scores)
     stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
-    return environment.from_string(_resource("template.html.j2")).render(
+    return _template().render(
         data=data,
         summary=text.summary(data),
         facts=recipe_facts(data.recipe_toml),

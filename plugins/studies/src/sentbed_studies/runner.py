@@ -40,7 +40,7 @@ from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
 from sentbed_studies.sampled_cells import first_batch, runs_of, sampled_parts
-from sentbed_studies.shared_forward_passes import share_passes
+from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
@@ -351,16 +351,19 @@ def _do_bundle(
     directory: Path, plugins: Plugins, keep_going: bool, bundle: Bundle, tell: Tell
 ) -> list[Outcome]:
     outcomes = []
+    kept = KeptEncoders() if len(bundle.jobs) > 1 else None
     for number, job in enumerate(bundle.jobs):
         waiting = bundle.jobs[number + 1 :]
-        outcomes.append(_do(directory, plugins, job, [other.recipe for other in waiting]))
+        outcomes.append(_do(directory, plugins, job, [other.recipe for other in waiting], kept))
         tell(1)
         if outcomes[-1].result == "failed" and not keep_going:
             break
     return outcomes
 
 
-def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -> Outcome:
+def _do(
+    directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe], kept: KeptEncoders | None
+) -> Outcome:
     """Run a job unless it has finished or another process holds its lock."""
     started = time.perf_counter()
     run = directory / job.directory
@@ -371,7 +374,7 @@ def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -
             _trim(run, job.keep)
             return Outcome(job, "was finished")
         try:
-            _run(directory, plugins, job, run, beside)
+            _run(directory, plugins, job, run, beside, kept)
             _trim(run, job.keep)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             own = isinstance(error, SentbedError)
@@ -381,7 +384,14 @@ def _do(directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe]) -
     return Outcome(job, "finished", time.perf_counter() - started)
 
 
-def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequence[Recipe]) -> None:
+def _run(
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+    run: Path,
+    beside: Sequence[Recipe],
+    kept: KeptEncoders | None,
+) -> None:
     recipe, searched = job.recipe, None
     # A study directory may be a stranger's; what may run code is what the study's own recipe says.
     trusted = any(encoder.backbone.traits.runs_code for encoder in recipe.encoders.values())
@@ -407,5 +417,10 @@ def _run(directory: Path, plugins: Plugins, job: Job, run: Path, beside: Sequenc
     new_directory(run)
     if searched is not None:
         shutil.copy2(searched / RANKING, run / RANKING)
-    share = partial(share_passes, recipe, beside) if beside else None
-    execute(RunContext(recipe.run.name, run, recipe, stages=job.stages, share=share), plugins)
+    context = RunContext(recipe.run.name, run, recipe, stages=job.stages)
+    if kept is not None:
+        context.share = partial(share_passes, recipe, beside, kept=kept)
+        context.built = kept.built(recipe)
+    execute(context, plugins)
+    if kept is not None:
+        kept.saved(recipe, run / ENCODER)

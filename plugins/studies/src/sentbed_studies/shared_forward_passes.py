@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 from sentbed import Encoder, RunError
 from sentbed.helpers import reason_of
-from sentbed.protocols import PlacedEncoder, Transform, VectorStore
+from sentbed.protocols import BuiltBackbone, PlacedEncoder, Transform, VectorStore
 from sentbed.tools import (
     EncoderRecipe,
     Progress,
@@ -81,23 +82,76 @@ def share_passes(
     store: VectorStore,
     encoders: Mapping[str, Encoder],
     warn: Callable[[str], None],
+    kept: KeptEncoders | None = None,
 ) -> VectorStore:
     """Return a store for a run whose passes also give the vectors of other runs' encoders.
 
     Recipes of `others` that cannot share are skipped; `warn` reports those whose encoder cannot be built.
+    What is built is left in `kept`, and what is there already is not built again.
     """
-    passes = {name: SharedBackbone(encoder) for name, encoder in encoders.items()}
+    kept = KeptEncoders() if kept is None else kept
+    kept.add(recipe, encoders)
+    passes = {name: SharedBackbone(encoder, kept.spaces) for name, encoder in encoders.items()}
     for other in others:
-        for name, shared in passes.items() if can_share(recipe, other) else ():
+        if other is recipe or not can_share(recipe, other):
+            continue
+        if built := kept.built(other):
+            for name, shared in passes.items():
+                shared.others.append(built[name])
+            continue
+        found: dict[str, Encoder] = {}
+        for name, shared in passes.items():
             try:
-                shared.add(other.encoders[name], head_seed(other, name))
+                if (encoder := shared.add(other.encoders[name], head_seed(other, name))) is not None:
+                    found[name] = encoder
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
                 warn(f"{what}: {reason_of(error)}")
-    found = [shared for shared in passes.values() if shared.others]
+        if len(found) == len(passes):
+            kept.add(other, found)
     if not isinstance(store, VectorCache):
         return store
-    return SharedCache(store.root, store.limit, store.say, store.taken, store.encoded, passes=found)
+    return SharedCache(
+        store.root, store.limit, store.say, store.taken, store.encoded, passes=list(passes.values())
+    )
+
+
+@attrs.define(eq=False)
+class KeptEncoders:
+    """Encoders that runs of one process leave to those that come after them; none of them is trained.
+
+    Where recipes share passes, one built backbone serves all their runs, which give the same vectors and save
+    the same files as if each had built its own.
+    """
+
+    spaces: dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]] = attrs.field(factory=dict, init=False)
+    """`id` of a placed encoder -> it, kept alive so that its id is not reused, and its fingerprint."""
+    _built: dict[int, tuple[Recipe, int, Mapping[str, Encoder]]] = attrs.field(factory=dict, init=False)
+    """`id` of a recipe -> it, the engine's token budget before the first pass, and its encoders."""
+    _saved: dict[int, tuple[BuiltBackbone, Path]] = attrs.field(factory=dict, init=False)
+    """`id` of a backbone -> it, and a saved encoder that has it."""
+
+    def add(self, recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
+        """Keep the encoders of a recipe that have not encoded yet."""
+        budget = next(iter(encoders.values())).engine.token_budget
+        self._built[id(recipe)] = recipe, budget, encoders
+
+    def built(self, recipe: Recipe) -> Mapping[str, Encoder]:
+        """Return the encoders of a recipe; none if they were not kept, or would not encode as new ones do."""
+        _, budget, encoders = self._built.get(id(recipe), (recipe, 0, {}))
+        # An engine that has halved a batch goes on with small ones, which changes the last bits of vectors.
+        if any(encoder.engine.token_budget != budget for encoder in encoders.values()):
+            return {}
+        for encoder in encoders.values():
+            encoder.placed.twin = self._saved.get(id(encoder.backbone), (None, None))[1]
+        return encoders
+
+    def saved(self, recipe: Recipe, directory: Path) -> None:
+        """Note that a run has saved the encoders of a recipe below its directory."""
+        _, _, encoders = self._built.get(id(recipe), (recipe, 0, {}))
+        for name, encoder in encoders.items():
+            place = directory if len(encoders) == 1 else directory / name
+            self._saved[id(encoder.backbone)] = encoder.backbone, place
 
 
 @attrs.define(eq=False)
@@ -105,6 +159,11 @@ class SharedCache(VectorCache):
     """A cache of vectors in which one pass through a backbone fills the spaces of several encoders."""
 
     passes: Sequence[SharedBackbone] = attrs.field(default=(), kw_only=True)
+
+    def space(self, encoder: Encoder) -> EncoderFingerprint | None:
+        """Return what determines the vectors of an encoder; weights of those in `passes` are hashed once."""
+        found = (shared.space for shared in self.passes if shared.encoder is encoder)
+        return next(found, None) or super().space(encoder)
 
     def compute(
         self,
@@ -153,38 +212,52 @@ class SharedBackbone:
     """Encoders whose vectors come from another encoder's passes; no weights change."""
 
     encoder: Encoder
+    known: dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]] = attrs.field(factory=dict)
+    """Fingerprints found so far; see `KeptEncoders.spaces`."""
     others: list[Encoder] = attrs.field(factory=list, init=False)
 
-    def add(self, recipe: EncoderRecipe, seed: int) -> None:
-        """Add the encoder of a recipe, built with this head seed on the same backbone.
+    def add(self, recipe: EncoderRecipe, seed: int) -> Encoder | None:
+        """Add the encoder of a recipe, built with this head seed on the same backbone, and return it.
 
         Do nothing if the engine cannot encode for several encoders at once.
         """
-        if self.encoder.placed.beside(()) is not None:
-            recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
-            engine.seed(seed)
-            placed = engine.assemble(backbone, recipe.pooler, recipe.head)
-            self.others.append(Encoder(recipe, engine, backbone, placed).fit_transform())
+        if self.encoder.placed.beside(()) is None:
+            return None
+        recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
+        engine.seed(seed)
+        placed = engine.assemble(backbone, recipe.pooler, recipe.head)
+        self.others.append(Encoder(recipe, engine, backbone, placed).fit_transform())
+        return self.others[-1]
 
     def _together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
         return self.encoder.placed.beside([one.placed for one in others]) if others else None
 
-    @cached_property
+    @property
     def space(self) -> EncoderFingerprint | None:
         """Fingerprint of the encoder, or None if a part cannot report it."""
-        return fingerprint_of(self.encoder)
+        return self._spaces[0]
+
+    @cached_property
+    def _spaces(self) -> list[EncoderFingerprint | None]:
+        """Fingerprint of the encoder, and of the others if the engine can guarantee identical bits."""
+        together = self._together(self.others)
+        encoders = [self.encoder, *(self.others if together is not None else ())]
+        new = [one for one in encoders if id(one.placed) not in self.known]
+        # The engine hashes the weights of the backbone once for all of them.
+        hashed = together.fingerprints() if together is not None and new else None
+        for one, fingerprint in zip(encoders, hashed or [None] * len(encoders), strict=True):
+            if one in new:
+                self.known[id(one.placed)] = one.placed, fingerprint_of(one, fingerprint)
+        return [self.known[id(one.placed)][1] for one in encoders]
 
     @cached_property
     def _members(self) -> dict[str, tuple[EncoderFingerprint, Encoder]]:
         """Name of a space -> space and encoder; empty if the engine cannot guarantee identical bits."""
-        if (together := self._together(self.others)) is None or (own := self.space) is None:
+        own, *spaces = self._spaces
+        if own is None or not spaces:
             return {}
-        hashed = together.fingerprints() or [None] * (1 + len(self.others))
-        members = {
-            space.name: (space, one)
-            for one, fingerprint in zip(self.others, hashed[1:], strict=True)
-            if (space := fingerprint_of(one, fingerprint)) is not None
-        }
+        found = zip(spaces, self.others, strict=True)
+        members = {space.name: (space, one) for space, one in found if space is not None}
         members.pop(own.name, None)
         return members
 

@@ -265,12 +265,18 @@ def _load(
         )
     for name, parameter in model.named_parameters():
         # Activations such as ReLU would turn some NaNs into numbers, and so into plausible scores.
-        if parameter.is_floating_point() and not torch.isfinite(parameter).all():
+        if parameter.is_floating_point() and not _is_finite(parameter):
             raise ModelError(
                 f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
                 "diverged; take another checkpoint"
             )
     return model
+
+
+def _is_finite(weights: torch.Tensor) -> bool:
+    """Whether all weights are finite; `torch.isfinite` would write several masks of their size."""
+    # The least and the largest are NaN where any is.
+    return not weights.numel() or all(torch.isfinite(one) for one in weights.detach().aminmax())
 
 
 def _require_numbers(directory: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
+from sentbed.helpers import SUMS_FILE
 from sentbed.protocols import (
     BuiltBackbone,
     Engine,
@@ -303,10 +306,16 @@ class TorchEncoder(PlacedEncoder):
         """Drop the copy of the weights that encoding uses."""
         self._replica = None
 
-    def save(self, directory: Path) -> None:
-        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
-        self.backbone.save(directory / BACKBONE_DIRECTORY)
+    def save(self, directory: Path) -> Mapping[str, str]:
+        """Write the backbone in its own layout, and the weights of pooler and head beside it.
+
+        The backbone's files are links to those of a `twin`, and only their SHA-256 is returned.
+        """
+        sums = {} if self.twin is None else _linked(self.twin, directory)
+        if not sums:
+            self.backbone.save(directory / BACKBONE_DIRECTORY)
         save_modules(self.module, directory / MODULES_FILE)
+        return sums
 
 
 class SeveralEncoders(TorchEncoder):
@@ -318,10 +327,14 @@ class SeveralEncoders(TorchEncoder):
         self.width = sum(encoder.width for encoder in encoders)
 
     def replica(self) -> Module:
-        """Return the first one's copy, after putting all encoders into eval mode."""
+        """Return the first one's copy, whose backbone the others share, with all encoders in eval mode."""
+        first = self.encoders[0].replica()
         for encoder in self.encoders:
-            encoder.module.eval()
-        return self.encoders[0].replica()
+            if encoder.module.training:
+                encoder.module.eval()
+            if encoder._replica is None and isinstance(first, InferenceModule):
+                encoder._replica = InferenceModule(encoder.module, first.backbone)
+        return first
 
     def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
         """Return the vectors as they are: those of one encoder must not cost the others theirs."""
@@ -349,6 +362,27 @@ class SeveralEncoders(TorchEncoder):
         """Return the fingerprint of each; the weights of the backbone are hashed once."""
         hashed: Hashed = {}
         return [encoder._fingerprint(hashed) for encoder in self.encoders]
+
+
+def _linked(twin: Path, directory: Path) -> dict[str, str]:
+    """Link the backbone of a saved encoder into another; return the SHA-256 of its files, or nothing done."""
+    inside = f"{BACKBONE_DIRECTORY}/"
+    try:
+        sums: dict[str, str] = json.loads((twin / SUMS_FILE).read_bytes())
+        shutil.copytree(twin / inside, directory / inside, copy_function=_link)
+    except OSError:
+        # Another process is removing it.
+        shutil.rmtree(directory / inside, ignore_errors=True)
+        return {}
+    return {name: found for name, found in sums.items() if name.startswith(inside)}
+
+
+def _link(source: str, target: str) -> None:
+    """Link a file, or copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _halves(batch: TokenBatch) -> list[TokenBatch]:
