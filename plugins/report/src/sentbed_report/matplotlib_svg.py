@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from xml.etree import ElementTree as ET
 
 import attrs
 from sentbed.errors import RunError
+
+from sentbed_report.page_template import resource
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -214,7 +215,7 @@ def _drawing(colours: Mapping[str, str], size: float, more: Mapping[Any, Any]) -
 
 def theme_colours(theme: Theme) -> dict[str, str]:
     """Return the colours of a theme of the page, on white where it is light: paper is."""
-    style = files("sentbed_report").joinpath("style.css").read_text("utf-8")
+    style = resource("sentbed_report", "style.css")
     rule = {"light": ":root", "dark": ':root[data-theme="dark"]'}[theme]
     found = re.search(rf"^{re.escape(rule)} {{(.*?)}}", style, re.DOTALL | re.MULTILINE)
     assert found is not None
