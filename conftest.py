@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -41,6 +42,14 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         patch.delenv("SENTBED_PLUGINS_DISABLE", raising=False)
         patch.delenv("SENTBED_PLUGINS_ALLOW", raising=False)
         yield directory
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_power_failure() -> Iterator[None]:
+    """Leave out `fsync`, for which a disk takes milliseconds: no test is about a machine that goes down."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +118,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.slow)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is loaded for the whole session from being looked through for garbage again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+UNREAD = {"gpu": "not gpu", "real": "not slow"}
+"""Directory in `tests`, all of whose tests have a mark -> what leaves them out."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files that load JAX when they are read, unless its tests are asked for (`-m jax`)."""
-    loads = collection_path.name == "test_tpu.py"
-    return True if loads and config.option.markexpr != "jax" else None
+    """Leave out what no test would be run of: reading it loads libraries, in each worker.
+
+    Files that load JAX are read only if its tests are asked for (`-m jax`).
+    """
+    chosen = config.option.markexpr
+    if collection_path.name == "test_tpu.py":
+        return True if chosen != "jax" else None
+    unread = collection_path.parent == Path(__file__).parent / "tests" and collection_path.name in UNREAD
+    return True if unread and UNREAD[collection_path.name] in chosen else None
