@@ -209,20 +209,14 @@ class LoadedStudy:
                 over = ranks.get((row.cell, row.encoder))
                 rows.append(
                     {
-                        "cell": row.cell,
+                        # Before the labels: an axis may be called `name`, which is no column.
+                        **attrs.asdict(row),
                         **{named[axis]: label for axis, label in labels[row.cell].items()},
-                        "encoder": row.encoder,
                         "evaluator": table.evaluator,
                         "protocol": table.protocol,
                         "task": table.columns[-1].task,
                         "metric": table.columns[-1].metric,
-                        "mean": row.mean,
                         "letters": row.letters,
-                        "lowest_rank": row.lowest,
-                        "highest_rank": row.highest,
-                        "from_best": row.from_best,
-                        "low": row.low,
-                        "high": row.high,
                         "mean_rank": None if over is None else over.mean_rank,
                         "task_letters": None if over is None else over.letters,
                     }
