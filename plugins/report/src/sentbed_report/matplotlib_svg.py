@@ -224,11 +224,6 @@ def theme_colours(theme: Theme) -> dict[str, str]:
     return {name: known[name] for name in _VARIABLES} | {"page": page}
 
 
-def draw(name: str, label: str, width: int, height: int, paint: Callable[[Figure], None]) -> Drawing:
-    """Return a drawing for a plot."""
-    return Drawing(name, label, width, height, paint)
-
-
 def _embed(text: str, name: str, label: str) -> str:
     root = ET.fromstring(text)
     _drop(root)
