@@ -9,6 +9,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import cache
+from importlib.metadata import EntryPoint, distributions
 from itertools import count
 from pathlib import Path
 
@@ -49,6 +51,32 @@ def _no_power_failure() -> Iterator[None]:
     """Leave out `fsync`, for which a disk takes milliseconds: no test is about a machine that goes down."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@cache
+def _kept_points(place: str, group: str) -> dict[str, list[EntryPoint]]:
+    """Return the entry points of each distribution in a directory of `sys.path`."""
+    found: dict[str, list[EntryPoint]] = {}
+    for one in distributions(path=[place]):
+        found.setdefault(one.name, [*one.entry_points.select(group=group)])
+    return found
+
+
+def _installed_points(group: str) -> list[EntryPoint]:
+    """As `entry_points`, which reads hundreds of files; here once, and a test's own ones each time."""
+    found: dict[str, list[EntryPoint]] = {}
+    for place in sys.path:
+        read = _kept_points if place.startswith(sys.prefix) else _kept_points.__wrapped__
+        found = read(place, group) | found
+    return [point for points in found.values() for point in points]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_environment() -> Iterator[None]:
+    """Let recipes and commands find plugins without reading the environment again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sentbed._registry.registry.entry_points", _installed_points)
         yield
 
 
