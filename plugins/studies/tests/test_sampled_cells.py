@@ -30,7 +30,7 @@ from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_command import _status
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.write_study_directory import read_data
-from toy_plugin import TOWERS, Nearby, quicken
+from toy_plugin import TOWERS, Nearby
 
 AXES = """
 [study]
@@ -49,15 +49,14 @@ cells = 5
 batch = 2
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy")
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 Put = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def study(put: Put, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(put: Put) -> Study:
     """Eight cells, of which five are run, with two seeds; they share their first stage in fours."""
-    quicken(monkeypatch)
     return read_study(put("study.toml", TOWERS + AXES))
 
 
