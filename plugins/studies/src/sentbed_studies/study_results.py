@@ -212,10 +212,7 @@ class LoadedStudy:
                         # Before the labels: an axis may be called `name`, which is no column.
                         **attrs.asdict(row),
                         **{named[axis]: label for axis, label in labels[row.cell].items()},
-                        "evaluator": table.evaluator,
-                        "protocol": table.protocol,
-                        "task": table.columns[-1].task,
-                        "metric": table.columns[-1].metric,
+                        **table.ranked_by,
                         "letters": row.letters,
                         "mean_rank": None if over is None else over.mean_rank,
                         "task_letters": None if over is None else over.letters,

@@ -321,12 +321,8 @@ def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
 
 
 def _against(found: ScoreAgainstCost) -> dict[str, Any]:
-    scores = found.scores
     return {
-        "evaluator": scores.evaluator,
-        "protocol": scores.protocol,
-        "task": scores.columns[-1].task,
-        "metric": scores.columns[-1].metric,
+        **found.scores.ranked_by,
         "cost": found.column.task,
         "unit": found.column.metric,
         "points": [
@@ -356,14 +352,7 @@ def _found(row: FoundRow) -> dict[str, Any]:
         "helped": None if shares is None else shares.helped,
         "harmed": None if shares is None else shares.harmed,
         "gains": [
-            {
-                "against": gain.without,
-                "evaluator": gain.summary.evaluator,
-                "protocol": gain.summary.protocol,
-                "task": gain.summary.columns[-1].task,
-                "metric": gain.summary.columns[-1].metric,
-                "difference": gain.difference,
-            }
+            {"against": gain.without, **gain.summary.ranked_by, "difference": gain.difference}
             for gain in row.gains
         ],
     }
