@@ -23,7 +23,7 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.study_command import plan_lines
+from sentbed_studies.study_plan import plan_lines
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import read_data
