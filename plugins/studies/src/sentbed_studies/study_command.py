@@ -250,12 +250,15 @@ def power(
     The spread is that of the finished runs of the study in DIRECTORY, or of several run directories, or is
     given by `--seed-std` and `--item-std`.
     """
-    from sentbed_studies.power_table import power_of_directories, power_of_spread
+    from sentbed_report.study.runs_as_study import runs_as_study
+
+    from sentbed_studies.power_table import power_of_spread, power_of_study
 
     if bool(directories) == (seed_std is not None or item_std is not None):
         raise click.UsageError("give either DIRECTORY, or `--seed-std` and `--item-std`")
     if directories:
-        found = power_of_directories([*map(Path, directories)], seeds, difference, power_, level, cells)
+        data = runs_as_study([*map(Path, directories)])
+        found = power_of_study(data, seeds, difference, power_, level, cells)
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
         found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
