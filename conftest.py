@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import cache
+from importlib.metadata import EntryPoint, distributions
 from itertools import count
 from pathlib import Path
 
@@ -43,6 +46,40 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         yield directory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_power_failure() -> Iterator[None]:
+    """Leave out `fsync`, for which a disk takes milliseconds: no test is about a machine that goes down."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@cache
+def _kept_points(place: str, group: str) -> dict[str, list[EntryPoint]]:
+    """Return the entry points of each distribution in a directory of `sys.path`."""
+    found: dict[str, list[EntryPoint]] = {}
+    for one in distributions(path=[place]):
+        found.setdefault(one.name, [*one.entry_points.select(group=group)])
+    return found
+
+
+def _installed_points(group: str) -> list[EntryPoint]:
+    """As `entry_points`, which reads hundreds of files; here once, and a test's own ones each time."""
+    found: dict[str, list[EntryPoint]] = {}
+    for place in sys.path:
+        read = _kept_points if place.startswith(sys.prefix) else _kept_points.__wrapped__
+        found = read(place, group) | found
+    return [point for points in found.values() for point in points]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_environment() -> Iterator[None]:
+    """Let recipes and commands find plugins without reading the environment again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sentbed._registry.registry.entry_points", _installed_points)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(_nothing_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a cache that no other test has filled."""
@@ -67,8 +104,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+    if torch := sys.modules.get("torch"):
+        # `torch.manual_seed` keeps the stack of each call for GPUs to come, which takes a millisecond.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed)
     print(f"--seed {seed}")
 
 
@@ -109,7 +149,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.slow)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is loaded for the whole session from being looked through for garbage again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+UNREAD = {"gpu": "not gpu", "real": "not slow"}
+"""Directory in `tests`, all of whose tests have a mark -> what leaves them out."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files that load JAX when they are read, unless its tests are asked for (`-m jax`)."""
-    loads = collection_path.name == "test_tpu.py"
-    return True if loads and config.option.markexpr != "jax" else None
+    """Leave out what no test would be run of: reading it loads libraries, in each worker.
+
+    Files that load JAX are read only if its tests are asked for (`-m jax`).
+    """
+    chosen = config.option.markexpr
+    if collection_path.name == "test_tpu.py":
+        return True if chosen != "jax" else None
+    unread = collection_path.parent == Path(__file__).parent / "tests" and collection_path.name in UNREAD
+    return True if unread and UNREAD[collection_path.name] in chosen else None

@@ -117,9 +117,19 @@ def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transform
         np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("layers", ["last", [3]], ids=str)
-@pytest.mark.parametrize("prompts", [META_EOL, CK], ids=["MetaEOL", "CK"])
-@pytest.mark.parametrize("kind", ["opt", "causal"])
+@pytest.mark.parametrize(
+    ("kind", "prompts", "layers"),
+    [
+        pytest.param("opt", META_EOL, "last", id="opt-MetaEOL-last"),
+        pytest.param("opt", CK, [3], id="opt-CK-3"),
+        pytest.param("causal", META_EOL, [3], id="causal-MetaEOL-3"),
+        pytest.param("causal", CK, "last", id="causal-CK-last"),
+        pytest.param("opt", META_EOL, [3], id="opt-MetaEOL-3", marks=pytest.mark.slow),
+        pytest.param("opt", CK, "last", id="opt-CK-last", marks=pytest.mark.slow),
+        pytest.param("causal", META_EOL, "last", id="causal-MetaEOL-last", marks=pytest.mark.slow),
+        pytest.param("causal", CK, [3], id="causal-CK-3", marks=pytest.mark.slow),
+    ],
+)
 def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     kind: str, prompts: list[dict[str, str]], layers: Any, passes: list[tuple[int, int]], tmp_path: Path
 ) -> None:

@@ -133,7 +133,7 @@ def kill_at(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> Non
     process.communicate()
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_run_that_was_killed_ends_bit_identical(
     start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path

@@ -104,3 +104,18 @@ def recipe_of(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[...
         return load_recipe(put("recipe.toml", text), overrides, plugins)
 
     return load
+
+
+@pytest.fixture
+def study_of() -> Callable[..., object]:
+    """Make a study of given numbers; see `toy_study.study_of`."""
+    # It needs sentbed-report, which not every distribution has.
+    from toy_study import study_of
+
+    return study_of
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs leave out what takes time; see `toy_plugin.quicken`."""
+    toy_plugin.quicken(monkeypatch)

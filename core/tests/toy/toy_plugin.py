@@ -161,7 +161,7 @@ at = ["start", "end"]
 
 
 def quicken(patch: Any) -> None:
-    """Let runs leave out `fsync` and git, which take time; `patch` is pytest's `monkeypatch`."""
+    """Let runs leave out pages and git, which take time; `patch` is pytest's `monkeypatch`."""
 
     def write(directory: Path, data: ReportData) -> Path:
         (directory / "report.html").touch()
@@ -170,7 +170,6 @@ def quicken(patch: Any) -> None:
 
     if find_spec("sentbed_report") is not None:
         patch.setattr("sentbed_report.write_report.write_report", write)
-    patch.setattr("os.fsync", lambda _: None)
     patch.setattr("sentbed._run.manifest._git", lambda _: None)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sentbed.protocols import Items, Score
 from sentbed_report.resampling import value
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_studies.study_config import Published
+from sentbed_report.study.published_number_config import Published
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+
+Numbers = Mapping[str, Mapping[int, Mapping[str, float]]]
+"""Cell -> seed -> task -> score."""
 
 POOLER = AxisInfo("pooler", ("first", "mean"))
 TEMPERATURE = AxisInfo("temperature", ("0.01", "0.05", "0.25"), (0.01, 0.05, 0.25))
@@ -117,3 +120,47 @@ def study(
         **fields,
     }
     return StudyData(axes=tuple(axes), cells=tuple(cells), baseline=baseline, seeds=tuple(seeds), **given)
+
+
+def hits(share: float, seed: int, n: int = 300) -> Items:
+    """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
+    easy = np.random.default_rng(99).random(n)
+    return Items("mean", (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float))
+
+
+def study_of(
+    numbers: Numbers,
+    axes: Sequence[AxisInfo] = (),
+    baseline: str | None = None,
+    statuses: Mapping[str, CellStatus] | None = None,
+    items: bool = False,
+    protocol: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> StudyData:
+    """A study out of cell -> seed -> task -> score; the labels of a cell are its name's parts."""
+
+    def scores(tasks: Mapping[str, float], seed: int) -> tuple[Score, ...]:
+        return tuple(
+            Score(
+                task.partition("/")[0],
+                task.partition("/")[2] or "accuracy",
+                value,
+                {"encoder": {}, "evaluator": {"id": "p", **(protocol or {})}},
+                "en",
+                "transfer",
+                hits(value / 100, seed) if items else None,
+            )
+            for task, value in tasks.items()
+        )
+
+    cells = []
+    for name, seeds in numbers.items():
+        labels = dict(zip((axis.name for axis in axes), name.split(", "), strict=bool(axes)))
+        status = (statuses or {}).get(name, "finished")
+        runs = tuple(
+            CellRun(name, seed, "finished" if tasks else status, scores=scores(tasks, seed))
+            for seed, tasks in seeds.items()
+        )
+        cells.append(CellInfo(name, labels if axes else {}, runs))
+    seeds_found = dict.fromkeys(seed for seeds in numbers.values() for seed in seeds)
+    return StudyData("toy", tuple(axes), tuple(cells), baseline, tuple(seeds_found), **more)

@@ -6,23 +6,32 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pytest
 from sentbed import Encoder, ModelError
-
-pytest.importorskip("llama_index.core", reason="needs the extra `llama-index`")
-
-from llama_index.core import VectorStoreIndex
-from llama_index.core.schema import TextNode
 from sentbed_hardware._torch.cpu import bf16_instructions
-from sentbed_interop.llama_index import SentbedEmbedding
+
+if TYPE_CHECKING:
+    from sentbed_interop.llama_index import SentbedEmbedding
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
 
+Kind: TypeAlias = "type[SentbedEmbedding]"
 
-def test_texts_and_queries_get_the_encoders_vectors(tiny_bert: Path):
-    model, expected = SentbedEmbedding(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
+
+@pytest.fixture(scope="module")
+def embedding() -> Kind:
+    """The class, which is loaded when its tests run: it takes seconds, in the other workers for nothing."""
+    pytest.importorskip("llama_index.core", reason="needs the extra `llama-index`")
+    from sentbed_interop.llama_index import SentbedEmbedding
+
+    return SentbedEmbedding
+
+
+def test_texts_and_queries_get_the_encoders_vectors(embedding: Kind, tiny_bert: Path):
+    model, expected = embedding(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
     found = model.get_text_embedding_batch(TEXTS)
     assert type(found[0][0]) is float
     np.testing.assert_array_equal(np.array(found, np.float32), expected)
@@ -43,25 +52,30 @@ def test_texts_and_queries_get_the_encoders_vectors(tiny_bert: Path):
     ]
 
 
-def test_many_texts_are_handed_over_together(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch):
+def test_many_texts_are_handed_over_together(
+    embedding: Kind, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+):
     sizes = []
     encode = Encoder.encode
     monkeypatch.setattr(
         Encoder, "encode", lambda self, texts: sizes.append(len(texts)) or encode(self, texts)
     )
-    SentbedEmbedding(tiny_bert).get_text_embedding_batch(TEXTS * 20)
-    SentbedEmbedding(tiny_bert, embed_batch_size=50).get_text_embedding_batch(TEXTS * 20)
+    embedding(tiny_bert).get_text_embedding_batch(TEXTS * 20)
+    embedding(tiny_bert, embed_batch_size=50).get_text_embedding_batch(TEXTS * 20)
     assert sizes == [60, 50, 10]
 
 
-def test_its_name_is_the_encoders_place(tiny_bert: Path):
-    assert SentbedEmbedding(tiny_bert).model_name == str(tiny_bert)
-    assert SentbedEmbedding(tiny_bert, model_name="mine").to_dict()["model_name"] == "mine"
+def test_its_name_is_the_encoders_place(embedding: Kind, tiny_bert: Path):
+    assert embedding(tiny_bert).model_name == str(tiny_bert)
+    assert embedding(tiny_bert, model_name="mine").to_dict()["model_name"] == "mine"
 
 
-def test_an_index_finds_the_text(minilm: Path):
+def test_an_index_finds_the_text(embedding: Kind, minilm: Path):
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.schema import TextNode
+
     nodes = [TextNode(text=text) for text in TEXTS]
-    index = VectorStoreIndex(nodes, embed_model=SentbedEmbedding(minilm))
+    index = VectorStoreIndex(nodes, embed_model=embedding(minilm))
     (found,) = index.as_retriever(similarity_top_k=1).retrieve("wet weather")
     assert found.text == "Rain falls."
     a, b = Encoder.load(minilm).encode(["wet weather", "Rain falls."])
@@ -73,34 +87,34 @@ def test_an_index_finds_the_text(minilm: Path):
     "again",
     [
         lambda model: pickle.loads(pickle.dumps(model)),
-        lambda model: SentbedEmbedding.from_dict(model.to_dict()),
-        lambda model: SentbedEmbedding.from_json(model.to_json()),
+        lambda model: type(model).from_dict(model.to_dict()),
+        lambda model: type(model).from_json(model.to_json()),
         lambda model: model.model_copy(deep=True),
     ],
     ids=["pickle", "dict", "json", "copy"],
 )
 def test_it_can_be_made_again_of_what_is_written_of_it(
-    again: Callable[[SentbedEmbedding], SentbedEmbedding], tiny_bert: Path
+    embedding: Kind, again: Callable[[SentbedEmbedding], SentbedEmbedding], tiny_bert: Path
 ):
-    model = SentbedEmbedding(tiny_bert, precision="bf16", model_name="mine")
+    model = embedding(tiny_bert, precision="bf16", model_name="mine")
     found = again(model)
     assert (found.encoder, found.precision, found.model_name) == (str(tiny_bert), "bf16", "mine")
     assert found.get_text_embedding_batch(TEXTS) == model.get_text_embedding_batch(TEXTS)
 
 
-def test_a_pickle_leaves_the_weights_out(tiny_bert: Path):
-    assert len(pickle.dumps(SentbedEmbedding(tiny_bert))) < 5000
+def test_a_pickle_leaves_the_weights_out(embedding: Kind, tiny_bert: Path):
+    assert len(pickle.dumps(embedding(tiny_bert))) < 5000
 
 
-def test_another_encoder_that_is_set_is_the_one_that_encodes(tiny_bert: Path, tiny_t5: Path):
-    model = SentbedEmbedding(tiny_bert)
+def test_another_encoder_that_is_set_is_the_one_that_encodes(embedding: Kind, tiny_bert: Path, tiny_t5: Path):
+    model = embedding(tiny_bert)
     model.encoder = str(tiny_t5)
-    assert model.get_text_embedding(TEXTS[0]) == SentbedEmbedding(tiny_t5).get_text_embedding(TEXTS[0])
+    assert model.get_text_embedding(TEXTS[0]) == embedding(tiny_t5).get_text_embedding(TEXTS[0])
 
 
-def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):
+def test_what_is_no_encoder_is_refused_at_once(embedding: Kind, tmp_path: Path):
     with pytest.raises(ModelError, match="is not an encoder"):
-        SentbedEmbedding(tmp_path)
+        embedding(tmp_path)
 
 
 def test_a_missing_library_is_a_sentence():

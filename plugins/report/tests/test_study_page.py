@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import fmean, stdev
@@ -64,14 +65,44 @@ class Page(HTMLParser):
         return [a for t, a in self.elements if t == tag and attributes.items() <= a.items()]
 
 
+@attrs.frozen
+class Report:
+    """What was written of a study."""
+
+    data: StudyData
+    html: str
+    markdown: str
+
+    @cached_property
+    def page(self) -> Page:
+        return Page(self.html)
+
+
+def report_of(directory: Path, data: StudyData) -> Report:
+    path = write_study_report(directory, data, summarise(data, resamples=50))
+    assert path == directory / "report.html"
+    return Report(data, path.read_text(), (directory / "report.md").read_text())
+
+
 @pytest.fixture
 def write(tmp_path: Path):
     def written(data: StudyData) -> tuple[Page, str]:
-        path = write_study_report(tmp_path, data, summarise(data, resamples=50))
-        assert path == tmp_path / "report.html"
-        return Page(path.read_text()), (tmp_path / "report.md").read_text()
+        found = report_of(tmp_path, data)
+        return found.page, found.markdown
 
     return written
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The report of `study()`."""
+    return report_of(tmp_path_factory.mktemp("toy"), study())
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The report of a study of several evaluators."""
+    return report_of(tmp_path_factory.mktemp("several"), study(several=True))
 
 
 def changed(data: StudyData, cell: str, seed: int, **fields: object) -> StudyData:
@@ -86,8 +117,8 @@ def changed(data: StudyData, cell: str, seed: int, **fields: object) -> StudyDat
     return attrs.evolve(data, cells=tuple(cells))
 
 
-def test_the_page_has_everything_of_a_study(write) -> None:
-    page, markdown = write(study(several=True))
+def test_the_page_has_everything_of_a_study(several: Report) -> None:
+    page, markdown = several.page, several.markdown
     for text in (page.text, markdown):
         assert "18 of 18 runs finished." in text
         assert "6 cells, 2 axes, 3 seeds" in text
@@ -118,18 +149,17 @@ def test_the_page_has_everything_of_a_study(write) -> None:
     assert "[finished](<cells/cell-0-1/seed-1/report.html>)" in markdown
 
 
-def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(write) -> None:
-    page, _ = write(study())
+def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(toy: Report) -> None:
+    page = toy.page
     assert [a for t, a in page.elements if a.get("src") or (t == "link" and a["href"] != "data:,")] == []
     (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
     assert str(policy["content"]).startswith("default-src 'none'")
     assert str(policy["content"]).count("'sha256-") == len(page.all("script")) == 2
 
 
-def test_numbers_are_means_and_deviations_over_the_seeds(write) -> None:
-    data = study()
-    page, markdown = write(data)
-    for cell in data.cells:
+def test_numbers_are_means_and_deviations_over_the_seeds(toy: Report) -> None:
+    page, markdown = toy.page, toy.markdown
+    for cell in toy.data.cells:
         values = [next(s.value for s in run.scores if s.task == "STSB") for run in cell.runs]
         row = next(line for line in markdown.splitlines() if line.startswith(f"| {cell.name} "))
         shown = row.split(" | ")[3]
@@ -140,11 +170,9 @@ def test_numbers_are_means_and_deviations_over_the_seeds(write) -> None:
         assert any(value == pytest.approx(fmean(values)) for value in sortable)
 
 
-def test_the_best_is_bold_the_second_underlined_and_differences_are_marked(write, tmp_path: Path) -> None:
-    data = study()
-    summary = summarise(data, resamples=50)[0]
-    page, _ = write(data)
-    html = (tmp_path / "report.html").read_text()
+def test_the_best_is_bold_the_second_underlined_and_differences_are_marked(toy: Report) -> None:
+    summary = summarise(toy.data, resamples=50)[0]
+    page, html = toy.page, toy.html
     means = sorted((row.cells[-1].mean for row in summary.rows), reverse=True)
     assert f"<b>{means[0]:.2f}</b>" in html
     assert f'<span class="second">{means[1]:.2f}</span>' in html
@@ -339,30 +367,25 @@ def test_what_is_not_finite_is_not_called_unmeasured(write, tmp_path: Path) -> N
     assert "not finite ±" not in page.text + markdown
 
 
-def test_the_deviation_stands_before_the_mark_as_in_other_forms(write, tmp_path: Path) -> None:
-    _, markdown = write(study())
-    assert re.search(r"\d ± \d\.\d\d[†‡] \|", markdown)
-    assert not re.search(r"[†‡]\*{0,2} ±", markdown)
-    html = (tmp_path / "report.html").read_text()
-    assert re.search(r'<small>± \d\.\d\d<span class="mark', html)
-    assert not re.search(r"[†‡]</span><small>", html)
+def test_the_deviation_stands_before_the_mark_as_in_other_forms(toy: Report) -> None:
+    assert re.search(r"\d ± \d\.\d\d[†‡] \|", toy.markdown)
+    assert not re.search(r"[†‡]\*{0,2} ±", toy.markdown)
+    assert re.search(r'<small>± \d\.\d\d<span class="mark', toy.html)
+    assert not re.search(r"[†‡]</span><small>", toy.html)
 
 
-def test_what_a_mark_says_is_its_name(write) -> None:
-    page, _ = write(study())
-    marks = page.all("span", role="note")
+def test_what_a_mark_says_is_its_name(toy: Report) -> None:
+    marks = toy.page.all("span", role="note")
     assert len(marks) > 5
     assert {str(mark["aria-label"])[0] for mark in marks} <= {"†", "‡"}
     assert all(str(mark["aria-label"])[2:] == mark["title"] for mark in marks)
 
 
-def test_each_axis_of_the_effects_is_a_group_of_rows_with_a_name(write, tmp_path: Path) -> None:
-    page, _ = write(study())
-    heads = page.all("th", scope="rowgroup")
+def test_each_axis_of_the_effects_is_a_group_of_rows_with_a_name(toy: Report) -> None:
+    heads = toy.page.all("th", scope="rowgroup")
     assert [head["rowspan"] for head in heads] == ["2", "3"]
-    html = (tmp_path / "report.html").read_text()
-    assert not re.search(r"<th[^>]*></th>", html)
-    effects = html.split('<table class="effects">')[1].split("</table>")[0]
+    assert not re.search(r"<th[^>]*></th>", toy.html)
+    effects = toy.html.split('<table class="effects">')[1].split("</table>")[0]
     assert effects.count("<tbody>") == 2
     assert effects.count('<th scope="row">') == 5
 
@@ -381,9 +404,8 @@ def test_why_something_was_not_judged_is_said_as_in_other_forms(write) -> None:
         assert "Not compared" not in text
 
 
-def test_what_is_marked_is_the_best_of_what_has_finished(write) -> None:
-    page, markdown = write(study())
-    assert "of what has finished" not in page.text + markdown
+def test_what_is_marked_is_the_best_of_what_has_finished(write, toy: Report) -> None:
+    assert "of what has finished" not in toy.page.text + toy.markdown
     data = changed(study(), "mean, 0.05", 2, status="failed", scores=())
     page, markdown = write(data)
     assert "underlined: the second best, of what has finished." in page.text
@@ -592,12 +614,9 @@ def test_the_page_has_ranks_as_superscripts(write) -> None:
     assert "¹" in markdown
 
 
-def test_the_same_study_gives_the_same_page(tmp_path: Path) -> None:
-    pages = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        pages.append(write_study_report(tmp_path / name, study(seeds=(1,))).read_bytes())
-    assert pages[0] == pages[1]
+def test_the_same_study_gives_the_same_page(tmp_path: Path, toy: Report) -> None:
+    again = report_of(tmp_path, study())
+    assert (again.html, again.markdown) == (toy.html, toy.markdown)
 
 
 def test_what_cannot_be_compared_is_named_in_both_forms(write) -> None:
@@ -644,8 +663,8 @@ def test_a_degenerate_number_is_named_below_its_table_in_both_forms(write) -> No
     assert row.split(" | ")[1].endswith("◇")
 
 
-def test_each_table_of_the_page_has_its_legend(write) -> None:
-    page, markdown = write(study(several=True))
+def test_each_table_of_the_page_has_its_legend(several: Report) -> None:
+    page, markdown = several.page, several.markdown
     tables = len(page.all("table", **{"class": "results sortable"}))
     assert tables > 1
     assert page.text.count("Bold: the best of a column") == tables
@@ -790,6 +809,5 @@ def test_a_study_of_searches_has_the_columns_of_prompteols_table_4(write) -> Non
     assert found[0]["gains"][0]["against"] == "opt-125m, PromptEOL"
 
 
-def test_a_study_without_searches_has_no_demonstrations(write) -> None:
-    page, markdown = write(study())
-    assert "Demonstrations" not in page.text + markdown
+def test_a_study_without_searches_has_no_demonstrations(toy: Report) -> None:
+    assert "Demonstrations" not in toy.page.text + toy.markdown

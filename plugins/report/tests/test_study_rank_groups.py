@@ -182,7 +182,7 @@ def test_intervals_hold_all_true_ranks_at_once(truth: Sequence[float]) -> None:
         for row in (rows := groups_of(_study(cells)).rows):
             level = truth[int(row.name[1:])]
             better, worse = (sum(other > level for other in truth), sum(other < level for other in truth))
-            if row.lowest > 1 + better or row.highest < len(truth) - worse:
+            if row.lowest_rank > 1 + better or row.highest_rank < len(truth) - worse:
                 wrong += 1
                 break
         decided += sum(row.ranks == "1" for row in rows)

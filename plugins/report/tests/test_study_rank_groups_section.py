@@ -62,7 +62,7 @@ def test_where_cells_may_be_stopped_each_look_counts() -> None:
     assert summary.groups is not None
     assert looking.groups is not None
     for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
-        assert often.lowest <= once.lowest <= once.highest <= often.highest
+        assert often.lowest_rank <= once.lowest_rank <= once.highest_rank <= often.highest_rank
         assert often.low <= once.low <= once.high <= often.high
     assert looking.groups.rows != summary.groups.rows
 

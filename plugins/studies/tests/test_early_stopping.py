@@ -23,11 +23,11 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.study_command import plan_lines
+from sentbed_studies.study_plan import plan_lines
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import read_data
-from toy_plugin import TOWERS, quicken
+from toy_plugin import TOWERS
 
 AXES = """
 [[evaluate]]
@@ -48,12 +48,7 @@ path = "stage.pairs.loss.noise"
 values = [0.0, 0.5]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.study_command import _as_json, _status
+from sentbed_studies.study_status import status_lines, status_table
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work as writing
 from sentbed_studies.write_study_directory import lock_of, read_data
@@ -126,8 +126,8 @@ def test_status_shows_how_far_running_cells_are(study: Study, work: Work, tmp_pa
     run = tmp_path / work.tasks[1].directory
     at_work(run, time.time() - 10)
     with locked(lock_of(tmp_path, run)):
-        lines = list(_status(read_data(tmp_path)))
-        (entry,) = (one for one in _as_json(read_data(tmp_path))["runs"] if one["progress"])
+        lines = list(status_lines(read_data(tmp_path)))
+        (entry,) = (one for one in status_table(read_data(tmp_path))["runs"] if one["progress"])
     (line,) = (one for one in lines if "running" in one and "seed" in one)
     assert line.startswith("  0.5, seed 2: running: stage nli: step 2 of 10, loss 0.5000, 1")
     assert line.endswith(", about 16.0 s left")
@@ -138,7 +138,7 @@ def test_status_says_at_which_step_a_run_was_killed(study: Study, work: Work, tm
     with writing(tmp_path, study, work):
         pass
     at_work(tmp_path / work.tasks[1].directory, NOW)
-    (line,) = (one for one in _status(read_data(tmp_path)) if "seed 2: interrupted" in one)
+    (line,) = (one for one in status_lines(read_data(tmp_path)) if "seed 2: interrupted" in one)
     assert line == "  0.5, seed 2: interrupted at stage nli: step 2 of 10"
 
 

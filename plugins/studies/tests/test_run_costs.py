@@ -18,7 +18,7 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.write_study_directory import read_data
-from toy_plugin import TOWERS, SgdTrainer, quicken
+from toy_plugin import TOWERS, SgdTrainer
 
 AXES = """
 [study]
@@ -32,13 +32,12 @@ path = "stage.pairs.loss.noise"
 values = [0.0, 0.5]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy")
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def study(put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(put: Callable[[str, str], Path]) -> Study:
     """Four cells of two seeds, which share their first stage in pairs."""
-    quicken(monkeypatch)
     return read_study(put("study.toml", TOWERS + AXES))
 
 
@@ -74,9 +73,8 @@ def test_a_run_knows_what_its_shared_stages_took(study: Study, tmp_path: Path) -
 
 
 def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
-    quicken(monkeypatch)
     last = TOWERS[TOWERS.index('[[stage]]\nname = "tune"') : TOWERS.index("[[evaluate]]")]
     text = TOWERS.replace("[[evaluate]]", last.replace('"tune"', '"last"') + "[[evaluate]]", 1)
     axes = AXES + '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
@@ -110,7 +108,6 @@ def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None
 def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
     put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quicken(monkeypatch)
     study = read_study(put("study.toml", TOWERS + "\n[checkpoint]\nevery = 1\n" + AXES))
     run_study(study, tmp_path / "whole")
     step, taken = SgdTrainer.step, [0]

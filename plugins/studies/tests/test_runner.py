@@ -17,7 +17,7 @@ from sentbed_studies.runner import Job, run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.write_study_directory import lock_of, read_data
-from toy_plugin import SEARCH, TOWERS, quicken
+from toy_plugin import SEARCH, TOWERS
 
 AXES = """
 [study]
@@ -31,12 +31,7 @@ path = "stage.pairs.loss.noise"
 values = [0.0, 0.5]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture

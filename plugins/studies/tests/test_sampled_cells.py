@@ -27,10 +27,10 @@ from sentbed_studies.sampled_cells import points, sampled
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.study_command import _status
 from sentbed_studies.study_reports import write_reports
+from sentbed_studies.study_status import status_lines
 from sentbed_studies.write_study_directory import read_data
-from toy_plugin import TOWERS, Nearby, quicken
+from toy_plugin import TOWERS, Nearby
 
 AXES = """
 [study]
@@ -49,15 +49,14 @@ cells = 5
 batch = 2
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy")
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 Put = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def study(put: Put, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(put: Put) -> Study:
     """Eight cells, of which five are run, with two seeds; they share their first stage in fours."""
-    quicken(monkeypatch)
     return read_study(put("study.toml", TOWERS + AXES))
 
 
@@ -317,7 +316,7 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Stu
         cells=(attrs.evolve(data.cells[0], runs=runs),),
         sampled=attrs.evolve(data.sampled, names=(data.cells[0].name,)),
     )
-    assert "left: about 1 min 20 s, with one run at a time" in [*_status(one)][-1]
+    assert "left: about 1 min 20 s, with one run at a time" in [*status_lines(one)][-1]
 
 
 def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed_studies.study_results import load_study
-from toy_plugin import TOWERS, quicken
+from toy_plugin import TOWERS
 
 AXES = """
 [study]
@@ -22,12 +22,7 @@ path = "stage.tune.optimizer.lr"
 values = [0.5, 0.25]
 """
 
-pytestmark = pytest.mark.usefixtures("installed_toy")
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quicken(monkeypatch)
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture

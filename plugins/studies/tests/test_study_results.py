@@ -61,17 +61,24 @@ def test_scores_are_a_tidy_table(data: StudyData) -> None:
     assert (found.value.dtype, found.seed.dtype) == ("float64", "int64")
 
 
-def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+def costing(data: StudyData, other: str = "value") -> StudyData:
+    """The study with costs in every finished run, one of them measured twice."""
 
     def with_costs(one: CellRun) -> CellRun:
         said = {"encoder": {}, "evaluator": {"id": "c"}}
-        costs = (("passes", 1.0), ("pooler", 2.0), ("tokens", one.seed * 10.0), ("passes", 3.0))
-        added = (Score(task, "a", value, said, "en", "c", axis="cost") for task, value in costs)
+        costs = (("passes", 1.0), (other, 2.0), ("tokens", one.seed * 10.0), ("passes", 3.0))
+        added = (
+            Score(task, "a", value, said, "en", "c", direction="lower", axis="cost") for task, value in costs
+        )
         return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
 
     cells = tuple(attrs.evolve(cell, runs=tuple(map(with_costs, cell.runs))) for cell in data.cells)
-    study = LoadedStudy(attrs.evolve(data, cells=cells))
+    return attrs.evolve(data, cells=cells)
+
+
+def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyData) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    study = LoadedStudy(costing(data, "pooler"))
     found = study.costs
     place = ["cell", "pooler", "axis seed", "seed", "encoder", "evaluator"]
     assert [*found.columns] == [*place, "passes", "cost pooler", "tokens"]
@@ -187,21 +194,6 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     assert (data.ranks, data.colour, data.cost, data.groups) == (expected, "STSB", "passes", False)
 
 
-def costing(data: StudyData) -> StudyData:
-    """The study with costs in every finished run, one of them measured twice."""
-
-    def with_costs(one: CellRun) -> CellRun:
-        said = {"encoder": {}, "evaluator": {"id": "c"}}
-        costs = (("passes", 1.0), ("value", 2.0), ("tokens", one.seed * 10.0), ("passes", 3.0))
-        added = (
-            Score(task, "a", value, said, "en", "c", direction="lower", axis="cost") for task, value in costs
-        )
-        return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
-
-    cells = tuple(attrs.evolve(cell, runs=tuple(map(with_costs, cell.runs))) for cell in data.cells)
-    return attrs.evolve(data, cells=cells)
-
-
 def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas`")
     study = LoadedStudy(costing(data))
@@ -213,6 +205,7 @@ def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
     assert {*found.passes} == {1.0}
     assert {*found["passes 2"]} == {3.0}
     assert {*found["cost value"]} == {2.0}
+    assert [*study.costs.columns[-3:]] == ["passes", "cost value", "tokens"]
     assert LoadedStudy(data).tidy.equals(LoadedStudy(data).scores)
 
 

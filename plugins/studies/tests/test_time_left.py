@@ -10,12 +10,12 @@ import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_common import Device
 from sentbed_report.run_cost import RecordedCost, RunCost
-from sentbed_studies import study_command
+from sentbed_studies import study_plan
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import read_study
-from sentbed_studies.study_command import workers_for
+from sentbed_studies.study_plan import workers_for
 from sentbed_studies.time_left import RUN, START, TimeLeft, said, said_of_whole, time_left
 from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, quicken
@@ -217,11 +217,11 @@ def test_the_plan_says_which_cores_stay_idle(
     study = read_study(put("study.toml", AT_END + AXES))
     found = plan_work(study.cells, CellKeys(load_plugins()), False)
     left = TimeLeft({A: (100.0, 100.0)}, workers=2)
-    monkeypatch.setattr(study_command, "_cores", lambda: 8)
+    monkeypatch.setattr(study_plan, "_cores", lambda: 8)
 
     def idle(threads: int | None) -> list[str]:
-        monkeypatch.setattr(study_command, "_threads", lambda work: threads)
-        lines = study_command.plan_lines(study, found, tmp_path, left)
+        monkeypatch.setattr(study_plan, "_threads", lambda work: threads)
+        lines = study_plan.plan_lines(study, found, tmp_path, left)
         return [line.strip() for line in lines if "idle" in line]
 
     assert idle(None) == idle(4) == idle(3) == []
@@ -276,9 +276,9 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
         )
         for n, bundle in enumerate(found.bundles)
     )
-    monkeypatch.setattr("sentbed.helpers.usable_cores", lambda: cores)
-    monkeypatch.setattr("sentbed_common.core_quota", lambda: None)
-    monkeypatch.setattr("sentbed_common.memory_limit", lambda: gigabytes * 10**9)
+    monkeypatch.setattr(study_plan, "usable_cores", lambda: cores)
+    monkeypatch.setattr(study_plan, "core_quota", lambda: None)
+    monkeypatch.setattr(study_plan, "memory_limit", lambda: gigabytes * 10**9)
     left = TimeLeft({A: (seconds, seconds)}, memory=2 * 10**9)
     assert workers_for(attrs.evolve(found, bundles=bundles), left) == workers
     assert workers_for(attrs.evolve(found, bundles=bundles), attrs.evolve(left, memory=None)) == 1
@@ -297,7 +297,7 @@ def test_the_plan_says_what_sharing_saves(
     assert said_of_whole(alone) == "1 min 28 s to 2 min 52 s"
     assert said_of_whole(TimeLeft({A: None})) is None
     study = read_study(put("study.toml", AT_END + AXES))
-    lines = list(study_command.plan_lines(study, work(), tmp_path, shared))
+    lines = list(study_plan.plan_lines(study, work(), tmp_path, shared))
     assert "  all runs, one after the other: 1 min 10 s" in "\n".join(lines)
 
 

@@ -15,11 +15,15 @@ from sentbed_trackers.mlflow import MLflow
 Follow = Callable[[object], Any]
 Series = dict[str, list[tuple[int, float]]]
 
-pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
-pytest.importorskip("sqlalchemy", reason="needs the extra `mlflow`")
-
 # MLflow's own mappings, at their first use.
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library() -> None:
+    """Load MLflow when its tests run: it takes seconds, in the other workers for nothing."""
+    pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
+    pytest.importorskip("sqlalchemy", reason="needs the extra `mlflow`")
 
 
 @pytest.fixture(scope="session")

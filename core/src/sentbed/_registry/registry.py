@@ -262,8 +262,8 @@ def _warnings(
 
 def _origin(point: EntryPoint) -> tuple[str, str]:
     try:
-        # On Python 3.11, missing metadata is None.
-        return str(point.dist.name or "unknown"), str(point.dist.version or "0")  # type: ignore[union-attr]
+        found = point.dist.metadata  # type: ignore[union-attr]  # read anew for each of its names
+        return str(found["Name"] or "unknown"), str(found["Version"] or "0")
     except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
         return "unknown", "0"
 

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,6 +14,7 @@ from sentbed.tools import plain
 
 from sentbed_report import formatting as text
 from sentbed_report.format_independent_table import DEGENERATE
+from sentbed_report.page_template import page_template, resource
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_plots import (
     Plot,
@@ -59,24 +59,9 @@ class _Stage:
         return cls(stage.name, [plot for plot in plots if plot], panels)
 
 
-@cache
-def _template() -> Template:
-    """Return the page's template, compiled once for all runs of a study."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(number=text.number, signed=text.signed, spread=text.spread, chance=text.chance)
-    environment.filters.update(share=text.share, expected_digits=text.expected_digits)
-    environment.filters.update(expected_verdict=text.expected_verdict)
-    environment.tests.update(bars=lambda value: isinstance(value, tuple))
-    return environment.from_string(_resource("template.html.j2"))
-
-
 def to_html(data: RunReport) -> str:
     """Return `report.html`."""
-    script = _resource("theme.js")
+    script = resource("sentbed_report", "theme.js")
     panels = geometry_panels(data.scores)
     stages = [_Stage.of(stage, str(i)) for i, stage in enumerate(data.stages)]
     return _template().render(
@@ -97,7 +82,7 @@ def to_html(data: RunReport) -> str:
         manifest=json.dumps(plain(data.manifest), indent=2, ensure_ascii=False) if data.manifest else "",
         longest_bar=longest_bar,
         degenerate=DEGENERATE,
-        style=_resource("style.css"),
+        style=resource("sentbed_report", "style.css"),
         script=script,
         # The page's policy allows only this script.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -110,5 +95,15 @@ def longest_bar(section: ReportSection) -> float:
     return max((part for value in bars for _, part in value), default=0.0)
 
 
-def _resource(name: str) -> str:
-    return files("sentbed_report").joinpath(name).read_text(encoding="utf-8")
+@cache
+def _template() -> Template:
+    return page_template(
+        "sentbed_report",
+        number=text.number,
+        signed=text.signed,
+        spread=text.spread,
+        chance=text.chance,
+        share=text.share,
+        expected_digits=text.expected_digits,
+        expected_verdict=text.expected_verdict,
+    )

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from xml.etree import ElementTree as ET
 
 import attrs
 from sentbed.errors import RunError
+
+from sentbed_report.page_template import resource
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -214,18 +215,13 @@ def _drawing(colours: Mapping[str, str], size: float, more: Mapping[Any, Any]) -
 
 def theme_colours(theme: Theme) -> dict[str, str]:
     """Return the colours of a theme of the page, on white where it is light: paper is."""
-    style = files("sentbed_report").joinpath("style.css").read_text("utf-8")
+    style = resource("sentbed_report", "style.css")
     rule = {"light": ":root", "dark": ':root[data-theme="dark"]'}[theme]
     found = re.search(rf"^{re.escape(rule)} {{(.*?)}}", style, re.DOTALL | re.MULTILINE)
     assert found is not None
     known = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", found[1]))
     page = "#ffffff" if theme == "light" else known["page"]
     return {name: known[name] for name in _VARIABLES} | {"page": page}
-
-
-def draw(name: str, label: str, width: int, height: int, paint: Callable[[Figure], None]) -> Drawing:
-    """Return a drawing for a plot."""
-    return Drawing(name, label, width, height, paint)
 
 
 def _embed(text: str, name: str, label: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -23,27 +22,44 @@ _NOTE = (
 )
 
 
+def _sum(first: Amount, second: Amount) -> Amount:
+    return None if first is None or second is None else first + second
+
+
+def _peak(first: Amount, second: Amount) -> Amount:
+    return None if first is None or second is None else max(first, second)
+
+
+def _later(_: Amount, second: Amount) -> Amount:
+    return second
+
+
+def _kind(unit: str, join: Callable[[Amount, Amount], Amount] = _sum) -> dict[str, Any]:
+    """Return the metadata of an amount; `join` is the amount of two parts, one after the other."""
+    return {"unit": unit, "join": join}
+
+
 @attrs.frozen
 class RunCost:
     """What a run or a part of one took. None is what is not known, or what there is none of."""
 
-    seconds: Amount = None
+    seconds: Amount = attrs.field(default=None, metadata=_kind("s"))
     """Duration."""
-    processor_seconds: Amount = None
+    processor_seconds: Amount = attrs.field(default=None, metadata=_kind("s"))
     """Processor time, user and system."""
-    device_seconds: Amount = None
+    device_seconds: Amount = attrs.field(default=None, metadata=_kind("s"))
     """Duration times the devices that the run held, where they have memory of their own, as GPUs have."""
-    energy: Amount = None
+    energy: Amount = attrs.field(default=None, metadata=_kind("J"))
     """Energy of processors and devices, where the machine tells it of all that the run used."""
-    memory: Amount = None
+    memory: Amount = attrs.field(default=None, metadata=_kind("MiB", _peak))
     """Largest resident set of the process."""
-    device_memory: Amount = None
+    device_memory: Amount = attrs.field(default=None, metadata=_kind("MiB", _peak))
     """Most memory that was allocated on a device."""
-    tokens: Amount = None
+    tokens: Amount = attrs.field(default=None, metadata=_kind("tokens"))
     """Tokens of all texts that training steps encoded, prompts included, without padding."""
-    parameters: Amount = None
+    parameters: Amount = attrs.field(default=None, metadata=_kind("millions", _later))
     """Parameters of all encoders."""
-    trained_parameters: Amount = None
+    trained_parameters: Amount = attrs.field(default=None, metadata=_kind("millions", _later))
     """Those that some stage trains."""
 
     def __add__(self, other: RunCost) -> RunCost:
@@ -53,38 +69,19 @@ class RunCost:
         """
         return RunCost(
             **{
-                name: None
-                if second is None or (first is None and join is not _later)
-                else join(first, second)
-                for name, (_, join) in _KINDS.items()
-                for first, second in [(getattr(self, name), getattr(other, name))]
+                field.name: field.metadata["join"](getattr(self, field.name), getattr(other, field.name))
+                for field in attrs.fields(RunCost)
             }
         )
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunCost:
         """Return the cost that a table says; a name that is missing is not known."""
-        return cls(**{name: table.get(name) for name in NAMES})
+        return cls(**{name: table.get(name) for name in UNITS})
 
 
-def _later(_: Amount, later: float) -> float:
-    return later
-
-
-_KINDS: Mapping[str, tuple[str, Callable[[Any, float], float]]] = {
-    "seconds": ("s", operator.add),
-    "processor_seconds": ("s", operator.add),
-    "device_seconds": ("s", operator.add),
-    "energy": ("J", operator.add),
-    "memory": ("MiB", max),
-    "device_memory": ("MiB", max),
-    "tokens": ("tokens", operator.add),
-    "parameters": ("millions", _later),
-    "trained_parameters": ("millions", _later),
-}
-"""Name of an amount -> its unit, and what joins the amounts of two parts, one after the other."""
-NAMES = tuple(_KINDS)
-UNITS: Mapping[str, str] = {name: unit for name, (unit, _) in _KINDS.items()}
+UNITS: Mapping[str, str] = {field.name: field.metadata["unit"] for field in attrs.fields(RunCost)}
+"""Name of an amount -> its unit."""
 
 
 @attrs.frozen
@@ -104,8 +101,8 @@ class RecordedCost:
         """Return the section of the report, without rows of which nothing is known."""
         parts = [self.own, *self.shared.values()]
         rows = (
-            (name.replace("_", "-"), UNITS[name], *(_rounded(getattr(part, name)) for part in parts))
-            for name in NAMES
+            (name.replace("_", "-"), unit, *(_rounded(getattr(part, name)) for part in parts))
+            for name, unit in UNITS.items()
             if any(getattr(part, name) is not None for part in parts)
         )
         columns = ("cost", "unit", OWN, *self.shared)

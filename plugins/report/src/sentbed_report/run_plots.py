@@ -11,7 +11,7 @@ from sentbed.protocols import START, Scatter, StageCurve
 
 from sentbed_report.curve_smoothing import BUCKETS, finite, padded_range, smoothed, thinned
 from sentbed_report.formatting import count, number, short
-from sentbed_report.matplotlib_svg import Drawing, colour, draw, label_text, legend_above
+from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_report import Ranking
 from sentbed_report.score_tables import GeometryPanel, GeometryPoint, base_name, encoder_order
 
@@ -101,7 +101,7 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
         f"Training loss of stage {stage.name}: from {short(smooth[0][1])} at step {smooth[0][0]:,} "
         f"to {short(smooth[-1][1])} at step {smooth[-1][0]:,}"
     )
-    return Plot(draw(name, label_text(label, 300), WIDTH, 280, paint), "Training loss", " ".join(caption))
+    return Plot(Drawing(name, label_text(label, 300), WIDTH, 280, paint), "Training loss", " ".join(caption))
 
 
 def validation_plot(stage: StageCurve, name: str) -> Plot | None:
@@ -145,7 +145,7 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
     label = label_text(
         f"{stage.metric} of stage {stage.name} over {count(len(points), 'look')}. {sentence}", 300
     )
-    return Plot(draw(name, label, WIDTH, 280, paint), "Validation", sentence)
+    return Plot(Drawing(name, label, WIDTH, 280, paint), "Validation", sentence)
 
 
 def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[PlotGroup, ...]:
@@ -201,7 +201,7 @@ def geometry_plot(panel: GeometryPanel, name: str) -> Plot:
     caption = panel.plane.better
     if any(point.encoder.endswith(START) for point in panel.points):
         caption += " Hollow: before training."
-    return Plot(draw(name, label, WIDTH, 300, paint), where, caption.strip())
+    return Plot(Drawing(name, label, WIDTH, 300, paint), where, caption.strip())
 
 
 def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
@@ -240,7 +240,7 @@ def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
     )
     missing = len(ranking.candidates) - len(scores)
     caption = f"{count(missing, 'score')} not finite, not drawn." if missing else ""
-    return Plot(draw(name, label, WIDTH, 280, paint), "Scores of the candidates", caption)
+    return Plot(Drawing(name, label, WIDTH, 280, paint), "Scores of the candidates", caption)
 
 
 def _scatter(
@@ -279,7 +279,7 @@ def _scatter(
     if len(shown) < len(points):
         caption = f"{len(shown):,} of {caption}, evenly chosen"
     label = label_text(f"{title}, {encoder}: {labels[1]} over {labels[0]}, {caption}", 300)
-    return Plot(draw(name, label, 260, 225, paint), encoder, caption)
+    return Plot(Drawing(name, label, 260, 225, paint), encoder, caption)
 
 
 def _mark(axes: Axes, point: GeometryPoint, tone: str, right: bool, above: bool) -> None:

@@ -13,7 +13,7 @@ from sentbed.protocols import StageCurve, Watched
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import number, short
-from sentbed_report.matplotlib_svg import colour, draw, label_text, legend_above
+from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_plots import MARKED, WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane
 
@@ -106,7 +106,7 @@ def trajectory_plot(panel: TrajectoryPanel, name: str) -> Plot:
         f"From step {min(p.step for p in places):,} (hollow) to step {max(p.step for p in places):,}, "
         f"arrows in the direction of training. {panel.plane.better}"
     ).strip()
-    return Plot(draw(name, label, WIDTH, 320, paint), panel.title, caption)
+    return Plot(Drawing(name, label, WIDTH, 320, paint), panel.title, caption)
 
 
 def score_plots(watched: Iterable[Watched], name: str) -> tuple[Plot, ...]:
@@ -156,7 +156,7 @@ def metrics_plot(stage: StageCurve, name: str) -> Plot | None:
 
     ends = "; ".join(f"{m}: from {short(p[0][1])} to {short(p[-1][1])}" for m, p in curves.items())
     label = label_text(f"Metrics of the loss in stage {stage.name}. {ends}", 300)
-    return Plot(draw(name, label, WIDTH, 60 + 100 * len(curves), paint), "Metrics of the loss", "")
+    return Plot(Drawing(name, label, WIDTH, 60 + 100 * len(curves), paint), "Metrics of the loss", "")
 
 
 _Key = TypeVar("_Key", bound=tuple[str, ...])
@@ -222,7 +222,7 @@ def _score_plot(
         f"{e}: from {number(p[0][1], decimals)} to {number(p[-1][1], decimals)}" for e, p in curves.items()
     )
     label = label_text(f"{title} over the steps. {ends}", 300)
-    return Plot(draw(name, label, WIDTH, 280, paint), title, "Watched: chooses nothing.")
+    return Plot(Drawing(name, label, WIDTH, 280, paint), title, "Watched: chooses nothing.")
 
 
 def _legend(axes: Axes, lines: Iterable[object]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
@@ -11,7 +10,6 @@ from sentbed_report.formatting import count
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import TIMES, observed_power
 from sentbed_report.study.power import LEVEL, POWER, SeedsNeeded, Spread, seeds_needed, smallest_difference
-from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import title_of
 from sentbed_report.table_formats import aligned
@@ -69,22 +67,6 @@ def power_of_spread(
         RunError: if an argument is out of its range.
     """
     return _table("", Spread(seed_std, item_std), seeds or SEEDS, differences, power, level, comparisons or 1)
-
-
-def power_of_directories(
-    directories: Sequence[Path],
-    seeds: Sequence[int] = (),
-    differences: Sequence[float] = (),
-    power: float = POWER,
-    level: float = LEVEL,
-    comparisons: int | None = None,
-) -> tuple[PowerTable, ...]:
-    """Return the power by the spread of a study, or of several runs; see `runs_as_study`.
-
-    Raises:
-        RunError: as `runs_as_study` and `power_of_study` do.
-    """
-    return power_of_study(runs_as_study(directories), seeds, differences, power, level, comparisons)
 
 
 def power_of_study(

@@ -11,7 +11,7 @@ import attrs
 import click
 from sentbed.tools import FAILED, set_option
 
-from sentbed_studies.study_command import workers_option
+from sentbed_studies.study_command import entries, reported, workers_option
 
 
 @click.command()
@@ -58,7 +58,7 @@ def reproduce(
     from sentbed_studies.runner import run_study
     from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study
-    from sentbed_studies.study_command import entries, listed, plan_lines, reported, time_of
+    from sentbed_studies.study_plan import listed, plan_lines, time_of
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.write_study_directory import read_data
 

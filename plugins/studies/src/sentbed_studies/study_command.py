@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import click
 from sentbed.tools import FAILED, set_option
-
-if TYPE_CHECKING:
-    from sentbed_report.study.study_data import CellRun, StudyData
-
-    from sentbed_studies.run_progress import RunProgress
-    from sentbed_studies.shared_work_plan import Task, Work
-    from sentbed_studies.study import Remark, Study
-    from sentbed_studies.time_left import TimeLeft
-
-MEMORY_SHARE = 0.8
-"""Share of the memory that cells at a time may fill."""
-SHOWN = 3
-"""Cells named of a remark."""
 
 
 class _Default(click.Group):
@@ -98,6 +84,7 @@ def run(
     from sentbed_studies.sampled_cells import runs_of
     from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study
+    from sentbed_studies.study_plan import plan_lines, time_of
     from sentbed_studies.study_reports import write_reports
 
     plugins = load_plugins()
@@ -163,13 +150,14 @@ def status(directory: str, as_json: bool) -> None:
     """Show the progress of the study in DIRECTORY; also while it runs."""
     import json
 
+    from sentbed_studies.study_status import status_lines, status_table
     from sentbed_studies.write_study_directory import read_data
 
     data = read_data(directory)
     if as_json:
-        click.echo(json.dumps(_as_json(data), indent=2))
+        click.echo(json.dumps(status_table(data), indent=2))
         return
-    for line in _status(data):
+    for line in status_lines(data):
         click.echo(line)
 
 
@@ -262,12 +250,15 @@ def power(
     The spread is that of the finished runs of the study in DIRECTORY, or of several run directories, or is
     given by `--seed-std` and `--item-std`.
     """
-    from sentbed_studies.power_table import power_of_directories, power_of_spread
+    from sentbed_report.study.runs_as_study import runs_as_study
+
+    from sentbed_studies.power_table import power_of_spread, power_of_study
 
     if bool(directories) == (seed_std is not None or item_std is not None):
         raise click.UsageError("give either DIRECTORY, or `--seed-std` and `--item-std`")
     if directories:
-        found = power_of_directories([*map(Path, directories)], seeds, difference, power_, level, cells)
+        data = runs_as_study([*map(Path, directories)])
+        found = power_of_study(data, seeds, difference, power_, level, cells)
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
         found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
@@ -283,214 +274,3 @@ def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
             raise click.UsageError(f"`--only` takes AXIS=LABEL, found {text!r}")
         entry[axis] = (*entry.get(axis, ()), label)
     return [entry] if entry else []
-
-
-def time_of(
-    work: Work, directory: Path, workers: int | None, chosen: bool = True, runs: int | None = None
-) -> TimeLeft:
-    """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given.
-
-    `runs` is their number, where a sampler takes only some of them.
-    """
-    from sentbed_studies.time_left import time_left
-
-    left = time_left(work, directory)
-    if runs is not None and runs < len(work.tasks):
-        left.sample(runs)
-    left.workers = workers or (workers_for(work, left) if chosen else 1)
-    return left
-
-
-def workers_for(work: Work, left: TimeLeft) -> int:
-    """Return how many cells to run at a time on this machine: what its cores and its memory are enough for.
-
-    One, where a cell may use all cores or a GPU, where its memory is not known, and where loading the
-    libraries of more workers would take longer than the runs.
-    """
-    from sentbed.helpers import physical_memory
-    from sentbed_common import memory_limit
-
-    from sentbed_studies.time_left import START
-
-    threads = _threads(work)
-    seconds, memory = left.seconds(), memory_limit() or physical_memory()
-    if threads is None or not left.memory or memory is None:
-        return 1
-    if seconds is None or seconds[1] < 3 * START:
-        return 1
-    room = int(MEMORY_SHARE * memory // left.memory)
-    return max(1, min(_cores() // threads, room, len(work.bundles)))
-
-
-def _threads(work: Work) -> int | None:
-    """Return the threads of the cell that has most, or None if the number is open or there is none."""
-    from sentbed.tools import unstructure
-
-    found = {unstructure(task.cell.recipe.runtime).get("threads") for task in work.tasks}
-    return None if None in found or not found else int(max(found))
-
-
-def _cores() -> int:
-    from sentbed.helpers import usable_cores
-    from sentbed_common import core_quota
-
-    return min(usable_cores(), math.ceil(core_quota() or usable_cores()))
-
-
-def plan_lines(
-    found: Study, work: Work, directory: Path, left: TimeLeft, needless: Sequence[Task] = ()
-) -> Iterator[str]:
-    """Yield a readable summary of the work to do; `needless` are the runs of it that stopping leaves out."""
-    from sentbed_report.formatting import count
-    from sentbed_report.study.decisions import read_decisions
-    from sentbed_report.study_page.decisions_section import outcome
-
-    from sentbed_studies.sampled_cells import runs_of
-    from sentbed_studies.time_left import said, said_of_whole
-    from sentbed_studies.write_study_directory import is_finished, needed
-
-    done = sum(is_finished(directory / task.directory) for task in work.tasks)
-    cells = len({task.cell.name for task in work.tasks})
-    sampling, runs = found.table.sampler, runs_of(found, work)
-    some = "" if sampling is None else f"{sampling.cells:,} of "
-    sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
-    skipped = f", {len(needless):,} not needed" if needless else ""
-    yield f"study {found.name}: {sizes}, {done} finished{skipped}"
-    if sampling is not None:
-        by = f"sampled by {sampling.with_.name}, seed {sampling.seed}"
-        batch = f", {count(sampling.batch, 'cell')} at a time with seed {found.seeds[0]}"
-        yield f"  cells: {by}{batch if sampling.with_.learns else ''}"
-    for axis in found.axes:
-        yield f"  {axis.name}: {', '.join(axis.labels)}"
-    reasons: dict[str, list[str]] = {}
-    for one in found.excluded:
-        reasons.setdefault(" ".join(one.reasons), []).append(one.name)
-    for reason, names in reasons.items():
-        yield f"  left out: {'; '.join(names)}: {reason}"
-    for remark in found.remarks:
-        yield f"  not here, and not asked for now: {listed(remark)}"
-    if (stop := found.table.stop) is not None:
-        looks = f"after {stop.first_look} to {len(found.seeds)} seeds"
-        yield (
-            f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
-            f"{looks}; error rate of the study {stop.error_rate:g}"
-        )
-    if needless and (decisions := read_decisions(directory)) is not None:
-        yield f"  decided: {outcome(decisions)}"
-    work = work.without(needless)
-    most = "" if sampling is None else "at most "
-    for prefix in needed(directory, work):
-        yield f"  shared: {prefix}, trained once for {most}{count(work.sharing(prefix), 'run')}"
-    for bundle in work.bundles:
-        if len(bundle) > 1:
-            yield f"  shared: one pass of the backbone for {most}{len(bundle)} runs: {bundle[0]} and others"
-    for problem in left.problems:
-        yield f"  not in the estimate: {problem}"
-    if (whole := said_of_whole(left)) is not None:
-        yield f"  all runs, one after the other: {'more than ' if left.problems else ''}{whole}"
-    if left.seconds() is None:
-        yield "  time left: unknown"
-    elif (time := said(left)) is not None:
-        least = "more than " if left.problems else ""
-        yield f"  time left: {least}{time} on this machine, {count(left.workers, 'cell')} at a time"
-        threads, cores = _threads(work), _cores()
-        if threads is not None and 2 * threads * left.workers <= cores:
-            idle, more = cores - threads * left.workers, cores // left.workers
-            yield (
-                f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, "
-                "under keys of their own"
-            )
-
-
-def listed(remark: Remark) -> str:
-    """Return a remark with the first cells that it is on."""
-    more = " and others" if len(remark.cells) > SHOWN else ""
-    return f"{'; '.join(remark.cells[:SHOWN])}{more}: {remark.message}"
-
-
-def _status(data: StudyData) -> Iterator[str]:
-    from collections import Counter
-
-    from sentbed_report.formatting import count, duration
-    from sentbed_report.study_page.decisions_section import decided
-
-    runs, unchosen = [run for cell in data.cells for run in cell.runs], _unchosen(data)
-    counts = Counter(run.status for run in runs)
-    parts = [f"{number} {status}" for status, number in counts.most_common()]
-    parts += [f"{unchosen} of cells that are not chosen yet"] if unchosen else []
-    yield f"study {data.name}: {len(runs) + unchosen} runs: {', '.join(parts)}"
-    if data.sampled is not None:
-        yield f"  {data.sampled}"
-    if sentences := decided(data):
-        yield f"  {' '.join(sentences)}"
-    working = progress_of(data)
-    for run in runs:
-        took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
-        why = f": {run.error}" if run.error else ""
-        now = f": {working[run]}" if run in working else _stopped_at(data, run)
-        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}"
-    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
-    left = len(runs) + unchosen - data.finished
-    if times and left:
-        done = sum(progress.elapsed for progress in working.values())
-        seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
-        many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
-        yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
-
-
-def _unchosen(data: StudyData) -> int:
-    """Return the number of runs of cells that a sampler has still to choose."""
-    return 0 if data.sampled is None else (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
-
-
-def _stopped_at(data: StudyData, run: CellRun) -> str:
-    """Return where a run was when it was stopped or killed, by its log; empty for another run."""
-    from sentbed_studies.run_progress import RunLog
-
-    if run.status != "interrupted" or run.directory is None or data.directory is None:
-        return ""
-    progress = RunLog(data.directory / run.directory).progress()
-    return "" if progress is None else f" at {progress.place}"
-
-
-def progress_of(data: StudyData) -> dict[CellRun, RunProgress]:
-    """Return how far each run is that is at work."""
-    from sentbed_studies.run_progress import RunLog
-
-    runs = [run for cell in data.cells for run in cell.runs]
-    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
-    mean = sum(times) / len(times) if times else None
-    found = {}
-    for run in runs:
-        if run.status == "running" and run.directory is not None and data.directory is not None:
-            progress = RunLog(data.directory / run.directory).progress(mean)
-            if progress is not None:
-                found[run] = progress
-    return found
-
-
-def _as_json(data: StudyData) -> dict[str, Any]:
-    import attrs
-    from sentbed.tools import plain
-
-    working = progress_of(data)
-    return {
-        "name": data.name,
-        "finished": data.finished,
-        "total": data.total + _unchosen(data),
-        "decisions": None if data.decisions is None else plain(attrs.asdict(data.decisions)),
-        "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
-        "runs": [
-            {
-                "cell": run.cell,
-                "seed": run.seed,
-                "status": run.status,
-                "directory": None if run.directory is None else str(run.directory),
-                "seconds": run.seconds,
-                "progress": attrs.asdict(working[run]) if run in working else None,
-                "error": run.error,
-            }
-            for cell in data.cells
-            for run in cell.runs
-        ],
-    }

@@ -143,10 +143,10 @@ class LoadedStudy:
         """What each finished run costs, one encoder per row, with a column for each cost.
 
         Columns: `cell`, a column per axis, `seed`, `encoder` and `evaluator` as in `scores`, and a column for
-        each task of a score that is a cost (`axis` is `cost`), such as `passes`; `cost NAME` if an axis has
-        its name. A cost that was measured twice in a run, as on other texts, begins another row, and so does
-        what the run took as a whole, with shared stages: `run-seconds` and so on, of the evaluator
-        `run-cost`.
+        each task of a score that is a cost (`axis` is `cost`), such as `passes`; `cost NAME` if an axis or a
+        column of `scores` has its name. A cost that was measured twice in a run, as on other texts, begins
+        another row, and so does what the run took as a whole, with shared stages: `run-seconds` and so on, of
+        the evaluator `run-cost`.
 
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
@@ -158,7 +158,7 @@ class LoadedStudy:
             for run in cell.runs:
                 for score in _costs(run):
                     place = self._place(cell, run, score)
-                    column = f"cost {score.task}" if score.task in place else score.task
+                    column = self._cost_column(score.task)
                     if place != last or column in rows[-1]:
                         rows.append(dict(place))
                     last = place
@@ -209,20 +209,11 @@ class LoadedStudy:
                 over = ranks.get((row.cell, row.encoder))
                 rows.append(
                     {
-                        "cell": row.cell,
+                        # Before the labels: an axis may be called `name`, which is no column.
+                        **attrs.asdict(row),
                         **{named[axis]: label for axis, label in labels[row.cell].items()},
-                        "encoder": row.encoder,
-                        "evaluator": table.evaluator,
-                        "protocol": table.protocol,
-                        "task": table.columns[-1].task,
-                        "metric": table.columns[-1].metric,
-                        "mean": row.mean,
+                        **table.ranked_by,
                         "letters": row.letters,
-                        "lowest_rank": row.lowest,
-                        "highest_rank": row.highest,
-                        "from_best": row.from_best,
-                        "low": row.low,
-                        "high": row.high,
                         "mean_rank": None if over is None else over.mean_rank,
                         "task_letters": None if over is None else over.letters,
                     }
@@ -240,7 +231,6 @@ class LoadedStudy:
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
         """
-        taken = {*COLUMNS, *self._named().values()}
         rows: list[dict[str, Any]] = []
         columns: dict[str, None] = {}
         for cell in self.data.cells:
@@ -250,7 +240,7 @@ class LoadedStudy:
                 for score in _costs(run):
                     times[score.encoder, score.task] += 1
                     number = times[score.encoder, score.task]
-                    name = f"cost {score.task}" if score.task in taken else score.task
+                    name = self._cost_column(score.task)
                     column = name if number == 1 else f"{name} {number}"
                     costs.setdefault(score.encoder, {})[column] = score.value
                 rows += (
@@ -299,6 +289,10 @@ class LoadedStudy:
     def _named(self, more: Sequence[str] = ()) -> dict[str, str]:
         """Return the name of each axis -> the name of its column, beside `COLUMNS` and `more`."""
         return {name: f"axis {name}" if name in (*COLUMNS, *more) else name for name in self.axes}
+
+    def _cost_column(self, cost: str) -> str:
+        """Return the name of a cost's column, beside `COLUMNS` and those of the axes."""
+        return f"cost {cost}" if cost in (*COLUMNS, *self._named().values()) else cost
 
     def _place(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
         """Return the columns that say what was scored."""

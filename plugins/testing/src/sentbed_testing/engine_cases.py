@@ -181,17 +181,16 @@ def cover(found: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
     is new, so the choice is the same every time.
     """
 
-    def brings(case: Case) -> frozenset[tuple[tuple[str, str], ...]]:
-        return frozenset(
-            tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group) for group in groups
-        )
-
-    left = frozenset[tuple[tuple[str, str], ...]]().union(*map(brings, found))
+    brings = [
+        frozenset(tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group) for group in groups)
+        for case in found
+    ]
+    left = frozenset[tuple[tuple[str, str], ...]]().union(*brings)
     chosen = []
     while left:
-        best = max(found, key=lambda case: len(brings(case) & left))
-        chosen.append(best)
-        left -= brings(best)
+        best = max(range(len(found)), key=lambda index: len(brings[index] & left))
+        chosen.append(found[best])
+        left -= brings[best]
     return chosen
 
 

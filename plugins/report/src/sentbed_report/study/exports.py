@@ -20,7 +20,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
 from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
-from sentbed_report.study.rank_groups import RankGroups, TaskRanks
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.selection import select
 from sentbed_report.study.significance import Judged
@@ -296,21 +296,7 @@ def _groups(groups: RankGroups) -> dict[str, Any]:
         "pairs": groups.pairs,
         "basis": groups.basis,
         "reason": groups.reason,
-        "cells": [
-            {
-                "cell": row.cell,
-                "encoder": row.encoder,
-                "mean": row.mean,
-                "letters": row.letters,
-                "lowest_rank": row.lowest,
-                "highest_rank": row.highest,
-                "from_best": row.from_best,
-                "low": row.low,
-                "high": row.high,
-                "stopped": row.stopped,
-            }
-            for row in groups.rows
-        ],
+        "cells": [_lettered(row) for row in groups.rows],
         "left": dict(groups.left),
         "over_tasks": None if groups.tasks is None else _over_tasks(groups.tasks),
     }
@@ -323,21 +309,20 @@ def _over_tasks(found: TaskRanks) -> dict[str, Any]:
         "p_value": found.p_value,
         "critical_difference": found.critical,
         "seeds": found.seeds,
-        "cells": [
-            {"cell": row.cell, "encoder": row.encoder, "mean_rank": row.mean_rank, "letters": row.letters}
-            for row in found.rows
-        ],
+        "cells": [_lettered(row) for row in found.rows],
         "left": dict(found.left),
     }
 
 
+def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
+    """Return the fields of a row, with letters for the numbers of its groups."""
+    own = attrs.asdict(row, filter=lambda field, _: field.name not in ("name", "groups"))
+    return {**own, "letters": row.letters}
+
+
 def _against(found: ScoreAgainstCost) -> dict[str, Any]:
-    scores = found.scores
     return {
-        "evaluator": scores.evaluator,
-        "protocol": scores.protocol,
-        "task": scores.columns[-1].task,
-        "metric": scores.columns[-1].metric,
+        **found.scores.ranked_by,
         "cost": found.column.task,
         "unit": found.column.metric,
         "points": [
@@ -367,14 +352,7 @@ def _found(row: FoundRow) -> dict[str, Any]:
         "helped": None if shares is None else shares.helped,
         "harmed": None if shares is None else shares.harmed,
         "gains": [
-            {
-                "against": gain.without,
-                "evaluator": gain.summary.evaluator,
-                "protocol": gain.summary.protocol,
-                "task": gain.summary.columns[-1].task,
-                "metric": gain.summary.columns[-1].metric,
-                "difference": gain.difference,
-            }
+            {"against": gain.without, **gain.summary.ranked_by, "difference": gain.difference}
             for gain in row.gains
         ],
     }

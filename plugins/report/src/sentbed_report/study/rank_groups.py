@@ -67,9 +67,9 @@ class GroupedRow:
     """Mean over its seeds in the last column."""
     groups: tuple[int, ...]
     """Numbers of its groups, from 0."""
-    lowest: int
+    lowest_rank: int
     """Interval of its rank, from 1 for the best."""
-    highest: int
+    highest_rank: int
     from_best: float
     """Its difference from the best row, over the seeds that both have, and bounds of it that hold for all
     pairs at once (Bonferroni); each is 0 for the best row. In the unit of the score."""
@@ -86,7 +86,8 @@ class GroupedRow:
     @property
     def ranks(self) -> str:
         """Interval of its rank as text."""
-        return str(self.lowest) if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
+        low, high = self.lowest_rank, self.highest_rank
+        return str(low) if low == high else f"{low} to {high}"
 
 
 @attrs.frozen

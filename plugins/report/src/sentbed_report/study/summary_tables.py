@@ -205,6 +205,17 @@ class Summary:
         return rank_groups(self, self.scores)
 
     @property
+    def ranked_by(self) -> dict[str, str]:
+        """What the last column is of: evaluator, protocol, task and metric."""
+        last = self.columns[-1]
+        return {
+            "evaluator": self.evaluator,
+            "protocol": self.protocol,
+            "task": last.task,
+            "metric": last.metric,
+        }
+
+    @property
     def headings(self) -> tuple[str, ...]:
         """Headings of the columns, with the metric if they have different ones."""
         mixed = len({column.metric for column in self.columns if not column.average}) > 1

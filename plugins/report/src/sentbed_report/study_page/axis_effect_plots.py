@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from sentbed_report.formatting import number
-from sentbed_report.matplotlib_svg import colour, draw, label_text, legend_above
+from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.main_effects import AxisEffect, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
@@ -85,7 +85,7 @@ def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
     title = title_of(summary)
     label = label_text(f"Effect of each axis on {title}. {told}", 400)
     caption = "Diamond: the mean of a label, as in the table; dots: its cells."
-    return Plot(draw(name, label, WIDTH, round(70 + 26 * sum(heights)), paint), title, caption)
+    return Plot(Drawing(name, label, WIDTH, round(70 + 26 * sum(heights)), paint), title, caption)
 
 
 def number_plots(data: StudyData, summary: Summary, name: str) -> tuple[Plot, ...]:
@@ -183,7 +183,7 @@ def _number_plot(
             parts.append(f"The first {_THIN} of {len(lines):,} lines are drawn, the mean is over all.")
     entries = len(lines) * coloured + len(references)
     height = 290 + 17 * math.ceil(entries / 3)
-    return Plot(draw(name, label, WIDTH, height, paint), title, " ".join(parts))
+    return Plot(Drawing(name, label, WIDTH, height, paint), title, " ".join(parts))
 
 
 def _number_axis(axes: Axes, axis: AxisInfo) -> None:

@@ -13,7 +13,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import count, number
-from sentbed_report.matplotlib_svg import colour, draw, label_text, legend_above
+from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_plots import WIDTH, Plot, step_axis
 from sentbed_report.score_tables import Plane, geometry_panels
 from sentbed_report.study.found_demonstrations import search_of
@@ -138,7 +138,7 @@ def ranking_plot(data: StudyData, name: str) -> Plot | None:
     label = label_text(f"Scores of the demonstrations by cell. {told}", 400)
     height = 90 + 32 * len(shown)
     return Plot(
-        draw(name, label, WIDTH, height, paint), "Scores of demonstrations", f"{caption} {rule}".strip()
+        Drawing(name, label, WIDTH, height, paint), "Scores of demonstrations", f"{caption} {rule}".strip()
     )
 
 
@@ -187,7 +187,7 @@ def _curves(
     parts.append(left_out(len(shown), len(curves), "validation score"))
     height = 270 + 17 * math.ceil(len(shown) / 2)
     title = f"Validation in stage {stage}" if stage else "Validation"
-    return Plot(draw(name, label, WIDTH, height, paint), title, " ".join(filter(None, parts)))
+    return Plot(Drawing(name, label, WIDTH, height, paint), title, " ".join(filter(None, parts)))
 
 
 def _geometry(
@@ -249,7 +249,7 @@ def _geometry(
         caption += f" Colour: the score of {data.colour}."
     if not named:
         caption += f" Points are named where there are no more than {LINES}."
-    return Plot(draw(name, label, WIDTH, 320 if named else 380, paint), title, caption)
+    return Plot(Drawing(name, label, WIDTH, 320 if named else 380, paint), title, caption)
 
 
 def _shades(tints: Sequence[float | None]) -> tuple[ScalarMappable, dict[float, str]] | None:

@@ -6,12 +6,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.resources import files
+from functools import cache
+from typing import TYPE_CHECKING
 
 import attrs
 
 from sentbed_report.format_independent_table import DEGENERATE, legend
 from sentbed_report.formatting import duration, expected_digits, expected_verdict, number, signed
+from sentbed_report.page_template import page_template, resource
 from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import html_and_markdown_content
@@ -19,6 +21,9 @@ from sentbed_report.study_page.axis_effect_plots import effects_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
 from sentbed_report.study_page.score_cost_plots import cost_plot
 from sentbed_report.study_page.study_figures import KINDS, plots_of
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 @attrs.frozen
@@ -34,28 +39,12 @@ class _Script:
 
 def to_html(data: StudyData, views: Views) -> str:
     """Return `report.html`."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     seeds = html_and_markdown_content.run_seeds(data)
-    environment.filters.update(
-        duration=duration,
-        number=number,
-        signed=signed,
-        expected_digits=expected_digits,
-        expected_verdict=expected_verdict,
-        json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
-        link=html_and_markdown_content.link,
-        by_seed=lambda cell: html_and_markdown_content.by_seed(cell, seeds),
-        legend=lambda table: legend(table, "Bold", "underlined"),
-    )
     scripts = [
-        _Script(_resource("sentbed_report.study_page", "remember.js")),
-        _Script(_resource("sentbed_report", "theme.js") + _resource("sentbed_report.study_page", "study.js")),
+        _Script(resource("sentbed_report.study_page", "remember.js")),
+        _Script(resource("sentbed_report", "theme.js") + resource("sentbed_report.study_page", "study.js")),
     ]
-    return environment.from_string(_resource("sentbed_report.study_page", "template.html.j2")).render(
+    return _template().render(
         data=data,
         status_line=html_and_markdown_content.status_line(data),
         status_class=html_and_markdown_content.status_class(data),
@@ -71,7 +60,8 @@ def to_html(data: StudyData, views: Views) -> str:
         cost_plots=[cost_plot(data, one, f"c{i}") for i, one in enumerate(views.costs)],
         plots=_drawn(data, views),
         run_seeds=seeds,
-        style=_resource("sentbed_report", "style.css") + _resource("sentbed_report.study_page", "study.css"),
+        by_seed=html_and_markdown_content.by_seed,
+        style=resource("sentbed_report", "style.css") + resource("sentbed_report.study_page", "study.css"),
         scripts=scripts,
         degenerate=DEGENERATE,
     )
@@ -87,5 +77,16 @@ def _baseline(data: StudyData) -> Mapping[str, str]:
     return next((cell.labels for cell in data.cells if cell.name == data.baseline), {})
 
 
-def _resource(package: str, name: str) -> str:
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+@cache
+def _template() -> Template:
+    return page_template(
+        "sentbed_report.study_page",
+        duration=duration,
+        number=number,
+        signed=signed,
+        expected_digits=expected_digits,
+        expected_verdict=expected_verdict,
+        json=lambda labels: json.dumps(dict(labels), ensure_ascii=False),
+        link=html_and_markdown_content.link,
+        legend=lambda table: legend(table, "Bold", "underlined"),
+    )

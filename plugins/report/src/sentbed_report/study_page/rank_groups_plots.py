@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.formatting import number
-from sentbed_report.matplotlib_svg import colour, draw, label_text
+from sentbed_report.matplotlib_svg import Drawing, colour, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.rank_groups import RankGroups, letters_of
 from sentbed_report.study.study_data import StudyData
@@ -92,7 +92,7 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
         parts.append(f"Of {len(groups.rows):,} cells the best {len(shown)} are drawn.")
     height = 80 + 24 * len(shown)
     label = label_text(f"{title}. {told}", 800)
-    return Plot(draw(name, label, WIDTH, height, paint), title, " ".join(parts))
+    return Plot(Drawing(name, label, WIDTH, height, paint), title, " ".join(parts))
 
 
 def _range(means: Sequence[float], lines: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.formatting import count, number
-from sentbed_report.matplotlib_svg import colour, draw, label_text
+from sentbed_report.matplotlib_svg import Drawing, colour, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.line_styles import group_tones, spans_powers, tone_legend
@@ -70,7 +70,7 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
     if baseline:
         caption += " Ringed: the baseline."
     height = 320 + 17 * math.ceil(entries / 2)
-    return Plot(draw(name, label, WIDTH, height, paint), table.title, caption)
+    return Plot(Drawing(name, label, WIDTH, height, paint), table.title, caption)
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:

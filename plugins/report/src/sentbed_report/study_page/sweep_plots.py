@@ -15,7 +15,7 @@ import attrs
 from sentbed.protocols import START, Score
 
 from sentbed_report.formatting import count, number
-from sentbed_report.matplotlib_svg import draw, fit_legend, label_text
+from sentbed_report.matplotlib_svg import Drawing, fit_legend, label_text
 from sentbed_report.run_plots import WIDTH, Plot
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.line_styles import LINES, spans_powers, tone, with_sizes
@@ -196,7 +196,7 @@ def _plot(
     label = label_text(f"{title}. {told}", 400)
     caption = " ".join(_caption(points, len(panels), len(shown), lines))
     height = 60 + 170 * rows + 17 * math.ceil(len(named) / 4)
-    return Plot(draw(name, label, WIDTH, height, paint), title, caption)
+    return Plot(Drawing(name, label, WIDTH, height, paint), title, caption)
 
 
 def _line(
