@@ -8,7 +8,8 @@ import pytest
 import torch
 import transformers
 from sentbed.protocols import BuildContext
-from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, FastBert
+from sentbed_backbones._torch import fast_bert
+from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, LONGEST_IN_PLAIN_PRODUCTS, FastBert
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
@@ -124,17 +125,55 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> 
 
 
 @needs_bf16_products
-def test_a_bf16_sentence_has_the_same_states_alone_and_in_a_group(load: Callable) -> None:
+@pytest.mark.parametrize("amx", [True, False])
+def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
+    load: Callable, monkeypatch: pytest.MonkeyPatch, amx: bool
+) -> None:
+    monkeypatch.setattr(fast_bert, "_has_amx", lambda: amx)
     packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
-    assert packed.group(ids, None) > 1
+    assert (packed.group(ids, None) > 1) == amx
+    assert packed.attends_plainly(ids, None) != amx
     together = packed(ids, None).last_hidden_state.float()
     for row in range(7):
         alone = packed(ids[row : row + 1], None).last_hidden_state.float()
         assert functional.cosine_similarity(alone[0], together[row], dim=-1).min() > 0.9999
 
 
-def test_only_short_unpadded_bf16_sentences_on_a_processor_are_grouped(load: Callable) -> None:
+@needs_bf16_products
+@pytest.mark.parametrize("length", [1, 2, 14, 40])
+def test_plain_attention_is_that_of_the_fused_kernel(
+    load: Callable, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    model, ids = load(), random_ids(9, length)
+    monkeypatch.setattr(fast_bert, "_has_amx", lambda: False)
+    plain = FastBert(model, Products(torch.bfloat16))(ids, None).last_hidden_state.float()
+    monkeypatch.setattr(FastBert, "attends_plainly", lambda *_: False)
+    fused = FastBert(model, Products(torch.bfloat16))(ids, None).last_hidden_state.float()
+    assert not torch.equal(plain, fused) or length == 1
+    assert functional.cosine_similarity(plain, fused, dim=-1).min() > 0.999
+    assert functional.cosine_similarity(plain, states_of(model, ids), dim=-1).min() > 0.999
+
+
+def test_only_short_unpadded_bf16_sentences_without_amx_attend_by_plain_products(
+    load: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load()
+    bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
+    short, long = random_ids(3, 8), random_ids(3, LONGEST_IN_PLAIN_PRODUCTS + 1)
+    monkeypatch.setattr(fast_bert, "_has_amx", lambda: False)
+    assert bf16.attends_plainly(short, None)
+    assert not bf16.attends_plainly(long, None)
+    assert not bf16.attends_plainly(short, torch.ones_like(short))
+    assert not bf16.attends_plainly(short.to("meta"), None)
+    assert not fp32.attends_plainly(short, None)
+    assert bf16.group(short, None) == 1
+
+
+def test_only_short_unpadded_bf16_sentences_are_grouped_for_amx(
+    load: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast_bert, "_has_amx", lambda: True)
     model = load()
     bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
     short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)
