@@ -144,4 +144,5 @@ def _plain_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     query, key, value = (part.flatten(0, 1) for part in (query, key, value))
     scale = query.shape[-1] ** -0.5
     scores = torch.baddbmm(query.new_empty(()), query, key.transpose(1, 2), beta=0, alpha=scale)
-    return torch.bmm(scores.softmax(-1), value).unflatten(0, (-1, heads))
+    context: torch.Tensor = torch.bmm(scores.softmax(-1), value).unflatten(0, (-1, heads))
+    return context
