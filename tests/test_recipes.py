@@ -39,7 +39,7 @@ CELLS = {
     "mini/studies/sampled.toml": 80,
     "mini/studies/sentbench.toml": 14,
     "mini/studies/sentence-t5.toml": 18,
-    "mini/studies/stopping.toml": 40,
+    "mini/studies/stopping.toml": 80,
     "mini/studies/translation-pairs.toml": 18,
     "mini/sentence-t5.toml": 1,
     "mini/translation-modes.toml": 1,

@@ -57,9 +57,9 @@ def test_the_backbone_is_passed_through_once(toys: Any, engine: TorchEngine) -> 
     together.replica().backbone.register_forward_hook(lambda *_: passes.append(1))
     together.encode(toys.batch(*TEXTS))
     assert len(passes) == 1
-    # The copy of the weights is the first one's.
+    # The copy of the weights is the first one's, also for each alone.
     assert together.replica() is encoders[0].replica()
-    assert all(encoder._replica is None for encoder in encoders[1:])
+    assert all(encoder.replica().backbone is together.replica().backbone for encoder in encoders)
 
 
 def test_poolers_compute_as_for_encoding(toys: Any, engine: TorchEngine) -> None:

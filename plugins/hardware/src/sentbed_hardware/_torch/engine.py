@@ -332,7 +332,9 @@ class SeveralEncoders(TorchEncoder):
         for encoder in self.encoders:
             if encoder.module.training:
                 encoder.module.eval()
-            if encoder._replica is None and isinstance(first, InferenceModule):
+            own = encoder._replica
+            stale = not isinstance(own, InferenceModule) or own.backbone is not first.backbone
+            if stale and isinstance(first, InferenceModule):
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
         return first
 
