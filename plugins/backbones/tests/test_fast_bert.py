@@ -114,7 +114,11 @@ def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> No
 
 
 @needs_bf16_products
-def test_bf16_states_with_padding_point_where_fp32_states_do(load: Callable) -> None:
+@pytest.mark.parametrize("amx", [True, False])
+def test_bf16_states_with_padding_point_where_fp32_states_do(
+    load: Callable, monkeypatch: pytest.MonkeyPatch, amx: bool
+) -> None:
+    monkeypatch.setattr(fast_bert, "_has_amx", lambda: amx)
     model = load()
     packed = FastBert(model, Products(torch.bfloat16))
     for rows, length in SHAPES:
@@ -133,7 +137,7 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
     packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
     assert (packed.group(ids, None) > 1) == amx
-    assert packed.attends_plainly(ids, None) != amx
+    assert packed.attends_plainly(ids) != amx
     together = packed(ids, None).last_hidden_state.float()
     for row in range(7):
         alone = packed(ids[row : row + 1], None).last_hidden_state.float()
@@ -155,18 +159,17 @@ def test_plain_attention_is_that_of_the_fused_kernel(
     assert functional.cosine_similarity(plain, states_of(model, ids), dim=-1).min() > 0.999
 
 
-def test_only_short_unpadded_bf16_sentences_without_amx_attend_by_plain_products(
+def test_only_short_bf16_sentences_without_amx_attend_by_plain_products(
     load: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load()
     bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
     short, long = random_ids(3, 8), random_ids(3, LONGEST_IN_PLAIN_PRODUCTS + 1)
     monkeypatch.setattr(fast_bert, "_has_amx", lambda: False)
-    assert bf16.attends_plainly(short, None)
-    assert not bf16.attends_plainly(long, None)
-    assert not bf16.attends_plainly(short, torch.ones_like(short))
-    assert not bf16.attends_plainly(short.to("meta"), None)
-    assert not fp32.attends_plainly(short, None)
+    assert bf16.attends_plainly(short)
+    assert not bf16.attends_plainly(long)
+    assert not bf16.attends_plainly(short.to("meta"))
+    assert not fp32.attends_plainly(short)
     assert bf16.group(short, None) == 1
 
 
