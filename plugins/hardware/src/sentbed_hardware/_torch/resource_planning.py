@@ -41,7 +41,7 @@ def cpu(parameters: Any) -> Device:
     """Return this processor, timed."""
     found = bf16_instructions()
     # What int8 takes is estimated by what bf16 does, which is more.
-    bf16 = parameters.precision != "fp32" and bool(found)
+    bf16 = parameters.precision == "bf16" or (parameters.precision in ("auto", "int8") and bool(found))
     threads, before = parameters.threads or usable_cores(), torch.get_num_threads()
     processes = getattr(parameters, "devices", 1)
     torch.set_num_threads(threads)
