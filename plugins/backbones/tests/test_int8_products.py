@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import Encoder, ModelError
+from sentbed.protocols import TokenBatch
 from sentbed_backbones._torch.int8_products import LEAST_COSINE, Int8Linear, Int8Products, quantized
 from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, linear
 from torch.nn import functional
@@ -193,6 +194,25 @@ def test_two_encoders_are_calibrated_alike(save_model: SaveModel) -> None:
     assert np.array_equal(first.encode(TEXTS), second.encode(TEXTS))
     assert first.placed.fingerprint() == second.placed.fingerprint()
     assert first.placed.fingerprint() != encoder("bert", directory, "bf16").placed.fingerprint()
+
+
+def test_a_backbone_that_encoders_share_is_calibrated_once(
+    save_model: SaveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calibrated: list[int] = []
+    calibrate = Int8Products.calibrate
+    monkeypatch.setattr(
+        Int8Products, "calibrate", lambda self, encode: calibrated.append(1) or calibrate(self, encode)
+    )
+    first = encoder("bert", save_model("bert"), "int8")
+    second = first.engine.assemble(first.backbone, first.recipe.pooler, first.recipe.head)
+    assert len(calibrated) == 1
+    together = first.placed.beside([second])
+    assert together is not None
+    batch = TokenBatch(np.array([[2, 9, 11, 3]], np.int32), None)
+    left, right = np.split(together.encode(batch), 2, axis=1)
+    assert np.array_equal(left, right)
+    assert len(calibrated) == 1
 
 
 def test_what_has_no_form_in_int8_says_what_to_do(save_model: SaveModel) -> None:

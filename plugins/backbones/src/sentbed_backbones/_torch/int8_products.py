@@ -69,9 +69,8 @@ class Int8Products(Products):
     ) -> Linear:
         """Return a product that observes its inputs; see `Products.linear`."""
         bias = torch.zeros(len(weight)) if bias is None else self.copied(bias)
-        made = Int8Linear(self.copied(weight), bias, activation, join, self.attention)
-        if attends:
-            made.result = self.attention
+        result = self.attention if attends else self.dtype
+        made = Int8Linear(self.copied(weight), bias, activation, join, result, self.attention)
         self.made.append(made)
         return made
 
@@ -112,14 +111,18 @@ class Int8Linear:
     """`linear(x)`, or `linear(x, other)`: see `Products.linear`."""
 
     def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor, activation: str, join: str, type_left_out: torch.dtype
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        activation: str,
+        join: str,
+        result: torch.dtype,
+        type_left_out: torch.dtype,
     ) -> None:
         self.weight, self.bias = weight, bias
         self.activation, self.join = activation, join
         self.shape = f"{weight.shape[1]} to {weight.shape[0]}"
-        self.type_left_out = type_left_out
-        self.result = torch.float32
-        """Type of the result."""
+        self.result, self.type_left_out = result, type_left_out
         self.low = self.high = torch.zeros(weight.shape[1])
         """Least and largest input of each channel, 0 included."""
         self.sum, self.count = torch.zeros(weight.shape[1]), 0

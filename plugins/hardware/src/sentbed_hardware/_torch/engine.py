@@ -123,8 +123,9 @@ class TorchEngine(Engine):
                 'GPUs (`device_map = "auto"`)'
             ) from error
         encoder = self._encoder(backbone, module)
-        if self.dtype == torch.int8:
-            # What its calibration leaves out is in the protocol also of scores for which nothing is encoded.
+        if self.dtype == torch.int8 and "int8" not in backbone.protocol:
+            # What its calibration leaves out is in the protocol also of scores for which nothing is encoded;
+            # encoders beside each other share the backbone, which is calibrated once.
             encoder.replica()
         return encoder
 
