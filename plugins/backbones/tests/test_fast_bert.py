@@ -9,7 +9,7 @@ import torch
 import transformers
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch import fast_bert
-from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, LONGEST_IN_PLAIN_PRODUCTS, FastBert
+from sentbed_backbones._torch.fast_bert import ATTENTION_TOKENS, FastBert
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
@@ -118,7 +118,7 @@ def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> No
 def test_bf16_states_with_padding_point_where_fp32_states_do(
     load: Callable, monkeypatch: pytest.MonkeyPatch, amx: bool
 ) -> None:
-    monkeypatch.setattr(fast_bert, "_has_amx", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
     model = load()
     packed = FastBert(model, Products(torch.bfloat16))
     for rows, length in SHAPES:
@@ -133,11 +133,10 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(
 def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
     load: Callable, monkeypatch: pytest.MonkeyPatch, amx: bool
 ) -> None:
-    monkeypatch.setattr(fast_bert, "_has_amx", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
     packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
     assert (packed.group(ids, None) > 1) == amx
-    assert packed.attends_plainly(ids) != amx
     together = packed(ids, None).last_hidden_state.float()
     for row in range(7):
         alone = packed(ids[row : row + 1], None).last_hidden_state.float()
@@ -146,37 +145,23 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
 
 @needs_bf16_products
 @pytest.mark.parametrize("length", [1, 2, 14, 40])
-def test_plain_attention_is_that_of_the_fused_kernel(
+def test_short_attention_is_that_of_the_fused_kernel(
     load: Callable, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     model, ids = load(), random_ids(9, length)
-    monkeypatch.setattr(fast_bert, "_has_amx", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     plain = FastBert(model, Products(torch.bfloat16))(ids, None).last_hidden_state.float()
-    monkeypatch.setattr(FastBert, "attends_plainly", lambda *_: False)
+    monkeypatch.setattr(fast_bert, "suits", lambda *_: False)
     fused = FastBert(model, Products(torch.bfloat16))(ids, None).last_hidden_state.float()
     assert not torch.equal(plain, fused) or length == 1
     assert functional.cosine_similarity(plain, fused, dim=-1).min() > 0.999
     assert functional.cosine_similarity(plain, states_of(model, ids), dim=-1).min() > 0.999
 
 
-def test_only_short_bf16_sentences_without_amx_attend_by_plain_products(
-    load: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = load()
-    bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
-    short, long = random_ids(3, 8), random_ids(3, LONGEST_IN_PLAIN_PRODUCTS + 1)
-    monkeypatch.setattr(fast_bert, "_has_amx", lambda: False)
-    assert bf16.attends_plainly(short)
-    assert not bf16.attends_plainly(long)
-    assert not bf16.attends_plainly(short.to("meta"))
-    assert not fp32.attends_plainly(short)
-    assert bf16.group(short, None) == 1
-
-
 def test_only_short_unpadded_bf16_sentences_are_grouped_for_amx(
     load: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast_bert, "_has_amx", lambda: True)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
     model = load()
     bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
     short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)

@@ -237,6 +237,7 @@ def test_an_adapter_is_fetched_at_its_own_revision(
     assert no_revision["error"].startswith("the hub gives no model `acme/adapter` at revision `v9`: ")
 
 
+@pytest.mark.slow
 def test_a_hub_model_without_safetensors_is_refused_with_a_way_out(
     hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
 ) -> None:

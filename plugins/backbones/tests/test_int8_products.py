@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from sentbed import Encoder, ModelError
 from sentbed.protocols import TokenBatch
-from sentbed_backbones._torch.int8_products import LEAST_COSINE, Int8Linear, Int8Products, quantized
+from sentbed_backbones._torch.int8_inner import STEEPEST, Int8Inner, cut
+from sentbed_backbones._torch.int8_linear import Int8Linear, Integers, Rounding
+from sentbed_backbones._torch.int8_products import LEAST_COSINE, Int8Products
 from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, linear
 from torch.nn import functional
 
@@ -31,13 +34,21 @@ def made(
     return products.linear(weight, bias, activation, join, **how)
 
 
+def rounded(rounding: Rounding, x: torch.Tensor) -> np.ndarray:
+    rows = x.double().numpy() * rounding.factors.double().numpy() + rounding.offsets.double().numpy()
+    return np.clip(np.floor(rows), 0, 255).astype(np.int64)
+
+
+def times(integers: Integers, rows: np.ndarray, weight: torch.Tensor) -> np.ndarray:
+    """The product of rows in uint8 with weights by NumPy's integers, before activation and join."""
+    scales = integers.scales.double().numpy()
+    weights = (weight / integers.scales[:, None]).round().numpy().astype(np.int64)
+    return (rows - integers.zero) @ weights.T * integers.scale * scales + integers.bias.double().numpy()
+
+
 def integers(product: Int8Linear, x: torch.Tensor) -> np.ndarray:
-    """The product by NumPy's integers, before activation and join."""
-    rows = x.double().numpy() * product.factors.double().numpy() + product.zero
-    rows = np.clip(np.floor(rows + 0.5), 0, 255).astype(np.int64) - product.zero
-    scales = product.scales.double().numpy()
-    weights = (product.weight * product.smoothing / product.scales[:, None]).round().numpy().astype(np.int64)
-    return rows @ weights.T * product.scale * scales + product.corrected.double().numpy()
+    weight = product.weight * product.observed.smoothing(product.weight)
+    return times(product.integers, rounded(product.rounding, x), weight)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -68,10 +79,92 @@ def test_a_product_is_joined_with_a_second_argument(join: str) -> None:
 
 
 def test_inputs_are_rounded_and_clamped() -> None:
-    x = torch.tensor([[-9.0, -0.26, 0.0, 0.24, 0.26, 200.0]])
-    found = quantized(x, torch.full((6,), 2.0), torch.full((6,), 100.5))
+    x = torch.tensor([[-99.0, -0.26, 0.0, 0.24, 0.26, 200.0]])
+    found = Rounding(torch.full((6,), 2.0), torch.full((6,), 100.5))(x)
     assert found.dtype == torch.uint8
-    assert found.tolist() == [[82, 99, 100, 100, 101, 255]]
+    assert found.tolist() == [[0, 99, 100, 100, 101, 255]]
+
+
+def test_the_middle_of_a_range_costs_no_steps() -> None:
+    torch.manual_seed(0)
+    product, x = made(Int8Products(), 64, 64), torch.randn(500, 64)
+    shifted = x + torch.linspace(-500, 500, 64)
+    exact = product(shifted)
+    product.round()
+    product.choose(True)
+    assert float((product(shifted) - exact).norm() / (exact - exact.mean(0)).norm()) < 0.02
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_new", "silu"])
+@pytest.mark.parametrize("joined", [True, False])
+def test_an_inner_layer_is_that_of_integers(activation: str, joined: bool) -> None:
+    inner, x = inner_and_inputs(activation)
+    other = torch.randn(len(x), 32) if joined else None
+    inner(x, other)
+    inner.round()
+    inner.choose(True)
+    channels, slopes = inner.cuts.channels, inner.cuts.slopes[:, None]
+    weight = inner.widen[0]
+    smooth = weight[channels] * slopes * inner.observed.smoothing(weight)
+    wide = torch.from_numpy(times(inner.first, rounded(inner.rounding, x), smooth))
+    wide = ACTIVATIONS[activation][0](wide) / inner.second.scale + inner.second.zero
+    narrow = inner.narrow[0][:, channels] / inner.cuts.slopes
+    expected = torch.from_numpy(times(inner.second, wide.round().clamp(0, 255).long().numpy(), narrow))
+    expected = expected if other is None else expected + other
+    # A number in the middle between two integers may be rounded either way.
+    assert float((inner(x, other) - expected).norm() / expected.norm()) < 1e-3
+
+
+def inner_and_inputs(activation: str) -> tuple[Int8Inner, torch.Tensor]:
+    torch.manual_seed(0)
+    products = Int8Products()
+    widen, narrow = torch.randn(480, 48) / 7, torch.randn(32, 480) / 22
+    widen[[3, 50, 77]] *= torch.tensor([30.0, 6.0, 4.0])[:, None]
+    narrow[:, [3, 50, 77]] /= torch.tensor([30.0, 6.0, 4.0])
+    made = products.inner(widen, torch.randn(480), activation, narrow, None)
+    assert isinstance(made, Int8Inner)
+    return made, torch.randn(2000, 48)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_channels_with_large_values_behind_the_activation_are_cut(activation: str) -> None:
+    """With one height for all channels, 255 steps would be spent on the largest."""
+    inner, x = inner_and_inputs(activation)
+    exact = inner(x)
+    inner.round()
+    inner.choose(True)
+    assert len(inner.cuts.channels) > 480
+    whole = ACTIVATIONS[activation][0](functional.linear(x, *inner.widen))
+    step = float(whole.max() - whole.min()) / 255
+    plain = functional.linear((whole / step).round() * step, *inner.narrow)
+    cut, uncut = (float((found - exact).norm() / exact.norm()) for found in (inner(x), plain))
+    assert cut < 0.02 < 0.04 < uncut
+
+
+@pytest.mark.parametrize("slope", [1.0, 2.0])
+@pytest.mark.parametrize("more", [0, 1, 4, 20])
+def test_the_pieces_of_a_channel_are_the_whole_behind_relu(more: int, slope: float) -> None:
+    most = torch.tensor([0.5, 24.0, 3.0, 0.0, 7.0])
+    cuts = cut(most, more, slope)
+    assert len(most) <= len(cuts.channels) <= len(most) + more
+    x = torch.linspace(-5, 1, 200)[:, None] * most
+    pieces = ((x[:, cuts.channels] - cuts.starts) * cuts.slopes).relu().clamp(max=cuts.height) / cuts.slopes
+    together = torch.zeros_like(x).index_add(1, cuts.channels, pieces)
+    torch.testing.assert_close(together, x.relu(), rtol=1e-5, atol=1e-5)
+    assert float(cuts.slopes.max()) <= STEEPEST
+    assert more == 0 or cuts.height < 24
+
+
+def test_an_inner_layer_left_out_is_that_of_its_products() -> None:
+    inner, x = inner_and_inputs("gelu")
+    other = torch.randn(len(x), 32)
+    inner(x)
+    inner.round()
+    inner.choose(False)
+    kept = inner.kept
+    widen = linear(*(part.to(kept) for part in inner.widen), activation="gelu")
+    narrow = linear(*(part.to(kept) for part in inner.narrow))
+    assert torch.equal(inner(x, other), narrow(widen(x.to(kept))).float() + other)
 
 
 def test_a_channel_of_large_inputs_costs_the_others_little() -> None:
@@ -96,10 +189,11 @@ def test_the_mean_error_of_rounded_weights_is_in_the_bias() -> None:
     product = made(Int8Products(), 64, 64)
     x = torch.randn(4000, 64) + 3
     exact = product(x)
+    middle = (product.observed.low + product.observed.high) / 2
     product.round()
     product.choose(True)
     error = product(x) - exact
-    product.corrected = product.bias
+    product.integers = attrs.evolve(product.integers, bias=product.bias + product.weight @ middle)
     assert float(error.mean(0).norm()) < 0.25 * float((product(x) - exact).mean(0).norm())
 
 

@@ -14,13 +14,11 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
+from sentbed_backbones._torch.short_attention import has_amx, short_attention, suits
 from sentbed_backbones._torch.token_states import positions
 
 ATTENTION_TOKENS = 64
 """Smallest number of tokens in one attention product, in bf16 on a processor with AMX."""
-
-LONGEST_IN_PLAIN_PRODUCTS = 64
-"""Longest texts that attend by two plain products, in bf16 on a processor without AMX."""
 
 
 class FastBert(torch.nn.Module):
@@ -62,8 +60,7 @@ class FastBert(torch.nn.Module):
                     products.linear(weight, bias, attends=True),
                     products.linear_of(layer.attention.output.dense),
                     [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
-                    products.linear_of(layer.intermediate.dense, "gelu"),
-                    products.linear_of(layer.output.dense),
+                    products.inner_of(layer.intermediate.dense, "gelu", layer.output.dense),
                     [cast(p) for p in layer.output.LayerNorm.parameters()],
                 )
             )
@@ -79,21 +76,19 @@ class FastBert(torch.nn.Module):
         width = hidden.shape[-1]
         hidden = self.normalize(hidden, self.norm).view(batch * length, width)
         kept = [hidden] if self.keep_layers else []
-        plain = self.attends_plainly(input_ids)
-        allowed = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        short = suits(self.attention, input_ids.device, group * length)
+        attended = short_attention if short else functional.scaled_dot_product_attention
+        bias = None if attention_mask is None else self.blind(attention_mask.bool()[:, None, None, :])
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
-            allowed = sentence[:, None] == sentence
-        for attend, join, norm1, widen, narrow, norm2 in self.layers:
+            bias = self.blind(sentence[:, None] == sentence)
+        for attend, join, norm1, inner, norm2 in self.layers:
             shape = (batch // group, group * length, 3, self.heads, width // self.heads)
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
-            if plain:
-                context = _plain_attention(query, key, value, allowed)
-            else:
-                context = functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
+            context = attended(query, key, value, bias)
             joined = join(context.transpose(1, 2).reshape(batch * length, width), hidden)
             hidden = self.normalize(joined, norm1)
-            hidden = self.normalize(narrow(widen(hidden), hidden), norm2)
+            hidden = self.normalize(inner(hidden, hidden), norm2)
             if self.keep_layers:
                 kept.append(hidden)
         states = [state.view(batch, length, width)[:rows] for state in (*kept, hidden)]
@@ -108,14 +103,9 @@ class FastBert(torch.nn.Module):
         counted = (input_ids != self.padding).long()
         return functional.embedding(counted.cumsum(1) * counted + self.padding, self.positions)
 
-    def attends_plainly(self, input_ids: torch.Tensor) -> bool:
-        """Whether attention is two plain products: up to twice as fast for short texts."""
-        return (
-            self.attention == torch.bfloat16
-            and input_ids.device.type == "cpu"
-            and input_ids.shape[1] <= LONGEST_IN_PLAIN_PRODUCTS
-            and not _has_amx()
-        )
+    def blind(self, seen: torch.Tensor) -> torch.Tensor:
+        """Return what is added to scores: -inf where not `seen`."""
+        return torch.zeros_like(seen, dtype=self.attention).masked_fill_(~seen, -torch.inf)
 
     def group(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> int:
         """Return how many sentences share one attention product, masked from each other.
@@ -123,7 +113,7 @@ class FastBert(torch.nn.Module):
         Attention over 14 tokens is too small a product for AMX: several sentences at a time are 20 to 50 %
         faster although most of the product is discarded. In fp32, and without AMX, they are not.
         """
-        small = self.attention == torch.bfloat16 and input_ids.device.type == "cpu" and _has_amx()
+        small = self.attention == torch.bfloat16 and input_ids.device.type == "cpu" and has_amx()
         length = input_ids.shape[1]
         return max(1, round(ATTENTION_TOKENS / length)) if small and attention_mask is None else 1
 
@@ -131,24 +121,3 @@ class FastBert(torch.nn.Module):
         """Apply layer normalisation."""
         weight, bias = norm
         return functional.layer_norm(hidden, (hidden.shape[-1],), weight, bias, self.eps)
-
-
-def _has_amx() -> bool:
-    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
-
-
-def _plain_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor | None
-) -> torch.Tensor:
-    """Return softmax(query key' / sqrt(width)) value, each `(batch, heads, length, width)`.
-
-    `allowed` is False for keys of padding, `(batch, 1, 1, length)`.
-    """
-    heads = query.shape[1]
-    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
-    scale = query.shape[-1] ** -0.5
-    scores = torch.baddbmm(query.new_empty(()), query, key.transpose(1, 2), beta=0, alpha=scale)
-    if allowed is not None:
-        scores.unflatten(0, (-1, heads)).masked_fill_(~allowed, -torch.inf)
-    context: torch.Tensor = torch.bmm(scores.softmax(-1), value).unflatten(0, (-1, heads))
-    return context

@@ -50,8 +50,7 @@ class Layer(NamedTuple):
     attend: Linear
     join: Linear
     attention_norm: Norm
-    widen: Callable[[torch.Tensor], torch.Tensor]
-    narrow: Linear
+    inner: Linear
     inner_norm: Norm
 
 
@@ -144,8 +143,7 @@ class FastCausal(torch.nn.Module):
                 _attend(layer.self_attn, products),
                 products.linear_of(layer.self_attn.out_proj),
                 _layer_norm(layer.self_attn_layer_norm, cast),
-                products.linear_of(layer.fc1, config.activation_function),
-                products.linear_of(layer.fc2),
+                products.inner_of(layer.fc1, config.activation_function, layer.fc2),
                 _layer_norm(layer.final_layer_norm, cast),
             )
             for layer in model.layers[: self.depth]
@@ -164,7 +162,6 @@ class FastCausal(torch.nn.Module):
                 products.linear_of(layer.self_attn.o_proj),
                 _rms_norm(layer.input_layernorm, cast),
                 _gated(layer.mlp, products),
-                products.linear_of(layer.mlp.down_proj),
                 _rms_norm(layer.post_attention_layernorm, cast),
             )
             for layer in model.layers[: self.depth]
@@ -298,10 +295,10 @@ class FastCausal(torch.nn.Module):
                 heads_out = change((HEADS, number), heads_out, length)
             hidden = layer.join(heads_out, hidden)
             if self.norm_before:
-                hidden = layer.narrow(layer.widen(layer.inner_norm(hidden)), hidden)
+                hidden = layer.inner(layer.inner_norm(hidden), hidden)
             else:
                 hidden = layer.attention_norm(hidden)
-                hidden = layer.inner_norm(layer.narrow(layer.widen(hidden), hidden))
+                hidden = layer.inner_norm(layer.inner(hidden, hidden))
             if self.depth is not None or (self.keeps_layers and number < len(self.layers) - 1):
                 states.append(hidden.view(batch, length, -1))
         if self.depth is not None:
@@ -366,10 +363,11 @@ def _attend(attention: Any, products: Products) -> Linear:
     return products.linear(torch.cat([part.weight for part in parts]), bias)
 
 
-def _gated(inner: Any, products: Products) -> Callable[[torch.Tensor], torch.Tensor]:
+def _gated(inner: Any, products: Products) -> Linear:
     gate = products.linear_of(inner.gate_proj, "silu")
     widen = products.linear_of(inner.up_proj, join="mul")
-    return lambda x: widen(x, gate(x))
+    narrow = products.linear_of(inner.down_proj)
+    return lambda x, other: narrow(widen(x, gate(x)), other)
 
 
 def _layer_norm(norm: Any, cast: Cast) -> Norm:

@@ -16,6 +16,7 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
+from sentbed_backbones._torch.short_attention import short_attention, suits
 from sentbed_backbones._torch.token_states import EncoderDecoderStates
 
 KINDS = (
@@ -34,20 +35,12 @@ LARGEST_FP16 = torch.finfo(torch.float16).max - 1000
 """The value to which transformers clamps overflowing states, which occur in T5s trained in bf16."""
 
 
-class Inner(NamedTuple):
-    """The feed-forward part of a layer."""
-
-    gate: Linear | None
-    widen: Linear
-    narrow: Linear
-
-
 class Layer(NamedTuple):
     """One layer of the encoder."""
 
     attend: Linear
     join: Linear
-    inner: Inner
+    inner: Linear
 
 
 class DecoderLayer(NamedTuple):
@@ -61,7 +54,7 @@ class DecoderLayer(NamedTuple):
     value: torch.Tensor
     """Value weights, `(heads, width, width of a head)`."""
     join: Linear
-    inner: Inner
+    inner: Linear
 
 
 class FastT5(torch.nn.Module):
@@ -130,20 +123,23 @@ class FastT5(torch.nn.Module):
             self.inner(products, parts[-1]),
         )
 
-    def inner(self, products: Products, part: Any) -> Inner:
+    def inner(self, products: Products, part: Any) -> Linear:
         """Pack a feed-forward part."""
         dense, norm = part.DenseReluDense, part.layer_norm
-        narrow = products.linear(dense.wo.weight)
         if not FEED_FORWARDS[self.activation]:
-            return Inner(None, products.linear(_behind(norm, dense.wi), None, self.activation), narrow)
+            return products.inner(_behind(norm, dense.wi), None, self.activation, dense.wo.weight, None)
         gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
-        return Inner(gate, products.linear(_behind(norm, dense.wi_1), join="mul"), narrow)
+        widen = products.linear(_behind(norm, dense.wi_1), join="mul")
+        narrow = products.linear(dense.wo.weight)
+        return lambda x, other: narrow(widen(x, gate(x)), other)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
         """Return the encoder's states, and the decoder's first output if the decoder is packed."""
         rows, length = input_ids.shape
         seen = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
-        group = self.group(rows, length) if seen is None else 1
+        short = suits(self.dtype, input_ids.device, length)
+        attended = short_attention if short else functional.scaled_dot_product_attention
+        group = self.group(rows, length) if seen is None and not short else 1
         if rows % group:
             input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
         batch = len(input_ids)
@@ -156,7 +152,7 @@ class FastT5(torch.nn.Module):
         for number, layer in enumerate(self.layers):
             shape = (batch // group, group * length, 3, self.heads, -1)
             query, key, value = layer.attend(self.normalize(hidden)).view(shape).permute(2, 0, 3, 1, 4)
-            context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
+            context = attended(query, key, value, bias, scale=1.0)
             hidden = self.bounded(layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden))
             hidden = self.feed_forward(layer.inner, hidden)
             if self.keeps_layers and number < len(self.layers) - 1:
@@ -192,11 +188,9 @@ class FastT5(torch.nn.Module):
             hidden = self.feed_forward(layer.inner, hidden)
         return self.normalize(hidden) * self.decoder_norm
 
-    def feed_forward(self, inner: Inner, hidden: torch.Tensor) -> torch.Tensor:
+    def feed_forward(self, inner: Linear, hidden: torch.Tensor) -> torch.Tensor:
         """Return the states after a feed-forward part."""
-        read = self.normalize(hidden)
-        wide = inner.widen(read) if inner.gate is None else inner.widen(read, inner.gate(read))
-        return self.bounded(inner.narrow(wide, hidden))
+        return self.bounded(inner(self.normalize(hidden), hidden))
 
     def group(self, rows: int, length: int) -> int:
         """Return how many rows share one attention product, masked from each other.
