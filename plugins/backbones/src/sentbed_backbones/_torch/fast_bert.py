@@ -85,7 +85,7 @@ class FastBert(torch.nn.Module):
         for attend, join, norm1, inner, norm2 in self.layers:
             shape = (batch // group, group * length, 3, self.heads, width // self.heads)
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
-            context = attended(query, key, value, bias)
+            context = attended(query, key, value, attn_mask=bias)
             joined = join(context.transpose(1, 2).reshape(batch * length, width), hidden)
             hidden = self.normalize(joined, norm1)
             hidden = self.normalize(inner(hidden, hidden), norm2)

@@ -152,7 +152,7 @@ class FastT5(torch.nn.Module):
         for number, layer in enumerate(self.layers):
             shape = (batch // group, group * length, 3, self.heads, -1)
             query, key, value = layer.attend(self.normalize(hidden)).view(shape).permute(2, 0, 3, 1, 4)
-            context = attended(query, key, value, bias, scale=1.0)
+            context = attended(query, key, value, attn_mask=bias, scale=1.0)
             hidden = self.bounded(layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden))
             hidden = self.feed_forward(layer.inner, hidden)
             if self.keeps_layers and number < len(self.layers) - 1:

@@ -30,12 +30,12 @@ def short_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """Return softmax(scale * query key' + bias) value; the scale is 1 / sqrt(width) by default.
+    """Return softmax(scale * query key' + mask) value; the scale is 1 / sqrt(width) by default.
 
-    The others are `(batch, heads, length, width)`, the bias anything that is added to
+    The others are `(batch, heads, length, width)`, the mask anything that is added to
     `(batch, heads, length, length of keys)`, -inf or nearly where nothing is to be seen.
 
     The exponentials are taken of the scores as they are, in one pass over all of them, and not row by row of
@@ -46,12 +46,12 @@ def short_attention(
     left, right = query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = torch.baddbmm(left.new_empty(()), left, right, beta=0, alpha=factor)
-    if bias is not None:
-        scores.unflatten(0, (-1, heads)).add_(bias)
+    if attn_mask is not None:
+        scores.unflatten(0, (-1, heads)).add_(attn_mask)
     weights = scores.exp_()
     sums = weights.sum(-1, keepdim=True)
     least, largest = sums.aminmax()
     if not (least > LEAST_SUM and largest < LARGEST_SUM):
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scale)
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, scale=scale)
     context: torch.Tensor = torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
     return context
