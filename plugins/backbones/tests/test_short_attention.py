@@ -61,6 +61,16 @@ def test_scores_too_large_for_exponentials_are_left_to_pytorch(
     assert expected.isfinite().all()
 
 
+def test_texts_with_scores_too_large_do_not_disturb_the_others() -> None:
+    query, key, value = parts(6)
+    query[3], key[3] = query[3].abs() * 400, key[3].abs()
+    others = [0, 1, 2, 4]
+    found = short_attention(query, key, value)
+    assert torch.equal(found[others], short_attention(query[others], key[others], value[others]))
+    expected = functional.scaled_dot_product_attention(query[3:4], key[3:4], value[3:4])
+    assert torch.equal(found[3:4], expected)
+
+
 def test_one_row_that_sees_nothing_weighs_all_alike() -> None:
     query, key, value = parts(4)
     blind = torch.full((5, 1, 1, 4), torch.finfo(torch.float32).min)

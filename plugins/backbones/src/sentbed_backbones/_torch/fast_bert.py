@@ -81,7 +81,7 @@ class FastBert(torch.nn.Module):
         bias = None if attention_mask is None else self.blind(attention_mask.bool()[:, None, None, :])
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
-            bias = self.blind(sentence[:, None] == sentence)
+            bias = self.blind((sentence[:, None] == sentence)[None, None])
         for attend, join, norm1, inner, norm2 in self.layers:
             shape = (batch // group, group * length, 3, self.heads, width // self.heads)
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)

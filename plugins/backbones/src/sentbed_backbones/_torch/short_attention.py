@@ -35,12 +35,12 @@ def short_attention(
 ) -> torch.Tensor:
     """Return softmax(scale * query key' + mask) value; the scale is 1 / sqrt(width) by default.
 
-    The others are `(batch, heads, length, width)`, the mask anything that is added to
+    The others are `(batch, heads, length, width)`, the mask, of four dimensions, is added to
     `(batch, heads, length, length of keys)`, -inf or nearly where nothing is to be seen.
 
     The exponentials are taken of the scores as they are, in one pass over all of them, and not row by row of
-    what is left after the largest of a row is subtracted; if one is too large for that, or all of a row are
-    too small, PyTorch's own attention takes over.
+    what is left after the largest of a row is subtracted; of texts in which one is too large for that, or all
+    of a row are too small, PyTorch's own attention takes care.
     """
     heads = query.shape[1]
     left, right = query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)
@@ -50,8 +50,14 @@ def short_attention(
         scores.unflatten(0, (-1, heads)).add_(attn_mask)
     weights = scores.exp_()
     sums = weights.sum(-1, keepdim=True)
+    context: torch.Tensor = torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
     least, largest = sums.aminmax()
     if not (least > LEAST_SUM and largest < LARGEST_SUM):
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, scale=scale)
-    context: torch.Tensor = torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
+        # Only those texts: a vector must not depend on the texts beside it.
+        fine = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
+        rows = ~fine.view(len(query), -1).all(1)
+        mask = attn_mask if attn_mask is None or len(attn_mask) == 1 else attn_mask[rows]
+        context[rows] = functional.scaled_dot_product_attention(
+            query[rows], key[rows], value[rows], attn_mask=mask, scale=scale
+        )
     return context
