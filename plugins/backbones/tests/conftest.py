@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -229,5 +230,30 @@ def assert_one_by_one() -> Callable[..., TokenStates]:
             alone = module(one, None).last_hidden_state[0]
             torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
         return states
+
+    return check
+
+
+@pytest.fixture
+def assert_reentrant() -> Callable[..., None]:
+    """Several threads at a time get the states that one gets."""
+
+    def tensors(states: TokenStates) -> Iterator[torch.Tensor]:
+        yield states.last_hidden_state
+        yield from states.layers or ()
+        if states.decoder_state is not None:
+            yield states.decoder_state
+
+    @torch.no_grad()
+    def run(packed: Any, *inputs: Any) -> list[torch.Tensor]:
+        return list(tensors(packed(*inputs)))
+
+    def check(packed: Any, batches: Sequence[tuple[Any, ...]]) -> None:
+        assert packed.reentrant
+        alone = [run(packed, *batch) for batch in batches]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(lambda batch: run(packed, *batch), list(batches) * 8))
+        for found, right in zip(together, alone * 8, strict=True):
+            assert all(map(torch.equal, found, right))
 
     return check

@@ -279,3 +279,10 @@ def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(load: Callable)
 
     assert FastBert.fits(load())
     assert not FastBert.fits(Shifted(load().config))
+
+
+def test_several_threads_at_a_time_get_what_one_gets(load: Callable, assert_reentrant: Callable) -> None:
+    model = load("roberta")
+    padded = [right_padded(rows, length, model.config.pad_token_id) for rows, length in SHAPES]
+    plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
+    assert_reentrant(FastBert(model, Products(torch.float32)), [*padded, *plain])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -371,3 +372,18 @@ def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> Non
     layers = either.layers if isinstance(either, transformers.LlamaModel) else either.decoder.layers
     layers[1].self_attn.v_proj = Adapter(64, 64)
     assert not FastCausal.fits(either)
+
+
+def test_several_threads_at_a_time_get_what_one_gets(
+    either: Any, assert_reentrant: Callable[..., None]
+) -> None:
+    prefix = the_prefix()
+    padded = [(*mixed(rows, length, "left"), prefix) for rows, length in SHAPES]
+    plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
+    assert_reentrant(FastCausal(either, Products(torch.float32)), [*padded, *plain])
+
+
+@pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
+def test_frequencies_that_follow_the_longest_text_are_for_one_thread(scaling: Any) -> None:
+    model = small("llama", rope_parameters={**scaling, "original_max_position_embeddings": 24})
+    assert not FastCausal(model, Products(torch.float32)).reentrant

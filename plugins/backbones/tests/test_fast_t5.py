@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -349,3 +349,12 @@ def test_the_family_packs_nothing_that_does_not_fit() -> None:
     sizes = {"vocab_size": 80, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_layers": 1}
     model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
     assert T5Family(T5(), frozenset()).packed(model, Products(torch.float32), False) is None
+
+
+def test_several_threads_at_a_time_get_what_one_gets(
+    either: Any, assert_reentrant: Callable[..., None]
+) -> None:
+    # The position bias of the last length is kept: lengths take turns.
+    padded = [mixed(rows, length, "right") for rows, length in SHAPES]
+    plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
+    assert_reentrant(pack(either), [*padded, *plain])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from sentbed import RuntimeUnavailableError
+from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.cpu import Cpu
 
 
@@ -127,6 +128,7 @@ def test_the_description_holds_what_the_manifest_needs(processor: Any) -> None:
         "precision": "bf16",
         "bf16_instructions": ["avx512_bf16"],
         "threads": 1,
+        "streams": 1,
         "deterministic": True,
     }
 
@@ -139,3 +141,10 @@ def test_no_threads_are_refused() -> None:
 def test_threads_are_given_only_where_the_recipe_does_not_say() -> None:
     assert Cpu(precision="fp32").with_threads(3) == Cpu(precision="fp32", threads=3)
     assert Cpu(threads=2).with_threads(3) == Cpu(threads=2)
+
+
+@pytest.mark.parametrize(("given", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)])
+def test_streams_are_those_of_the_threads_unless_the_recipe_says(given: dict[str, int], streams: int) -> None:
+    engine = Cpu(threads=2, **given).build()
+    assert isinstance(engine, TorchEngine)
+    assert engine.streams == engine.describe()["streams"] == streams

@@ -104,7 +104,8 @@ class BuiltBackbone:
     def inference(self, module: Module, dtype: Any, traceable: bool = False) -> Module:
         """Return a copy of `module` for encoding: no gradient, eval mode, weights in `dtype`.
 
-        With `traceable`, it uses only operations that a compiler supports.
+        With `traceable`, it uses only operations that a compiler supports. If several threads may call it at
+        a time, it has `reentrant = True`.
         """
         raise NotImplementedError
 

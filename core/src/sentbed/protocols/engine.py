@@ -89,8 +89,7 @@ class PlacedEncoder:
     shares_prefix: bool = False
     """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False
-    """Whether `encode_batches` leaves the host free while the device computes: texts are then tokenised ahead
-    in a thread."""
+    """Whether `encode_batches` leaves the host free: texts are then tokenised ahead in a thread."""
     module: Module = None
     """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
     `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler`, `projection`, `transform` (each

@@ -35,6 +35,9 @@ class Cpu(Distributed, PlannedProcessor):
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Threads of one operation; default: `OMP_NUM_THREADS`, or all cores, or this process's
     share of them."""
+    streams: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Batches encoded at a time by backbones in packed forms, each on its share of the threads; default: the
+    largest divisor of the threads up to 4. Vectors are the same with one."""
     compile: bool = False
     """Compile training and encoding with `torch.compile` (needs a C++ compiler): minutes at the start, faster
     steps. Batches to encode are padded to few shapes, each compiled once. Without it, the backbones `bert`,

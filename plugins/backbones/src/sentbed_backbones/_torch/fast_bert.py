@@ -24,6 +24,8 @@ ATTENTION_TOKENS = 64
 class FastBert(torch.nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
 
+    reentrant = True
+
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
@@ -78,7 +80,11 @@ class FastBert(torch.nn.Module):
         kept = [hidden] if self.keep_layers else []
         short = suits(self.attention, input_ids.device, group * length)
         attended = short_attention if short else functional.scaled_dot_product_attention
-        bias = None if attention_mask is None else self.blind(attention_mask.bool()[:, None, None, :])
+        bias = None
+        if attention_mask is not None:
+            # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
+            seen = attention_mask.bool()[:, None, None, :].expand(-1, 1, length if short else 1, -1)
+            bias = self.blind(seen)
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
             bias = self.blind((sentence[:, None] == sentence)[None, None])
@@ -105,7 +111,7 @@ class FastBert(torch.nn.Module):
 
     def blind(self, seen: torch.Tensor) -> torch.Tensor:
         """Return what is added to scores: -inf where not `seen`."""
-        return torch.zeros_like(seen, dtype=self.attention).masked_fill_(~seen, -torch.inf)
+        return torch.where(seen, 0.0, -torch.inf).to(self.attention)
 
     def group(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> int:
         """Return how many sentences share one attention product, masked from each other.

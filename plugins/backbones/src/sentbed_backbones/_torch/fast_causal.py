@@ -43,6 +43,9 @@ ACTIVATIONS = {
 }
 """The name of each architecture's activation setting, and the activations that are packed."""
 
+KEPT_FREQUENCIES = ("dynamic", "longrope")
+"""Kinds of RoPE whose module keeps the frequencies for the longest text so far."""
+
 
 class Layer(NamedTuple):
     """The parts of one layer, with norms before or after attention and inner layer."""
@@ -125,6 +128,8 @@ class FastCausal(torch.nn.Module):
             self._take_opt(model.decoder, products)
         else:
             self._take_llama(model, products)
+        # An intervention may keep something during a call; frequencies that follow the length are kept.
+        self.reentrant = acting is None and getattr(self.rotary, "rope_type", "") not in KEPT_FREQUENCIES
 
     def _take_opt(self, model: Any, products: Products) -> None:
         config, cast = model.config, products.copied

@@ -64,6 +64,8 @@ class FastT5(torch.nn.Module):
     after the final norm. With `decodes`, `TokenStates.decoder_state` is the decoder's first output.
     """
 
+    reentrant = True
+
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
@@ -206,7 +208,8 @@ class FastT5(torch.nn.Module):
 
         The last one is cached, since batches come in order of length.
         """
-        if self.last_bias is None or self.last_bias[0] != (length, group):
+        found = self.last_bias
+        if found is None or found[0] != (length, group):
             device = self.words.device
             distances = torch.arange(1 - length, length, device=device)
             values = functional.embedding(self.bucket(distances), self.bias_of_buckets).T
@@ -215,8 +218,8 @@ class FastT5(torch.nn.Module):
             same_row = torch.eye(group, dtype=torch.bool, device=device)[:, None, :, None]
             bias = self.blind(of_a_row, same_row)
             side = group * length
-            self.last_bias = (length, group), bias.reshape(1, self.heads, side, side)
-        return self.last_bias[1]
+            self.last_bias = found = (length, group), bias.reshape(1, self.heads, side, side)
+        return found[1]
 
     def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         """Mask `bias` where not `seen`; a row of padding only weighs all tokens alike, as in transformers."""

@@ -291,6 +291,7 @@ class Read(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.states = states
+        self.reentrant: bool = getattr(states, "reentrant", False)
         self.readings = readings
         self.keep_layers = keep_layers
         self.mask_id = mask_id

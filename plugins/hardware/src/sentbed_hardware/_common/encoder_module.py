@@ -6,8 +6,10 @@ import copy
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -158,6 +160,10 @@ class InferenceModule(torch.nn.Module):
         super().__init__()
         self.encoder = encoder
         self.backbone = backbone
+        self.reentrant: bool = getattr(backbone, "reentrant", False)
+        """Whether several threads may call it at a time."""
+        # A pooler may keep something during a call: threads take turns.
+        self.turn: AbstractContextManager[Any] = Lock() if self.reentrant else nullcontext()
 
     def forward(
         self,
@@ -168,7 +174,8 @@ class InferenceModule(torch.nn.Module):
     ) -> torch.Tensor:
         """Encode one batch; `prefix` precedes every row, `auxiliary` is as in `TokenBatch`."""
         states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
-        return self.encoder.finish(states, len(input_ids), cut=True)
+        with self.turn:
+            return self.encoder.finish(states, len(input_ids), cut=True)
 
     def several(
         self,
@@ -180,7 +187,8 @@ class InferenceModule(torch.nn.Module):
     ) -> torch.Tensor:
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
         states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
-        return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
+        with self.turn:
+            return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
 
 
 ACTIVATIONS = {"gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}

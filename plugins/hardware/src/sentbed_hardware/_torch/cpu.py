@@ -12,6 +12,7 @@ from sentbed.helpers import usable_cores
 from sentbed_hardware._common.process_group import neighbours
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.lead_engine import LeadEngine, spread
+from sentbed_hardware._torch.streams import streams_on
 
 if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu
@@ -51,6 +52,7 @@ def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
     given = os.environ.get("OMP_NUM_THREADS", "")
     own = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
     threads = parameters.threads or own
+    streams = min(parameters.streams or streams_on(threads), threads)
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(parameters.deterministic)
     engine = TorchEngine(
@@ -63,7 +65,9 @@ def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
             "precision": wanted,
             "bf16_instructions": found,
             "threads": threads,
+            "streams": streams,
             "deterministic": parameters.deterministic,
         },
+        streams=streams,
     )
     return spread(engine, parameters)

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from sentbed_hardware._common.encoder_module import (
 from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._torch.sharding import shard
+from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware._torch.trainer import TorchTrainer
 
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
@@ -61,12 +62,15 @@ class TorchEngine(Engine):
         compile: bool,
         facts: Mapping[str, Any],
         token_budget: int = HOST_BUDGET,
+        streams: int = 1,
     ) -> None:
         self.device = device
         self.dtype = dtype
         self.compile = compile
         self.facts = facts
         self.token_budget = token_budget
+        self.streams = streams
+        """Batches encoded at a time, by backbones that can."""
         self.processes = Processes()
         self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
         self.most_tokens: int | None = None
@@ -207,6 +211,12 @@ class TorchEncoder(PlacedEncoder):
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
         return self.checked(self.vectors(batch).cpu().numpy(), batch)
+
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
+        if self.engine.streams == 1 or not getattr(self.replica(), "reentrant", False):
+            return super().encode_batches(batches)
+        return in_streams(self.encode, batches, self.engine.streams)
 
     def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
         """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""

@@ -1,0 +1,159 @@
+"""Several batches at a time: their order, threads, errors and vectors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed.protocols import Head, TokenBatch, TokenStates
+from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.streams import in_streams, streams_on
+
+
+@pytest.fixture(autouse=True)
+def _three_threads() -> None:
+    torch.set_num_threads(3)
+
+
+def encoding() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("encode")}
+
+
+@pytest.mark.parametrize(
+    ("threads", "streams"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 1), (6, 3), (8, 4), (10, 2), (64, 4)]
+)
+def test_no_thread_is_left_without_a_stream(threads: int, streams: int) -> None:
+    assert streams_on(threads) == streams
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7, 12])
+def test_results_come_in_order(count: int) -> None:
+    def slower_at_first(number: int) -> int:
+        time.sleep(0.02 / (number + 1))
+        return number**2
+
+    assert list(in_streams(slower_at_first, range(count), 3)) == [number**2 for number in range(count)]
+    assert not encoding()
+
+
+def test_as_many_run_at_a_time_as_there_are_streams() -> None:
+    meeting = threading.Barrier(3)
+    # None of them ends before all three have begun.
+    found = list(in_streams(lambda _: meeting.wait(timeout=30), range(9), 3))
+    assert sorted(found) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own() -> None:
+    torch.set_num_threads(6)
+    found = list(
+        in_streams(lambda _: (threading.current_thread().name, torch.get_num_threads()), range(8), 3)
+    )
+    assert [(name[:6], count) for name, count in found] == [*[("encode", 2)] * 6, *[("MainTh", 6)] * 2]
+    assert torch.get_num_threads() == 6
+    # A thread that begins to compute later has the caller's number, not that of a stream.
+    later: list[int] = []
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [6]
+
+
+def test_a_lone_batch_starts_no_thread() -> None:
+    assert list(in_streams(lambda _: encoding(), [None], 2)) == [set()]
+
+
+def test_batches_are_not_made_long_before_they_are_encoded() -> None:
+    made = 0
+
+    def batches() -> Iterator[int]:
+        nonlocal made
+        for number in range(100):
+            made += 1
+            yield number
+
+    found = in_streams(lambda number: number, batches(), 2)
+    assert next(found) == 0
+    assert made == 4
+    found.close()  # type: ignore[attr-defined]
+    assert not encoding()
+
+
+def test_an_error_comes_where_its_batch_would_and_ends_the_streams() -> None:
+    def fails(number: int) -> int:
+        if number == 2:
+            raise ValueError("the third")
+        return number
+
+    found = in_streams(fails, range(100), 2)
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(ValueError, match="the third"):
+        next(found)
+    assert not encoding()
+    assert torch.get_num_threads() == 3
+
+
+class Places(torch.nn.Module):
+    """A backbone of one multiplication that notes in which threads it runs."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.reentrant = reentrant
+        self.threads: list[str] = []
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        self.threads.append(threading.current_thread().name)
+        return TokenStates(input_ids[..., None] * torch.tensor([1.0, 0.5]), attention_mask)
+
+
+class Remembers(torch.nn.Module):
+    """A pooler that keeps its input during a call, which a second call would overwrite."""
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        self.states = states.last_hidden_state
+        time.sleep(0.01)
+        return self.states.mean(1)
+
+
+BATCHES = [TokenBatch(np.full((2, length), length), None) for length in (7, 6, 5, 4, 3, 2, 1)]
+
+
+@pytest.fixture
+def encoder(
+    engine: TorchEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[bool, int], tuple[TorchEncoder, Places]]:
+    def make(reentrant: bool, streams: int) -> tuple[TorchEncoder, Places]:
+        engine.streams = streams
+        made: TorchEncoder = assemble(head=Head())
+        places = Places(reentrant)
+        module: Any = made.module
+        module.pooler, module.pooled_width, module.states_width = Remembers(), 2, 2
+        monkeypatch.setattr(made.backbone, "inference", lambda *_, **__: places)
+        return made, places
+
+    return make
+
+
+EXPECTED = [np.full((2, 2), [float(length), length / 2]) for length in (7, 6, 5, 4, 3, 2, 1)]
+
+
+def test_an_encoder_runs_in_streams_and_its_pooler_in_one_at_a_time(
+    encoder: Callable[[bool, int], tuple[TorchEncoder, Places]],
+) -> None:
+    made, places = encoder(True, 3)
+    np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
+    assert sum(name.startswith("encode") for name in places.threads) == 6
+    assert places.threads[-1] == "MainThread"
+
+
+@pytest.mark.parametrize(("reentrant", "streams"), [(False, 3), (True, 1)])
+def test_other_encoders_take_one_batch_after_the_other(
+    reentrant: bool, streams: int, encoder: Callable[[bool, int], tuple[TorchEncoder, Places]]
+) -> None:
+    made, places = encoder(reentrant, streams)
+    np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
+    assert places.threads == ["MainThread"] * 7
