@@ -18,6 +18,7 @@ from sentbed._registry.registry import load_plugins
 from sentbed.protocols import BuildContext
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
+from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_testing import SENTENCES
@@ -125,6 +126,7 @@ def test_other_layers_are_read_under_the_same_span(models: dict[str, Path]) -> N
     np.testing.assert_allclose(found, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5)
 
 
+@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
 @pytest.mark.parametrize("kind", KINDS)
 def test_bf16_vectors_point_where_fp32_vectors_do(kind: str, models: dict[str, Path]) -> None:
     runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}

@@ -287,7 +287,7 @@ def test_two_encoders_are_calibrated_alike(save_model: SaveModel) -> None:
     first, second = (encoder("bert", directory, "int8") for _ in range(2))
     assert np.array_equal(first.encode(TEXTS), second.encode(TEXTS))
     assert first.placed.fingerprint() == second.placed.fingerprint()
-    assert first.placed.fingerprint() != encoder("bert", directory, "bf16").placed.fingerprint()
+    assert first.placed.fingerprint() != encoder("bert", directory, "fp32").placed.fingerprint()
 
 
 def test_a_backbone_that_encoders_share_is_calibrated_once(
@@ -337,3 +337,9 @@ def test_the_type_left_out_is_that_of_attention() -> None:
     kept = products.attention
     expected = linear(product.weight.to(kept), product.bias.to(kept), "gelu")(x.to(kept)).float()
     assert torch.equal(product(x), expected)
+
+
+@pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16", "avx512_vnni"])
+def test_attention_is_in_bf16_where_the_processor_has_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {name: True})
+    assert Int8Products().attention == (torch.bfloat16 if name.endswith("bf16") else torch.float32)

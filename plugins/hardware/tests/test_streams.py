@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +16,7 @@ import pytest
 import torch
 from sentbed.protocols import Head, TokenBatch, TokenStates
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.streams import in_streams, streams_on
+from sentbed_hardware._torch.streams import USERS, in_streams, streams_on
 
 
 @pytest.fixture(autouse=True)
@@ -157,3 +161,39 @@ def test_other_encoders_take_one_batch_after_the_other(
     made, places = encoder(reentrant, streams)
     np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
     assert places.threads == ["MainThread"] * 7
+
+
+FAULTS = """
+import resource, sys, threading
+import torch
+from sentbed_hardware._torch.streams import keep_freed_memory
+
+def batches(count):
+    for _ in range(count):
+        states = [torch.ones(1_000_000) for _ in range(3)]
+        del states
+
+def faults(count):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    thread = threading.Thread(target=batches, args=(count,))
+    thread.start()
+    thread.join()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+torch.set_num_threads(1)
+print(keep_freed_memory(), faults(40) * resource.getpagesize())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt")
+@pytest.mark.parametrize("own", [{}, {"MALLOC_TRIM_THRESHOLD_": "1000000"}], ids=["sentbed", "user"])
+def test_a_thread_keeps_the_memory_of_the_last_batch_unless_the_user_wants_otherwise(
+    own: dict[str, str],
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in USERS} | own
+    ran = subprocess.run(
+        [sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True
+    )
+    kept, taken = ran.stdout.split()
+    # A batch has three times 4 MB, forty of them 480 MB.
+    assert (kept, int(taken) < 100e6) == (str(not own), not own)

@@ -26,6 +26,9 @@ ALPHA = 0.7
 """How much of the range of inputs is given to the weights: from 0, nothing, to 1, all. With less, outliers
 behind GELU cost more; with more, channels that were quiet on the texts are clamped on others."""
 
+CACHED = 96 * 1024
+"""How many inputs each thread rounds at a time, so that they stay in its cache between the steps."""
+
 LEAST_SCALE = 1e-8
 """Scale of a channel that is always 0."""
 
@@ -99,9 +102,13 @@ class Rounding:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Return `x` `(rows, width)`, rounded and clamped to uint8."""
-        # From float to uint8 itself, PyTorch converts one number at a time.
-        wide = torch.addcmul(self.offsets, x.float(), self.factors).clamp_(0, STEPS)
-        return wide.to(torch.int16).to(torch.uint8)
+        rounded = torch.empty(x.shape, dtype=torch.uint8)
+        rows = max(1, CACHED * torch.get_num_threads() // x.shape[1])
+        for some, result in zip(x.split(rows), rounded.split(rows), strict=True):
+            wide = torch.addcmul(self.offsets, some.float(), self.factors).clamp_(0, STEPS)
+            # From float to uint8 itself, PyTorch converts one number at a time.
+            result.copy_(wide.to(torch.int16))
+        return rounded
 
 
 @attrs.define(eq=False)

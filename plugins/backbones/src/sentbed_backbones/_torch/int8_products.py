@@ -15,6 +15,7 @@ from torch.nn import functional
 from sentbed_backbones._torch.int8_inner import Int8Inner
 from sentbed_backbones._torch.int8_linear import Int8Linear, Int8Part
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Pair, Products
+from sentbed_backbones._torch.short_attention import has_bf16
 
 Pass: TypeAlias = Callable[[], torch.Tensor]
 """Encodes the texts with the products as they are; returns vectors `(texts, width)`."""
@@ -40,7 +41,7 @@ class Int8Products(Products):
 
     def __init__(self) -> None:
         super().__init__(torch.float32)
-        self.attention = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
+        self.attention = torch.bfloat16 if has_bf16() else torch.float32
         self.made: list[Int8Part] = []
 
     def linear(

@@ -12,7 +12,7 @@ from sentbed.helpers import usable_cores
 from sentbed_hardware._common.process_group import neighbours
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.lead_engine import LeadEngine, spread
-from sentbed_hardware._torch.streams import streams_on
+from sentbed_hardware._torch.streams import keep_freed_memory, streams_on
 
 if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu
@@ -53,6 +53,7 @@ def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
     own = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
     threads = parameters.threads or own
     streams = min(parameters.streams or streams_on(threads), threads)
+    keep_freed_memory()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(parameters.deterministic)
     engine = TorchEngine(

@@ -6,6 +6,8 @@ not.
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +19,13 @@ import torch
 MOST = 4
 """Streams by default, at most: Python runs in one of them at a time, and few batches are for few streams."""
 
+KEPT = {-3: 32 << 20, -1: 256 << 20}
+"""glibc's parameters (mallopt(3)): blocks of up to 32 MiB come from heaps (M_MMAP_THRESHOLD), and up to
+256 MiB that are free at the end of a heap stay with the process (M_TRIM_THRESHOLD)."""
+
+USERS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+"""By what a user sets them."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -24,6 +33,19 @@ R = TypeVar("R")
 def streams_on(threads: int) -> int:
     """Return how many streams suit that many threads: none is left idle."""
     return max(count for count in range(1, MOST + 1) if threads % count == 0)
+
+
+def keep_freed_memory() -> bool:
+    """Let the process keep the memory of one batch for the next one; returns whether it will.
+
+    Otherwise heaps of threads give it back to the system and ask for it again, several times a batch: 2 % of
+    the time in fp32, 5 % in int8. Other C libraries than glibc have other ways, and whoever has set up theirs
+    by the environment keeps that.
+    """
+    if os.name != "posix" or any(name in os.environ for name in USERS):
+        return False
+    libc = ctypes.CDLL(None)
+    return hasattr(libc, "mallopt") and all(libc.mallopt(*one) for one in KEPT.items())
 
 
 def in_streams(encode: Callable[[T], R], batches: Iterable[T], streams: int) -> Iterator[R]:
