@@ -152,6 +152,8 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
     output = Path("vectors")
     shutil.rmtree(output, ignore_errors=True)
     result = CliRunner().invoke(main, words[1:])
+    if "precision=" in line and "this processor has no" in result.output:
+        pytest.skip(result.output)
     assert result.exit_code == 0, result.output
 
 
