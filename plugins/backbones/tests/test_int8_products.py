@@ -121,7 +121,7 @@ def inner_and_inputs(activation: str) -> tuple[Int8Inner, torch.Tensor]:
     widen, narrow = torch.randn(480, 48) / 7, torch.randn(32, 480) / 22
     widen[[3, 50, 77]] *= torch.tensor([30.0, 6.0, 4.0])[:, None]
     narrow[:, [3, 50, 77]] /= torch.tensor([30.0, 6.0, 4.0])
-    made = products.inner(widen, torch.randn(480), activation, narrow, None)
+    made = products.inner((widen, torch.randn(480)), activation, (narrow, None))
     assert isinstance(made, Int8Inner)
     return made, torch.randn(2000, 48)
 

@@ -129,7 +129,7 @@ class FastT5(torch.nn.Module):
         """Pack a feed-forward part."""
         dense, norm = part.DenseReluDense, part.layer_norm
         if not FEED_FORWARDS[self.activation]:
-            return products.inner(_behind(norm, dense.wi), None, self.activation, dense.wo.weight, None)
+            return products.inner((_behind(norm, dense.wi), None), self.activation, (dense.wo.weight, None))
         gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
         widen = products.linear(_behind(norm, dense.wi_1), join="mul")
         narrow = products.linear(dense.wo.weight)

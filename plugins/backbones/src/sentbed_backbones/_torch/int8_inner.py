@@ -18,11 +18,19 @@ import attrs
 import torch
 from torch.nn import functional
 
-from sentbed_backbones._torch.int8_linear import LEAST_SCALE, Int8Part, Integers, Rounding, steps
-from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, Linear, Pair, linear
+from sentbed_backbones._torch.int8_linear import (
+    LEAST_SCALE,
+    Int8Part,
+    Integers,
+    Pair,
+    Rounding,
+    joined,
+    steps,
+)
+from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, Linear, linear
 
-SHARES = (0, 1 / 48, 1 / 24)
-"""How many channels may be added, as shares of the width; the share with the least error is taken."""
+SHARES = (1 / 48, 1 / 24)
+"""How many channels may be added, as shares of the width; what errs least is taken, which may be none."""
 
 SLOPES = (1.0, 2.0)
 """The least slope of the pieces beyond the first: the steeper, the less GELU errs, and the more of them."""
@@ -58,8 +66,7 @@ class Int8Inner(Int8Part):
 
     def exact(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """See `Int8Part.exact`."""
-        y = functional.linear(self._wide(x), *self.narrow)
-        return y if other is None else y + other
+        return joined(functional.linear(self._wide(x), *self.narrow), other)
 
     def observe(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """See `Int8Part.observe`."""
@@ -82,8 +89,7 @@ class Int8Inner(Int8Part):
         narrow = linear(slim.to(self.kept), last.to(self.kept))
 
         def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
-            y = narrow(widen(x.to(self.kept))).to(self.result)
-            return y if other is None else y + other
+            return joined(narrow(widen(x.to(self.kept))).to(self.result), other)
 
         return run
 
@@ -91,7 +97,7 @@ class Int8Inner(Int8Part):
         """See `Int8Part.round`."""
         x = torch.cat(self.sample)
         exact, least = self.exact(x), float("inf")
-        for share, slope in product(SHARES, SLOPES):
+        for share, slope in [(0.0, 1.0), *product(SHARES, SLOPES)]:
             tried = self._cut(round(share * len(self.high)), slope, x, exact)
             if tried[0] < least:
                 least, self.cuts, self.rounding, self.first, self.second = tried

@@ -9,7 +9,7 @@ equation 4); the mean error that rounded weights make is taken out of the bias.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import attrs
 import torch
@@ -21,6 +21,9 @@ from sentbed_backbones._torch.prepacked_cpu_linear import (
     Linear,
     linear,
 )
+
+Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+"""Weights `(out, width)` and bias `(out,)` in fp32."""
 
 ALPHA = 0.7
 """How much of the range of inputs is given to the weights: from 0, nothing, to 1, all. With less, outliers
@@ -75,20 +78,21 @@ class Integers:
     ) -> torch.Tensor:
         """Return the product, then the activation; in uint8, divided by `scale`, plus `zero`, clamped."""
         _, post, variant = ACTIVATIONS[activation]
-        what = (x, self.scale, self.zero, self.packed, self.scales, self.zeros)
         y: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-            *what, self.bias, scale, zero, result, post, [], variant
+            *self._factors(x), self.bias, scale, zero, result, post, [], variant
         )
         return y
 
     def plus(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         """Return the product plus `other`, `(rows, out)`, in its type."""
-        what = (x, self.scale, self.zero, self.packed, self.scales, self.zeros)
         post: tuple[Any, ...] = (1.0, 0, "add", 1.0, "none", [], "")
         y: torch.Tensor = torch.ops.onednn.qlinear_pointwise.binary(
-            *what, other, self.bias, 1.0, 0, other.dtype, *post
+            *self._factors(x), other, self.bias, 1.0, 0, other.dtype, *post
         )
         return y
+
+    def _factors(self, x: torch.Tensor) -> tuple[Any, ...]:
+        return x, self.scale, self.zero, self.packed, self.scales, self.zeros
 
 
 @attrs.frozen(eq=False)
@@ -149,6 +153,13 @@ class Observed:
         inverse = 1 / (factors * scale)
         rounding = Rounding(inverse, MIDDLE + 0.5 - middle * inverse)
         return rounding, Integers.of(weight * factors, bias + weight @ middle, mean, scale, MIDDLE)
+
+
+def joined(y: torch.Tensor, other: torch.Tensor | None, join: str = "add") -> torch.Tensor:
+    """Return the join of a product with `other`, if there is one."""
+    if other is None:
+        return y
+    return y + other if join == "add" else y * other
 
 
 def steps(low: float, high: float) -> tuple[float, int]:
@@ -214,34 +225,28 @@ class Int8Linear(Int8Part):
     """`linear(x)`, or `linear(x, other)`: see `Products.linear`."""
 
     def __init__(
-        self,
-        weight: torch.Tensor,
-        bias: torch.Tensor,
-        activation: str,
-        join: str,
-        result: torch.dtype,
-        kept: torch.dtype,
+        self, weights: Pair, activation: str, join: str, result: torch.dtype, kept: torch.dtype
     ) -> None:
-        super().__init__(weight.shape[1], len(weight), kept)
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias = weights
+        super().__init__(self.weight.shape[1], len(self.weight), kept)
         self.activation, self.join, self.result = activation, join, result
 
     def exact(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """See `Int8Part.exact`."""
         y = ACTIVATIONS[self.activation][0](functional.linear(x.float(), self.weight, self.bias))
-        return self._joined(y, other)
+        return joined(y, other, self.join)
 
     def int8(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """See `Int8Part.int8`."""
         rounded = self.rounding(x)
         if other is not None and self.join == "add":
             return self.integers.plus(rounded, other)
-        return self._joined(self.integers(rounded, self.activation, self.result), other)
+        return joined(self.integers(rounded, self.activation, self.result), other, self.join)
 
     def left_out(self) -> Linear:
         """See `Int8Part.left_out`."""
         product = linear(self.weight.to(self.kept), self.bias.to(self.kept), self.activation, self.join)
-        return lambda x, other=None: self._joined(product(x.to(self.kept)).to(self.result), other)
+        return lambda x, other=None: joined(product(x.to(self.kept)).to(self.result), other, self.join)
 
     def round(self) -> None:
         """See `Int8Part.round`."""
@@ -252,8 +257,3 @@ class Int8Linear(Int8Part):
     def forget(self) -> None:
         """See `Int8Part.forget`."""
         del self.weight, self.bias, self.observed
-
-    def _joined(self, y: torch.Tensor, other: torch.Tensor | None) -> torch.Tensor:
-        if other is None:
-            return y
-        return y + other if self.join == "add" else y * other

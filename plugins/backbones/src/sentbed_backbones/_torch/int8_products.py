@@ -13,8 +13,8 @@ import torch
 from torch.nn import functional
 
 from sentbed_backbones._torch.int8_inner import Int8Inner
-from sentbed_backbones._torch.int8_linear import Int8Linear, Int8Part
-from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Pair, Products
+from sentbed_backbones._torch.int8_linear import Int8Linear, Int8Part, Pair
+from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, Weights
 from sentbed_backbones._torch.short_attention import has_bf16
 
 Pass: TypeAlias = Callable[[], torch.Tensor]
@@ -55,21 +55,13 @@ class Int8Products(Products):
     ) -> Linear:
         """Return a product that observes its inputs; see `Products.linear`."""
         result = self.attention if attends else self.dtype
-        made = Int8Linear(*self._pair(weight, bias), activation, join, result, self.attention)
+        made = Int8Linear(self._pair(weight, bias), activation, join, result, self.attention)
         self.made.append(made)
         return made
 
-    def inner(
-        self,
-        widen: torch.Tensor,
-        widen_bias: torch.Tensor | None,
-        activation: str,
-        narrow: torch.Tensor,
-        narrow_bias: torch.Tensor | None,
-    ) -> Linear:
+    def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return an inner layer that observes its inputs; see `Products.inner`."""
-        pairs = self._pair(widen, widen_bias), self._pair(narrow, narrow_bias)
-        made = Int8Inner(pairs[0], activation, pairs[1], self.dtype, self.attention)
+        made = Int8Inner(self._pair(*widen), activation, self._pair(*narrow), self.dtype, self.attention)
         self.made.append(made)
         return made
 

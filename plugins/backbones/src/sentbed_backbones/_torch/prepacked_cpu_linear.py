@@ -12,7 +12,7 @@ from torch.nn import functional
 Linear: TypeAlias = Callable[..., torch.Tensor]
 """`linear(x)` or `linear(x, other)`: the product, then the activation, then the join with `other`."""
 
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+Weights: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
 """Weights `(out, width)` and bias `(out,)`."""
 
 ROWS_TO_PACK_FOR = 2048
@@ -56,21 +56,14 @@ class Products:
         """
         return linear(self.copied(weight), None if bias is None else self.copied(bias), activation, join)
 
-    def inner(
-        self,
-        widen: torch.Tensor,
-        widen_bias: torch.Tensor | None,
-        activation: str,
-        narrow: torch.Tensor,
-        narrow_bias: torch.Tensor | None,
-    ) -> Linear:
+    def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return the packed form of an inner layer: two products, and the join with `other`."""
-        first, second = self.linear(widen, widen_bias, activation), self.linear(narrow, narrow_bias)
+        first, second = self.linear(*widen, activation), self.linear(*narrow)
         return lambda x, other=None: second(first(x), other)
 
     def inner_of(self, widen: Any, activation: str, narrow: Any) -> Linear:
         """Return the packed form of an inner layer of two `torch.nn.Linear`."""
-        return self.inner(widen.weight, widen.bias, activation, narrow.weight, narrow.bias)
+        return self.inner((widen.weight, widen.bias), activation, (narrow.weight, narrow.bias))
 
     def linear_of(self, layer: Any, activation: str = "none", join: str = "add") -> Linear:
         """Return the packed form of a `torch.nn.Linear`."""
