@@ -12,6 +12,12 @@ from sentbed.helpers import data_root
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+def native_precisions() -> list[str]:
+    """Return `fp32` and, where the processor does not emulate it, `bf16`."""
+    found = torch.cpu.get_capabilities()
+    return ["fp32", *(["bf16"] if found.get("amx_bf16") or found.get("avx512_bf16") else [])]
+
+
 def sentences() -> list[str]:
     """Return the unique sentences of STS12-14, STS-B and SICK, in the order of the files."""
     root = data_root()

@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from common import native_precisions
 from sentbed import Encoder
 from sentbed.tools import EncoderRecipe
 from sentbed_backbones.bert import Bert
@@ -60,7 +61,7 @@ def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--size", default="base", choices=SIZES)
-    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=["fp32", "bf16"])
+    parser.add_argument("--precision", nargs="+", default=native_precisions(), choices=["fp32", "bf16"])
     parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
     options = parser.parse_args()
     figures = {}

@@ -3,8 +3,9 @@
     SENTBED_DATA=... python benchmarks/prefix.py [--rounds 3] [--sentences 2000] [--json FILE]
 
 An OPT of 125M size with random weights and a vocabulary trained on the sentences encodes real STS sentences.
-Every round runs, in this process and in this order: without reuse, with reuse; first in fp32, then in bf16.
-The ratio of each round is taken within the round, because a shared machine drifts.
+Every round runs, in this process and in this order: without reuse, with reuse; first in fp32, then in
+bf16, if the processor has it. The ratio of each round is taken within the round, because a shared machine
+drifts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import attrs
 import numpy as np
 import torch
-from common import matmul_peak, sentences, timed
+from common import DTYPES, matmul_peak, native_precisions, sentences, timed
 from sentbed import Encoder
 from sentbed.tools import Demonstration, EncoderRecipe, Prompt, load_plugins
 
@@ -51,7 +52,7 @@ def main() -> None:
     texts = [everything[i] for i in chosen]
     figures: dict[str, Any] = {"sentences": len(texts)}
     print(f"{'':<22}{'sentences/s':>12}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}")
-    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+    for precision in native_precisions():
         both = encoders(everything, precision)
         tokens = both["with reuse"].tokenizer().encode(texts, 64)
         bare = both["with reuse"].backbone.tokenizer.encode([str(DEMONSTRATION.text)], 64)
@@ -59,7 +60,7 @@ def main() -> None:
         figures.setdefault("tokens of the demonstration's sentence", int(bare.lengths[0]))
         for encoder in both.values():
             encoder.encode(texts[:128])
-        peak = matmul_peak(dtype)
+        peak = matmul_peak(DTYPES[precision])
         rates: dict[str, list[float]] = {name: [] for name in both}
         vectors: dict[str, Any] = {}
         for _ in range(options.rounds):

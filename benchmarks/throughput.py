@@ -38,7 +38,14 @@ import plot
 import sentence_transformers
 import torch
 import transformers
-from common import DTYPES, forward_flop, layer_weights, matmul_peak, memory_bandwidth
+from common import (
+    DTYPES,
+    forward_flop,
+    layer_weights,
+    matmul_peak,
+    memory_bandwidth,
+    native_precisions,
+)
 from sentbed import Encoder, SentbedError
 from sentbed.protocols import Head, Trainer, Training
 from sentbed.tools import EncoderRecipe, Plugins, load_plugins
@@ -347,7 +354,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sizes", type=listed(str), default=["tiny", "mini", "small", "base"])
     parser.add_argument("--lengths", type=listed(int), default=[16, 32, 64, 128])
     parser.add_argument("--batches", type=listed(int), default=[1, 8, 64])
-    parser.add_argument("--precision", type=listed(str), default=["fp32", "bf16"])
+    parser.add_argument("--precision", type=listed(str), default=None)
     parser.add_argument("--train", action="store_true", help="time training steps as well")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.1, help="a side and round; one call at least")
@@ -357,6 +364,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
     parser.add_argument("--plot", type=Path, default=None, help="also draw them here (.svg, .png)")
     options = parser.parse_args(arguments)
+    if options.precision is None:
+        options.precision = native_precisions() if options.runtime == "cpu" else ["fp32", "bf16"]
     if wrong := set(options.precision) - set(DTYPES):
         raise SystemExit(f"`--precision` has {', '.join(sorted(wrong))}; choose among {', '.join(DTYPES)}")
     if min(options.lengths) < 16:

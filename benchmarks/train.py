@@ -46,7 +46,7 @@ import sentbed
 import sentence_transformers
 import torch
 import transformers
-from common import DTYPES, matmul_peak
+from common import DTYPES, matmul_peak, native_precisions
 from numpy.typing import NDArray
 from sentbed import locate
 from sentbed.helpers import data_root
@@ -311,7 +311,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="steps of a run that are timed")
     parser.add_argument("--warm-up", type=int, default=3, help="steps before them")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--precision", nargs="+", choices=("fp32", "bf16"), default=["fp32", "bf16"])
+    parser.add_argument("--precision", nargs="+", choices=("fp32", "bf16"), default=native_precisions())
     parser.add_argument("--texts", nargs="+", choices=tuple(MAX_LENGTH), default=["nli", "full"])
     parser.add_argument("--batch", type=int, default=64, help="pairs of a step")
     parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
