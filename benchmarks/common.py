@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from sentbed.helpers import data_root
+from sentbed_hardware._torch.cpu import bf16_instructions
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def native_precisions() -> list[str]:
     """Return `fp32` and, where the processor does not emulate it, `bf16`."""
-    found = torch.cpu.get_capabilities()
-    return ["fp32", *(["bf16"] if found.get("amx_bf16") or found.get("avx512_bf16") else [])]
+    return ["fp32", "bf16"] if bf16_instructions() else ["fp32"]
 
 
 def sentences() -> list[str]:

@@ -38,14 +38,7 @@ import plot
 import sentence_transformers
 import torch
 import transformers
-from common import (
-    DTYPES,
-    forward_flop,
-    layer_weights,
-    matmul_peak,
-    memory_bandwidth,
-    native_precisions,
-)
+from common import DTYPES, forward_flop, layer_weights, matmul_peak, memory_bandwidth, native_precisions
 from sentbed import Encoder, SentbedError
 from sentbed.protocols import Head, Trainer, Training
 from sentbed.tools import EncoderRecipe, Plugins, load_plugins

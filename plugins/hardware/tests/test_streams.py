@@ -16,7 +16,7 @@ import pytest
 import torch
 from sentbed.protocols import Head, TokenBatch, TokenStates
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.streams import USERS, in_streams, streams_on
+from sentbed_hardware._torch.streams import MALLOC_VARIABLES, in_streams, streams_on
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +190,7 @@ print(keep_freed_memory(), faults(40) * resource.getpagesize())
 def test_a_thread_keeps_the_memory_of_the_last_batch_unless_the_user_wants_otherwise(
     own: dict[str, str],
 ) -> None:
-    environment = {key: value for key, value in os.environ.items() if key not in USERS} | own
+    environment = {key: value for key, value in os.environ.items() if key not in MALLOC_VARIABLES} | own
     ran = subprocess.run(
         [sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True
     )

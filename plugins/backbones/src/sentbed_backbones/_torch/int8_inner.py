@@ -24,10 +24,9 @@ from sentbed_backbones._torch.int8_linear import (
     Integers,
     Pair,
     Rounding,
-    joined,
     steps,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, Linear, linear
+from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, Linear, joined, linear
 
 SHARES = (1 / 48, 1 / 24)
 """How many channels may be added, as shares of the width; what errs least is taken, which may be none."""

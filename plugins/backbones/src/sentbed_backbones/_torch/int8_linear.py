@@ -19,6 +19,7 @@ from sentbed_backbones._torch.prepacked_cpu_linear import (
     ACTIVATIONS,
     ROWS_TO_PACK_FOR,
     Linear,
+    joined,
     linear,
 )
 
@@ -79,7 +80,7 @@ class Integers:
         """Return the product, then the activation; in uint8, divided by `scale`, plus `zero`, clamped."""
         _, post, variant = ACTIVATIONS[activation]
         y: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-            *self._factors(x), self.bias, scale, zero, result, post, [], variant
+            *self._operands(x), self.bias, scale, zero, result, post, [], variant
         )
         return y
 
@@ -87,11 +88,11 @@ class Integers:
         """Return the product plus `other`, `(rows, out)`, in its type."""
         post: tuple[Any, ...] = (1.0, 0, "add", 1.0, "none", [], "")
         y: torch.Tensor = torch.ops.onednn.qlinear_pointwise.binary(
-            *self._factors(x), other, self.bias, 1.0, 0, other.dtype, *post
+            *self._operands(x), other, self.bias, 1.0, 0, other.dtype, *post
         )
         return y
 
-    def _factors(self, x: torch.Tensor) -> tuple[Any, ...]:
+    def _operands(self, x: torch.Tensor) -> tuple[Any, ...]:
         return x, self.scale, self.zero, self.packed, self.scales, self.zeros
 
 
@@ -153,13 +154,6 @@ class Observed:
         inverse = 1 / (factors * scale)
         rounding = Rounding(inverse, MIDDLE + 0.5 - middle * inverse)
         return rounding, Integers.of(weight * factors, bias + weight @ middle, mean, scale, MIDDLE)
-
-
-def joined(y: torch.Tensor, other: torch.Tensor | None, join: str = "add") -> torch.Tensor:
-    """Return the join of a product with `other`, if there is one."""
-    if other is None:
-        return y
-    return y + other if join == "add" else y * other
 
 
 def steps(low: float, high: float) -> tuple[float, int]:

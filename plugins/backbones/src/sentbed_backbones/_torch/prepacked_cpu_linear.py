@@ -76,6 +76,13 @@ def is_plain(model: Any) -> bool:
     return all(type(part).__module__.startswith(packages) for part in model.modules())
 
 
+def joined(y: torch.Tensor, other: torch.Tensor | None, join: str = "add") -> torch.Tensor:
+    """Return the join of a product with `other`, if there is one."""
+    if other is None:
+        return y
+    return y + other if join == "add" else y * other
+
+
 def linear(
     weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "none", join: str = "add"
 ) -> Linear:
@@ -102,9 +109,6 @@ def linear(
         return with_packed
 
     def plain(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
-        y = functional.linear(x, weight, bias)
-        if other is not None:
-            return y + other if join == "add" else y * other
-        return activate(y)
+        return joined(activate(functional.linear(x, weight, bias)), other, join)
 
     return plain

@@ -23,8 +23,8 @@ KEPT = {-3: 32 << 20, -1: 256 << 20}
 """glibc's parameters (mallopt(3)): blocks of up to 32 MiB come from heaps (M_MMAP_THRESHOLD), and up to
 256 MiB that are free at the end of a heap stay with the process (M_TRIM_THRESHOLD)."""
 
-USERS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
-"""By what a user sets them."""
+MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+"""By what a user sets them in the environment."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,7 +42,7 @@ def keep_freed_memory() -> bool:
     the time in fp32, 5 % in int8. Other C libraries than glibc have other ways, and whoever has set up theirs
     by the environment keeps that.
     """
-    if os.name != "posix" or any(name in os.environ for name in USERS):
+    if os.name != "posix" or any(name in os.environ for name in MALLOC_VARIABLES):
         return False
     libc = ctypes.CDLL(None)
     return hasattr(libc, "mallopt") and all(libc.mallopt(*one) for one in KEPT.items())
