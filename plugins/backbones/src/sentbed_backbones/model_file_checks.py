@@ -10,7 +10,7 @@ from typing import Any
 
 from sentbed import ModelError, SentbedError
 from sentbed.helpers import foreign, is_device, read_file
-from sentbed_common import pickled_weights
+from sentbed_common import pickled_files
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
@@ -108,7 +108,7 @@ def lfs_pointers(directory: Path) -> list[Path]:
 def _incomplete(directory: Path) -> Iterator[str]:
     """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
     plain = list(directory.glob("*.safetensors"))
-    if not plain and not pickled_weights(directory):
+    if not plain and not pickled_files(directory):
         others = sorted(file.name for pattern in OTHER_WEIGHTS for file in directory.glob(pattern))
         beside = f", and `{others[0]}` is not read" if others else ""
         yield (

@@ -52,7 +52,7 @@ BYTES_PER_SECOND = 20 << 20
 SECONDS_AT_LEAST = 120
 
 
-def pickled_weights(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
+def pickled_files(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
     """Return the pickled files of weights in a directory."""
     return sorted(file for pattern in patterns for file in directory.glob(pattern))
 
@@ -83,7 +83,7 @@ def in_safetensors(
     Raises:
         ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
     """
-    sources = pickled_weights(directory, patterns)
+    sources = pickled_files(directory, patterns)
     if not sources or any(directory.glob("*.safetensors")):
         return directory, {}
     shown = shown or f"`{directory}`"
