@@ -24,6 +24,9 @@ pytest_plugins = ["toy_fixtures"]
 
 _numbers = count()
 
+# No test asks the hub: what would is refused at once, and tests of the hub name a server of their own.
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
+
 # JAX reads all of this when it starts: tests of several devices need them, others use the first; and what one
 # test has compiled, others need not.
 os.environ.setdefault(
