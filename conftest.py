@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-# Test files cannot import each other by name; the toy plugin and its fixtures are modules like any other.
+# Test files cannot import each other by name; the toy plugin, its fixtures and what supports tests of several
+# distributions are modules like any other.
 sys.path.insert(0, str(Path(__file__).parent / "core" / "tests" / "toy"))
+sys.path.insert(0, str(Path(__file__).parent / "tests" / "support"))
 pytest_plugins = ["toy_fixtures"]
 
 _numbers = count()
