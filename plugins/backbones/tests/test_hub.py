@@ -204,17 +204,16 @@ def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
     publish(hub, "acme/pickled", pickled(directory))
     repository = hub.repositories["acme/pickled"]
     # Anyone may open a pull request with this title.
-    repository.convert(directory, author="somebody")
-    conversion = repository.convert(converted)
-    reference = f"refs/pr/{conversion.number}"
+    repository.convert(1, directory, author="somebody")
+    commit = repository.convert(2, converted)
     (online,) = ask({"model": "acme/pickled"})
     digest = hashlib.sha256((converted / "model.safetensors").read_bytes()).hexdigest()
     assert online["origin"] == {
         "model": "acme/pickled",
         "init": "pretrained",
         "sha256": {"model.safetensors": digest},
-        "commit": repository.references[reference],
-        "conversion": reference,
+        "commit": commit,
+        "conversion": "refs/pr/2",
     }
     assert "pytorch_model.bin" not in hub.fetched()
     (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
@@ -227,9 +226,9 @@ def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
 ) -> None:
     directory = pickled(save_model())
     expected = torch.load(directory / "pytorch_model.bin")
-    commit = publish(hub, "acme/pickled", directory)
+    publish(hub, "acme/pickled", directory)
     # The parent of this conversion is another commit: main has gone on.
-    hub.repositories["acme/pickled"].convert(save_model())
+    hub.repositories["acme/pickled"].convert(1, save_model())
     (directory / "README.md").write_text("# New")
     commit = hub.repositories["acme/pickled"].commit("main", directory)
     (online,) = ask({"model": "acme/pickled"})

@@ -252,6 +252,14 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization")
         return None if authorization is None else authorization.removeprefix("Bearer ")
 
+    def _require_reader(self, repository: Repository) -> None:
+        token = self._token()
+        if repository.gated and token not in repository.readers:
+            place = f"Access to model {repository.name} is restricted"
+            if token is None:
+                raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
+            raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+
     def _commit(self, repository: Repository, revision: str) -> Commit:
         commit = repository.find(revision)
         if commit is None:
@@ -280,6 +288,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(self._discussions(repository, query))
         elif rest[0] == "refs":
             self._send_json(_reference_lists(repository))
+        elif rest[0] == "auth-check":
+            self._require_reader(repository)
+            self._send_json({})
         else:
             raise _RefusedError(404, "", f"no such part of the API: {rest[0]}")
 
@@ -356,12 +367,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(404, "", "no such page")
         commit = self._commit(repository, rest[1])
         name = "/".join(rest[2:])
-        token = self._token()
-        if repository.gated and token not in repository.readers and name != "README.md":
-            place = f"Access to model {repository.name} is restricted"
-            if token is None:
-                raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
-            raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+        if name != "README.md":
+            self._require_reader(repository)
         path = commit.directory / name
         if not path.is_file():
             refused = _RefusedError(404, "EntryNotFound", "Entry not found")
