@@ -14,7 +14,7 @@ from sentbed import ModelError, RunError, RuntimeUnavailableError
 from sentbed.protocols import BuildContext, Head, TokenIds, Training
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.learning_rate_schedules import Constant, Linear
+from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
 from sentbed_hardware.tpu import Tpu
 
 pytestmark = pytest.mark.jax
@@ -153,7 +153,11 @@ def test_numbers_reach_the_loss_as_on_torch(
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 @pytest.mark.parametrize(
     "optimizer",
-    [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1, scale_parameter=True)],
+    [
+        AdamW(lr=0.01, weight_decay=0.1),
+        Adafactor(lr=0.01, weight_decay=0.1),
+        Adafactor(lr=0.01, weight_decay=0.1, scale_parameter=False),
+    ],
 )
 def test_ten_steps_are_those_of_torch(
     toys: Any,
@@ -213,12 +217,28 @@ def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_de
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+@pytest.mark.parametrize(
+    ("optimizer", "schedule"),
+    [
+        (AdamW(lr=0.01, eps=1e-4), Constant()),
+        (Adafactor(lr=0.01, weight_decay=0.1), Linear()),
+        (Adafactor(lr=1.0, scale_parameter=False), RelativeStep()),
+    ],
+)
 def test_a_trainer_goes_on_from_its_state_to_the_bit(
-    toys: Any, place: Make, columns: dict[str, TokenIds], tmp_path: Path, devices: int, parallel: str
+    toys: Any,
+    place: Make,
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
+    optimizer: Any,
+    schedule: Any,
+    devices: int,
+    parallel: str,
 ):
     def start() -> tuple[JaxEncoder, JaxTrainer]:
         encoder = place(engine_of(devices, parallel), dropout=0.2)
-        return encoder, train(encoder, toys.momentum(memory=6, learned=True))
+        loss = toys.momentum(memory=6, learned=True)
+        return encoder, train(encoder, loss, optimizer, schedule=schedule)
 
     del columns["negative"]
     encoder, trainer = start()

@@ -43,7 +43,7 @@ def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
     ("optimizer", "reference"),
     [
         (AdamW(lr=1e-2, beta2=0.98, eps=1e-6, weight_decay=0.1), adamw_by_hand),
-        (Adafactor(lr=1e-2, weight_decay=0.01), adafactor_by_hand),
+        (Adafactor(lr=1e-2, scale_parameter=False, weight_decay=0.01), adafactor_by_hand),
     ],
 )
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
