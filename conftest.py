@@ -16,11 +16,16 @@ from pathlib import Path
 
 import pytest
 
-# Test files cannot import each other by name; the toy plugin and its fixtures are modules like any other.
+# Test files cannot import each other by name; the toy plugin, its fixtures and what supports tests of several
+# distributions are modules like any other.
 sys.path.insert(0, str(Path(__file__).parent / "core" / "tests" / "toy"))
+sys.path.insert(0, str(Path(__file__).parent / "tests" / "support"))
 pytest_plugins = ["toy_fixtures"]
 
 _numbers = count()
+
+# No test asks the hub: what would is refused at once, and tests of the hub name a server of their own.
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 
 # JAX reads all of this when it starts: tests of several devices need them, others use the first; and what one
 # test has compiled, others need not.

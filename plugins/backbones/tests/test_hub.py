@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
+import torch
+from hub_replicas.server import LocalHub, local_hub
 from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
 from safetensors.torch import load_file
@@ -22,8 +22,8 @@ from sentbed._files import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
+from sentbed_backbones.hub_models import chosen_weights
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TAG = "v1"
 
 CLIENT = """
@@ -59,87 +59,29 @@ class OwnModel(transformers.BertModel):
 """
 
 
-class Hub:
-    """Directories by repository id, and what was asked for."""
+@pytest.fixture
+def hub() -> Iterator[LocalHub]:
+    with local_hub() as hub:
+        yield hub
 
-    def __init__(self) -> None:
-        self.repositories: dict[str, Path] = {}
-        self.paths: list[str] = []
-        hub = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def answer(self, status: int, body: bytes, **headers: str) -> None:
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                for name, value in headers.items():
-                    self.send_header(name.replace("_", "-"), value)
-                self.end_headers()
-                if self.command == "GET":
-                    self.wfile.write(body)
-
-            def do_GET(self) -> None:
-                path = unquote(self.path.split("?")[0])
-                hub.paths.append(path)
-                for repository, directory in hub.repositories.items():
-                    if path.startswith(f"/api/models/{repository}"):
-                        return self.describe(directory, repository, path)
-                    if path.startswith(f"/{repository}/resolve/{COMMIT}/"):
-                        content = (directory / path.split(f"/{COMMIT}/")[1]).read_bytes()
-                        tag = f'"{hashlib.sha1(content).hexdigest()}"'
-                        return self.answer(200, content, ETag=tag, X_Repo_Commit=COMMIT)
-                return self.answer(
-                    404, b"{}", X_Error_Code="RepoNotFound", X_Error_Message="Repository Not Found"
-                )
-
-            do_HEAD = do_GET  # noqa: N815 - the name that `http.server` calls
-
-            def describe(self, directory: Path, repository: str, path: str) -> None:
-                revision = path.partition("/revision/")[2] or "main"
-                if revision not in ("main", TAG, COMMIT):
-                    return self.answer(404, b"{}", X_Error_Code="RevisionNotFound")
-                files = sorted(p for p in directory.rglob("*") if p.is_file())
-                names = [file.relative_to(directory).as_posix() for file in files]
-                if "/tree/" in path:
-                    entries = [
-                        {"type": "file", "path": name, "size": file.stat().st_size, "oid": "0"}
-                        for name, file in zip(names, files, strict=True)
-                    ]
-                    return self.answer(200, json.dumps(entries).encode(), Content_Type="application/json")
-                siblings = [{"rfilename": name} for name in names]
-                body = {"id": repository, "modelId": repository, "sha": COMMIT, "siblings": siblings}
-                return self.answer(200, json.dumps(body).encode(), Content_Type="application/json")
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+def publish(hub: LocalHub, name: str, directory: Path) -> str:
+    """Put a directory on the hub, with a tag; return the number of its commit."""
+    commit = hub.add(name, directory).references["main"]
+    hub.repositories[name].references[TAG] = commit
+    return commit
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
-    hub = Hub()
-    thread = threading.Thread(target=hub.server.serve_forever, daemon=True)
-    thread.start()
-    yield hub
-    hub.server.shutdown()
-    hub.server.server_close()
-    thread.join()
-
-
-@pytest.fixture
-def ask(tmp_path: Path, hub: Hub) -> Callable[..., list[dict]]:
+def ask(tmp_path: Path, hub: LocalHub) -> Callable[..., list[dict]]:
     """Build backbones in a process of their own, whose hub is the local one; `weights` holds the last."""
 
     def run(*requests: dict, **environment: str) -> list[dict]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
-        ours = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
-        no_proxy = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        ours = hub.environment(tmp_path / "home")
         done = subprocess.run(
             [sys.executable, "-c", CLIENT, json.dumps(requests), str(tmp_path / "weights")],
-            env={**kept, **ours, **no_proxy, **environment},
+            env={**kept, **ours, **environment},
             capture_output=True,
             text=True,
             timeout=120,
@@ -152,7 +94,7 @@ def ask(tmp_path: Path, hub: Hub) -> Callable[..., list[dict]]:
 
 @pytest.mark.slow
 def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
-    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     directory = save_model()
     (directory / "pytorch_model.bin").write_bytes(b"pickle")
@@ -160,7 +102,7 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
     (directory / "onnx").mkdir()
     (directory / "onnx" / "config.json").write_text("{}")
     (directory / "onnx" / "model.safetensors").write_bytes(b"")
-    hub.repositories["acme/tiny"] = directory
+    commit = publish(hub, "acme/tiny", directory)
 
     newest, tagged, missing, no_revision = ask(
         {"model": "acme/tiny"},
@@ -174,15 +116,19 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
             "model": "acme/tiny",
             "init": "pretrained",
             "sha256": {"model.safetensors": digest},
-            "commit": COMMIT,
+            "commit": commit,
         }
     expected = load_file(directory / "model.safetensors")
     fetched = load_file(tmp_path / "weights")
     assert fetched.keys() == {key for key in expected if not key.startswith("pooler.")}
     assert all((value == expected[key]).all() for key, value in fetched.items())
 
-    files = {path.split(f"/resolve/{COMMIT}/")[1] for path in hub.paths if "/resolve/" in path}
-    assert files == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert set(hub.fetched()) == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
 
     assert missing["error"].startswith("the hub gives no model `acme/missing`: ")
     assert no_revision["error"].startswith("the hub gives no model `acme/tiny` at revision `v9`: ")
@@ -193,24 +139,27 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
         assert "\n" not in answer["error"]
         assert answer["cause"] in ("RepositoryNotFoundError", "RevisionNotFoundError")
 
-    asked = len(hub.paths)
+    asked = len(hub.requests)
     cached, unknown = ask({"model": "acme/tiny"}, {"model": "acme/other"}, HF_HUB_OFFLINE="1")
     assert cached == newest
     assert unknown["error"].startswith("the hub gives no model `acme/other`: ")
     assert "\n" not in unknown["error"]
     assert unknown["cause"] == "LocalEntryNotFoundError"
-    assert len(hub.paths) == asked
+    assert len(hub.requests) == asked
 
 
 @pytest.mark.slow
 def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
-    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], edit_json: Callable[..., None]
+    hub: LocalHub,
+    ask: Callable[..., list[dict]],
+    save_model: Callable[..., Path],
+    edit_json: Callable[..., None],
 ) -> None:
     directory = save_model()
     (directory / "own.py").write_text(OWN_CODE)
     maps = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
     edit_json(directory / "config.json", model_type="own-bert", auto_map=maps)
-    hub.repositories["acme/own"] = directory
+    publish(hub, "acme/own", directory)
     local, refused, fetched = ask(
         {"model": str(directory), "trust_remote_code": True},
         {"model": "acme/own"},
@@ -223,31 +172,106 @@ def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
 
 @pytest.mark.slow
 def test_an_adapter_is_fetched_at_its_own_revision(
-    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     directory = save_model()
     trained = Bert(model=str(directory), lora=LoRA(r=2)).build(BuildContext(tuple))
     trained.save(tmp_path / "trained")
-    hub.repositories |= {"acme/tiny": directory, "acme/adapter": tmp_path / "trained" / "adapter"}
+    publish(hub, "acme/tiny", directory)
+    commit = publish(hub, "acme/adapter", tmp_path / "trained" / "adapter")
     adapted = {"model": "acme/tiny", "adapter": "acme/adapter"}
     tagged, no_revision = ask({**adapted, "adapter_revision": TAG}, {**adapted, "adapter_revision": "v9"})
     digest = sha256(tmp_path / "trained" / "adapter" / "adapter_model.safetensors")
     assert tagged["origin"]["adapter"] == {"adapter_model.safetensors": digest}
-    assert tagged["origin"]["adapter_commit"] == COMMIT
+    assert tagged["origin"]["adapter_commit"] == commit
     assert no_revision["error"].startswith("the hub gives no model `acme/adapter` at revision `v9`: ")
 
 
+def pickled(directory: Path) -> Path:
+    """Put a model's weights into a pickle."""
+    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    (directory / "model.safetensors").unlink()
+    return directory
+
+
 @pytest.mark.slow
-def test_a_hub_model_without_safetensors_is_refused_with_a_way_out(
-    hub: Hub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
+def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     directory = save_model()
-    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
-    hub.repositories["acme/pickled"] = directory
-    newest, tagged = ask({"model": "acme/pickled"}, {"model": "acme/pickled", "revision": TAG})
-    assert newest["error"].startswith("the hub's `acme/pickled` has no `*.safetensors`; name a `revision`")
-    assert f"has no `*.safetensors` at revision `{TAG}`; " in tagged["error"]
-    assert not [path for path in hub.paths if "pytorch_model.bin" in path]
+    converted = tmp_path / "converted"
+    shutil.copytree(directory, converted)
+    publish(hub, "acme/pickled", pickled(directory))
+    repository = hub.repositories["acme/pickled"]
+    # Anyone may open a pull request with this title.
+    repository.convert(directory, author="somebody")
+    conversion = repository.convert(converted)
+    reference = f"refs/pr/{conversion.number}"
+    (online,) = ask({"model": "acme/pickled"})
+    digest = hashlib.sha256((converted / "model.safetensors").read_bytes()).hexdigest()
+    assert online["origin"] == {
+        "model": "acme/pickled",
+        "init": "pretrained",
+        "sha256": {"model.safetensors": digest},
+        "commit": repository.references[reference],
+        "conversion": reference,
+    }
+    assert "pytorch_model.bin" not in hub.fetched()
+    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
+    assert offline == online
+
+
+@pytest.mark.slow
+def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = pickled(save_model())
+    expected = torch.load(directory / "pytorch_model.bin")
+    commit = publish(hub, "acme/pickled", directory)
+    # The parent of this conversion is another commit: main has gone on.
+    hub.repositories["acme/pickled"].convert(save_model())
+    (directory / "README.md").write_text("# New")
+    commit = hub.repositories["acme/pickled"].commit("main", directory)
+    (online,) = ask({"model": "acme/pickled"})
+    assert online["origin"]["commit"] == commit
+    assert list(online["origin"]["pickled_sha256"]) == ["pytorch_model.bin"]
+    fetched = load_file(tmp_path / "weights")
+    assert all(torch.equal(value, expected[name]) for name, value in fetched.items())
+    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
+    assert offline == online
+
+
+@pytest.mark.slow
+def test_weights_in_several_forms_are_fetched_once(
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
+) -> None:
+    directory = save_model()
+    shutil.copyfile(directory / "model.safetensors", directory / "consolidated.safetensors")
+    publish(hub, "acme/twice", directory)
+    (answer,) = ask({"model": "acme/twice"})
+    assert "ids" in answer
+    assert "consolidated.safetensors" not in hub.fetched()
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["pytorch_model.bin", "model.safetensors", "tf_model.h5"], ["model.safetensors"]),
+        (
+            [
+                "consolidated.safetensors",
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+            ],
+            ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+        ),
+        (["pytorch_model.bin", "pytorch_model-00001-of-00001.bin"], ["pytorch_model.bin"]),
+        (["adapter_model.bin", "adapter_config.json"], ["adapter_model.bin"]),
+        (["tf_model.h5", "training_args.bin", "optimizer.pt"], []),
+    ],
+)
+def test_the_weights_that_transformers_reads_are_chosen(names: list[str], chosen: list[str]) -> None:
+    assert chosen_weights(names) == chosen
 
 
 def refusal(model: str) -> ModelError:

@@ -34,15 +34,17 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     for recipe in recipes:
         count = 0
         for file in _files(Path(recipe)) if Path(recipe).is_dir() else [recipe]:
+            problems: list[str] = []
             try:
-                found = _check(file, overrides, plugins, fragments=file != recipe)
+                lines, problems = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
-                found, bad = [*error.lines()], True
+                lines, bad = [*error.lines()], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
                 said = error if isinstance(error, SentbedError) else blame(error, plugins)
-                found, bad = [f"{said} @ {file}"], True
-            count += bool(found)
-            for line in found:
+                lines, bad = [f"{said} @ {file}"], True
+            count += bool(lines)
+            bad = bad or bool(problems)
+            for line in lines:
                 click.echo(line)
         if not count:
             click.echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
@@ -59,8 +61,12 @@ def _files(directory: Path) -> Iterator[str]:
             yield str(path)
 
 
-def _check(file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool) -> list[str]:
-    """Return the lines to print for a valid recipe; none for a fragment, if `fragments` are skipped.
+def _check(
+    file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool
+) -> tuple[list[str], list[str]]:
+    """Return the lines to print for a valid recipe, and those of them that say what a server refuses.
+
+    There are none for a fragment, if `fragments` are skipped.
 
     Raises:
         RecipeError: if the recipe has problems; lists all of them.
@@ -68,18 +74,25 @@ def _check(file: str, overrides: Sequence[str], plugins: Plugins, fragments: boo
     from sentbed._document.overrides import apply_overrides
     from sentbed._recipe.checks import check as check_recipe
     from sentbed._recipe.load import read_document, structure_recipe
+    from sentbed._recipe.remarks import remarks_of
 
     document = read_document(file)
     if fragments and "schema" not in document.data:
-        return []
+        return [], []
     document = apply_overrides(document, overrides)
     base = Path(file).resolve().parent
     given = (offer.value for key, offer in plugins.tables.items() if key in document.data)
-    if (table := next((table for table in given if table.traits.variants), None)) is None:
-        check_recipe(structure_recipe(document, plugins, base), plugins)
-        return [f"{file}: no problems"]
-    found = table.variants(document, plugins, base)
-    return [
-        f"{file}: no problems, {len(found.names)} {found.noun}, {len(found.excluded)} excluded",
-        *(f"  {name}: {reason}" for name, reason in found.excluded.items()),
-    ]
+    table = next((table for table in given if table.traits.variants), None)
+    if table is None:
+        recipe = structure_recipe(document, plugins, base)
+        check_recipe(recipe, plugins)
+        remarks, problems = remarks_of([recipe])
+        counted, excluded = "", []
+    else:
+        variants = table.variants(document, plugins, base)
+        remarks, problems = remarks_of(variants.recipes)
+        counted = f", {len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
+        excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
+    refusals = [f"{problem} @ {file}" for problem in problems]
+    verdict = refusals or [f"{file}: no problems{counted}"]
+    return [*verdict, *excluded, *(f"  {remark}" for remark in remarks)], refusals

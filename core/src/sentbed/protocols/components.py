@@ -45,6 +45,14 @@ class Component(ABC):
         """
         return iter(())
 
+    def remarks(self) -> Iterator[str]:
+        """Yield what to know before a run, one sentence each, such as what will be downloaded.
+
+        Only `sentbed check` calls it, once for equal components. It may ask a server for a few seconds; if
+        none answers, it yields nothing. Raise a `SentbedError` for what a server says cannot work.
+        """
+        return iter(())
+
 
 @attrs.frozen
 class BuildContext:

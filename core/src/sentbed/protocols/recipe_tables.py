@@ -43,6 +43,8 @@ class Variants:
     """Names of those that can be run."""
     excluded: Mapping[str, str]
     """Name -> reason, for those that cannot work."""
+    recipes: tuple[Any, ...] = ()
+    """The recipes that can be run, structured; `sentbed check` asks their components for remarks."""
 
 
 @attrs.frozen(eq=False)

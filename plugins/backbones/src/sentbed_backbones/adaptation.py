@@ -15,7 +15,7 @@ from sentbed import ModelId, SentbedError, locate
 from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, is_local
 
 ALL_LINEAR = "all-linear"
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
+ADAPTER_WEIGHTS, PICKLED_ADAPTER = "adapter_model.safetensors", "adapter_model.bin"
 
 RUNS_BITSANDBYTES = {
     ("Linux", "x86_64"),
@@ -100,13 +100,8 @@ def problems_of_adapter(directory: Path) -> Iterator[str]:
     """Yield why the adapter in `directory` cannot be loaded, as sentences that end with what to do."""
     if not (directory / ADAPTER_CONFIG).is_file():
         yield f"`{directory}` holds no `{ADAPTER_CONFIG}`; name a directory that peft has saved"
-    if not (directory / ADAPTER_WEIGHTS).is_file():
-        pickles = sorted(p.name for p in directory.glob("adapter_model*.bin"))
-        found = f"only pickled weights (`{pickles[0]}`), which can run any code" if pickles else "no weights"
-        yield (
-            f"found {found} in `{directory}`, expected `{ADAPTER_WEIGHTS}`; "
-            "load and save the adapter with peft on a machine where you trust the file"
-        )
+    if not any((directory / name).is_file() for name in (ADAPTER_WEIGHTS, PICKLED_ADAPTER)):
+        yield f"found no weights in `{directory}`, expected `{ADAPTER_WEIGHTS}`; fetch the adapter again"
 
 
 def not_installed(what: str, packages: tuple[str, ...], extra: str) -> Iterator[str]:

@@ -16,8 +16,7 @@ from sentbed_backbones.transformer_base import Transformer
 class Bert(Transformer):
     """Any BERT-family encoder: BERT, RoBERTa, XLM-R, MiniLM, or a small BERT with random weights.
 
-    Weights are read from safetensors only, never from pickle files. The tanh layer on [CLS], if the files
-    have one, is left out: pooling is the pooler's job.
+    The tanh layer on [CLS], if the files have one, is left out: pooling is the pooler's job.
     """
 
     name: ClassVar[str] = "bert"
@@ -36,7 +35,7 @@ class Bert(Transformer):
         """Load or initialise the backbone.
 
         Raises:
-            ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
+            ModelError: if weights are missing or incomplete, or need code that is not trusted.
         """
         import_heavy("transformers.modeling_utils")
         from sentbed_backbones._torch.bert import BertFamily

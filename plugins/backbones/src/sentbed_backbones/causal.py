@@ -34,7 +34,7 @@ class Causal(CausalTransformer):
         """Load or initialise the backbone.
 
         Raises:
-            ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
+            ModelError: if weights are missing or incomplete, or need code that is not trusted.
         """
         import_heavy("transformers.modeling_utils")
         from sentbed_backbones._torch.causal import CausalFamily

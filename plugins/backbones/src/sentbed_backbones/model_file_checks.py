@@ -10,6 +10,7 @@ from typing import Any
 
 from sentbed import ModelError, SentbedError
 from sentbed.helpers import foreign, is_device, read_file
+from sentbed_common import pickled_files
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
@@ -30,7 +31,14 @@ LARGEST_JSON = 1 << 26
 MOST_LAYERS = 1_000
 """Layers, or experts, of the largest model."""
 
-PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+OTHER_WEIGHTS = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.onnx", "*.gguf")
+"""Weights that are not read; it is said that they are there."""
+
+LFS_POINTER = b"version https://git-lfs"
+"""Beginning of a file that stands for a large one."""
+
+LARGEST_POINTER = 1024
+"""Bytes of such a file at most."""
 
 
 def is_local(model: str) -> bool:
@@ -43,6 +51,12 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
     config = directory / "config.json"
     if devices := [file for file in sorted(directory.glob("*")) if is_device(file)]:
         yield f"`{devices[0]}` is a pipe or a device, expected a file; fetch the model again"
+        return
+    if pointers := lfs_pointers(directory):
+        yield (
+            f"`{pointers[0]}` is a pointer of Git LFS and not the file itself; run `git lfs pull` in "
+            f"`{directory}`"
+        )
         return
     if (directory / BASE_FILE).is_file():
         yield (
@@ -78,12 +92,35 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
         )
     if needs_weights:
         yield from _outside(directory, content)
-    if needs_weights and not any(directory.glob("*.safetensors")):
-        pickles = sorted(p.name for pattern in PICKLES for p in directory.glob(pattern))
-        found = f"only pickled weights (`{pickles[0]}`), which can run any code" if pickles else "no weights"
+        yield from _incomplete(directory)
+
+
+def lfs_pointers(directory: Path) -> list[Path]:
+    """Return the files that stand for large ones which `git lfs` has not fetched."""
+    pointers = []
+    for file in sorted(directory.glob("*")):
+        is_small = file.is_file() and file.stat().st_size <= LARGEST_POINTER
+        if is_small and file.read_bytes().startswith(LFS_POINTER):
+            pointers.append(file)
+    return pointers
+
+
+def _incomplete(directory: Path) -> Iterator[str]:
+    """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
+    plain = list(directory.glob("*.safetensors"))
+    if not plain and not pickled_files(directory):
+        others = sorted(file.name for pattern in OTHER_WEIGHTS for file in directory.glob(pattern))
+        beside = f", and `{others[0]}` is not read" if others else ""
         yield (
-            f"found {found} in `{directory}`, expected `*.safetensors`; "
-            "convert them with `save_pretrained` on a machine where you trust the file"
+            f"found no weights in `{directory}`, expected `*.safetensors` or `pytorch_model.bin`{beside}; "
+            "fetch the model again, or save it with `save_pretrained`"
+        )
+    shards = sorted(file.name for file in plain if re.search(r"-\d+-of-\d+\.safetensors$", file.name))
+    has_index = any(directory.glob("*.safetensors.index.json"))
+    if shards and not has_index and not (directory / "model.safetensors").is_file():
+        yield (
+            f"`{directory}` holds `{shards[0]}` and not `model.safetensors.index.json`, which says which "
+            "weight is in which shard; fetch that file too"
         )
 
 

@@ -98,6 +98,19 @@ class Transformer(PlannedBackbone):
                 return
             yield from problems_of(directory, self.init == "pretrained", self.trust_remote_code)
 
+    def remarks(self) -> Iterator[str]:
+        """Yield what will be fetched of a hub id, as far as the hub answers.
+
+        Raises:
+            ModelError: if the hub says that it cannot be had.
+        """
+        if self.model is not None and not is_local(self.model):
+            from sentbed_backbones.hub_models import outlook
+
+            remark = outlook(self.model, self.revision, self.init == "pretrained")
+            if remark is not None:
+                yield remark
+
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""
         if self.layers != "last" and (reads := sorted(needs & {"layers", "decoder"})):

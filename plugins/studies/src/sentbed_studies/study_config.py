@@ -112,7 +112,9 @@ class StudyTable(RecipeTable):
         from sentbed_studies.study import expand
 
         study = expand(document, plugins, base)
-        return Variants("cells", study.names, {one.name: " ".join(one.reasons) for one in study.excluded})
+        reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
+        recipes = tuple(cell.recipe for cell in study.cells)
+        return Variants("cells", study.names, reasons, recipes)
 
     @classmethod
     def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:

@@ -87,7 +87,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     An adapter that was trained on the model with a head is accepted too. No random number is drawn.
 
     Raises:
-        ModelError: if the adapter is pickled, is not a plain LoRA, or does not fit the model in every
+        ModelError: if the adapter is not a plain LoRA, or does not fit the model in every
             weight; the model may then be half changed.
     """
     for problem in problems_of_adapter(directory):

@@ -307,10 +307,12 @@ class BuiltTransformer(BuiltBackbone):
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
-        from sentbed_backbones._torch.loading import model_directory
+        from sentbed_backbones._torch.loading import model_files
 
-        pretrained = self.parameters.model is not None and self.parameters.init == "pretrained"
-        return model_directory(self.parameters) if pretrained else None
+        if self.parameters.model is None or self.parameters.init != "pretrained":
+            return None
+        # Building it has converted pickled weights, or has found them saved.
+        return model_files(self.parameters, may_convert=False).directory
 
     def save(self, directory: Path) -> None:
         """Write weights, configuration and tokenizer in the format of transformers.

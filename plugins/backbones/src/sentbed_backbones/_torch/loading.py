@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import torch
 import transformers
 from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext
-from sentbed_common import memory_limit
+from sentbed_common import in_safetensors, memory_limit
 
 from sentbed_backbones._torch.built_transformer import (
     DTYPES,
@@ -22,6 +23,8 @@ from sentbed_backbones._torch.built_transformer import (
     Family,
     quiet,
 )
+from sentbed_backbones.adaptation import PICKLED_ADAPTER, problems_of_adapter
+from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
 
 if TYPE_CHECKING:
@@ -49,24 +52,33 @@ masks, which old files hold and the code now computes."""
 WHOLE_NUMBERS = frozenset({"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"})
 """Names that safetensors has for types of whole numbers."""
 
-HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+
+@attrs.frozen
+class ModelFiles:
+    """The directory of a model in safetensors, and what the manifest says of where it is from."""
+
+    directory: Path
+    origin: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def build(parameters: Transformer, family: Family, context: BuildContext) -> BuiltTransformer:
     """Load or initialise a backbone.
 
     Raises:
-        ModelError: if weights are missing, incomplete or pickled, or need code that is not trusted.
+        ModelError: if weights are missing or incomplete, or need code that is not trusted.
     """
     saved = context.saved
     # An encoder saved with `BASE_FILE` holds the hashes of its base, and no weights but its adapter's.
-    directory = saved
+    source: ModelFiles | None = None
     if saved is not None and (saved / BASE_FILE).is_file():
-        directory = _base_directory(parameters, saved)
-    elif saved is None and parameters.model is not None:
-        directory = model_directory(parameters)
+        source = _base_files(parameters, saved)
+    elif saved is not None:
+        source = ModelFiles(saved)
+    elif parameters.model is not None:
+        source = model_files(parameters)
     base: dict[str, str] | None = None
-    if directory is None:
+    directory: Path | None = None
+    if source is None:
         tokenizer = family.tokenizer(context)
         config = family.config(tokenizer)
         _set_dropout(config, parameters.dropout)
@@ -74,6 +86,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         model = _spread(_initialise(family.loader(), config, False, parameters), parameters)
         origin: dict[str, Any] = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
+        directory = source.directory
         with_weights = directory is saved or parameters.init == "pretrained"
         model, tokenizer = _from_directory(parameters, family, directory, with_weights)
         origin = {"model": parameters.model, "init": parameters.init}
@@ -82,8 +95,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
             origin["sha256"] = hashes
             if directory is not saved:
                 base = hashes
-                if not is_local(parameters.model or ""):
-                    origin["commit"] = directory.name
+                origin |= source.origin
                 if saved is not None:
                     _require_same_base(saved / BASE_FILE, origin)
     origin |= {
@@ -148,8 +160,14 @@ def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origi
     if is_local(parameters.adapter):
         directory = locate(parameters.adapter)
     else:
-        directory = _fetch(parameters.adapter, parameters.adapter_revision)
+        directory = fetch(parameters.adapter, parameters.adapter_revision).directory
         origin["adapter_commit"] = directory.name
+    for problem in problems_of_adapter(directory):
+        raise ModelError(problem)
+    shown = f"the adapter `{parameters.adapter}`"
+    directory, pickled = in_safetensors(directory, True, shown, (PICKLED_ADAPTER,))
+    if pickled:
+        origin["adapter_pickled_sha256"] = dict(pickled)
     origin["adapter"] = _hashes(directory)
     return load_adapter(model, directory)
 
@@ -323,48 +341,43 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
         )
 
 
-def model_directory(parameters: Transformer) -> Path:
-    """Return the model's directory, downloaded first if it is a hub id."""
+def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
+    """Return the files of the recipe's `model`, a hub id downloaded first, with weights as safetensors.
+
+    Raises:
+        ModelError: if they cannot be had; without `may_convert`, also if they are pickled and were not
+            converted before.
+    """
     assert parameters.model is not None
+    with_weights = parameters.init == "pretrained"
+    origin: dict[str, Any] = {}
     if is_local(parameters.model):
-        return locate(parameters.model)
-    code = ["*.py"] if parameters.trust_remote_code else []
-    directory = _fetch(parameters.model, parameters.revision, code)
-    if parameters.init == "pretrained" and not any(directory.glob("*.safetensors")):
-        raise ModelError(
-            f"the hub's `{parameters.model}` has no `*.safetensors`{_at(parameters.revision)}; name a "
-            "`revision` that has, or convert its pickled weights with `save_pretrained` on a machine where "
-            "you trust them, and name that directory"
-        )
-    return directory
+        directory = locate(parameters.model)
+    else:
+        fetched = fetch(parameters.model, parameters.revision, parameters.trust_remote_code, with_weights)
+        directory = fetched.directory
+        origin["commit"] = directory.name
+        if fetched.conversion is not None:
+            origin["conversion"] = fetched.conversion
+    if with_weights:
+        for problem in problems_of(directory, True, parameters.trust_remote_code):
+            raise ModelError(problem)
+        directory, pickled = in_safetensors(directory, may_convert, f"`{parameters.model}`")
+        if pickled:
+            origin["pickled_sha256"] = dict(pickled)
+    return ModelFiles(directory, origin)
 
 
-def _base_directory(parameters: Transformer, saved: Path) -> Path:
-    """Return the directory of the model that a saved adapter belongs to."""
+def _base_files(parameters: Transformer, saved: Path) -> ModelFiles:
+    """Return the files of the model that a saved adapter belongs to."""
     try:
-        return model_directory(parameters)
+        # The saved encoder, which may be a stranger's, says which model that is.
+        return model_files(parameters, may_convert=False)
     except SentbedError as error:
         raise ModelError(
             f"`{saved}` holds no weights but an adapter's, and its model cannot be had: {error}; put the "
             "model back, or change `model` in the encoder's `encoder.toml` and delete its `checksums.json`"
         ) from error
-
-
-def _at(revision: str | None) -> str:
-    return f" at revision `{revision}`" if revision else ""
-
-
-def _fetch(model: str, revision: str | None, more: list[str] | None = None) -> Path:
-    from huggingface_hub import snapshot_download
-
-    advice = "check the id and the network, or name a local directory that starts with `./`"
-    with foreign(ModelError, f"the hub gives no model `{model}`{_at(revision)}", advice):
-        # Files in subfolders are other formats and sizes of the same weights.
-        return Path(
-            snapshot_download(
-                model, revision=revision, allow_patterns=[*HUB_FILES, *(more or [])], ignore_patterns=["*/*"]
-            )
-        )
 
 
 def _set_dropout(config: Any, dropout: float | None) -> None:

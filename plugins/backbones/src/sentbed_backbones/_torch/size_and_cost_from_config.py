@@ -6,9 +6,6 @@ The model is built on the device `meta`, where tensors have no content; `pass_co
 from __future__ import annotations
 
 import importlib
-import socket
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers
 from sentbed import ModelError, locate
-from sentbed_common import Outline, OutlineContext
+from sentbed_common import Outline, OutlineContext, hub_errors
 from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.built_transformer import DTYPES, Family, base_of, quiet
 from sentbed_backbones._torch.loading import _initialise, _set_dropout
 from sentbed_backbones._torch.pass_costs_on_meta_tensors import costs
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones.hub_models import hub_answers
 from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
 
 if TYPE_CHECKING:
@@ -40,9 +38,6 @@ FAMILIES: Mapping[str, str] = {
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 """Settings of attention dropout. At 0, attention on a processor keeps as little for the backward pass as on
 a GPU: no length x length matrix."""
-
-REACHED_IN = 3.0
-"""Seconds within which the hub must answer."""
 
 QUANTISED_BLOCK, ABSMAX_BLOCK, TABLES = 64, 256, 1092
 """NF4 with double quantisation (Dettmers et al., 2023): weights per scale, scales per second-level scale, and
@@ -192,32 +187,16 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
         directory = locate(parameters.model)
         return directory, f"config.json in {parameters.model}"
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     model, revision = parameters.model, parameters.revision
-    try:
-        found = huggingface_hub.try_to_load_from_cache(model, "config.json", revision=revision)
-        if isinstance(found, str):
-            return Path(found).parent, f"config.json of {model}, on this machine"
-        _require_reachable(huggingface_hub.constants.ENDPOINT)
-        found = huggingface_hub.hf_hub_download(model, "config.json", revision=revision, etag_timeout=5)
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise ModelError(
-            f"the configuration of `{model}` is not on this machine, and the hub does not give it; check the "
-            "id and the network, or name a local directory that starts with `./`"
-        ) from error
-    return Path(found).parent, f"config.json of {model}, from the hub"
-
-
-def _require_reachable(endpoint: str) -> None:
-    """Raise `OSError` if a host does not answer; the library itself would try for half a minute."""
-    from huggingface_hub import is_offline_mode
-
-    if urllib.request.getproxies() or is_offline_mode():
-        return
-    where = urllib.parse.urlsplit(endpoint)
-    port = where.port or (80 if where.scheme == "http" else 443)
-    socket.create_connection((where.hostname or "", port), timeout=REACHED_IN).close()
+    with hub_errors(ModelError, "model", model, revision):
+        cached = huggingface_hub.try_to_load_from_cache(model, "config.json", revision=revision)
+        if isinstance(cached, str):
+            return Path(cached).parent, f"config.json of {model}, on this machine"
+        if not hub_answers():
+            raise OSError("no connection")
+        file = huggingface_hub.hf_hub_download(model, "config.json", revision=revision, etag_timeout=5)
+    return Path(file).parent, f"config.json of {model}, from the hub"
 
 
 def _named(config: Any, *names: str) -> int | None:

@@ -1,0 +1,289 @@
+"""Models of the Hugging Face Hub: the files of a repository, and which are fetched from which revision.
+
+Many repositories have pickled weights only. For those the hub's conversion bot has opened pull requests with
+the same weights as safetensors; they are found as transformers finds them, and taken before any pickle.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import socket
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+import attrs
+from sentbed import ModelError
+from sentbed.helpers import read_file, write_atomic
+from sentbed_common import cache_root, hub_errors
+
+SMALL_FILES = ("*.json", "*.txt", "*.model")
+"""Files of configurations and tokenizers."""
+
+WEIGHTS = (
+    ("model.safetensors",),
+    ("model-*-of-*.safetensors",),
+    ("adapter_model.safetensors",),
+    ("*.safetensors",),
+    ("pytorch_model.bin",),
+    ("pytorch_model-*-of-*.bin",),
+    ("adapter_model.bin",),
+)
+"""Weights by preference, in the order of transformers. A repository may have the same ones in several forms,
+such as `consolidated.safetensors` beside shards; only the first form that it has is fetched."""
+
+BOT, BOT_TITLE = "SFconvertbot", "Adding `safetensors` variant of this model"
+"""Author and title of the pull requests in which the hub converts pickled weights."""
+
+SECONDS_TO_ANSWER = 3.0
+"""How long `sentbed check` and `sentbed plan` wait for the hub."""
+
+
+@attrs.frozen
+class Listing:
+    """The files in a repository's top folder at one commit, with their sizes in bytes (0 if not said)."""
+
+    repository: str
+    commit: str
+    sizes: Mapping[str, int]
+    gated: bool
+
+    @property
+    def weights(self) -> list[str]:
+        """The files of weights that are read; empty if there is none."""
+        return chosen_weights(self.sizes)
+
+    @property
+    def is_pickled(self) -> bool:
+        """Whether those are pickled."""
+        return any(name.endswith(".bin") for name in self.weights)
+
+    def files(self, code: bool = False) -> list[str]:
+        """Return the files to fetch; with `code`, also the Python files."""
+        patterns = (*SMALL_FILES, "*.py") if code else SMALL_FILES
+        small = [name for name in self.sizes if any(fnmatch(name, pattern) for pattern in patterns)]
+        return [*small, *self.weights]
+
+
+@attrs.frozen
+class Conversion:
+    """A revision on the hub with the weights of a commit as safetensors."""
+
+    reference: str
+    """The pull request, such as `refs/pr/3`."""
+    commit: str
+
+
+@attrs.frozen
+class Fetched:
+    """A model of the hub on this machine."""
+
+    directory: Path
+    conversion: str | None = None
+    """The pull request whose files these are, if not the revision that was asked for."""
+
+
+def chosen_weights(names: Iterable[str]) -> list[str]:
+    """Return the files of weights that are read of all those in a repository's top folder."""
+    names = list(names)
+    for patterns in WEIGHTS:
+        matching = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+        if matching:
+            return sorted(matching)
+    return []
+
+
+def fetch(repository: str, revision: str | None = None, code: bool = False, weights: bool = True) -> Fetched:
+    """Return a repository's files on this machine, downloaded where they are not there yet.
+
+    Without `weights`, those may be missing. If the hub cannot be asked, what was fetched before is taken.
+
+    Raises:
+        ModelError: if the repository, its revision or its weights cannot be had; the message says why.
+    """
+    from huggingface_hub import snapshot_download
+
+    with hub_errors(ModelError, "model", repository, revision):
+        listing = ask_for_listing(repository, revision)
+        if listing is None:
+            return _fetched_before(repository, revision)
+        if weights and not listing.weights:
+            raise ModelError(_without_weights(listing, revision))
+        conversion = None
+        if weights and listing.is_pickled:
+            conversion = find_conversion(listing)
+        if conversion is None:
+            directory = snapshot_download(
+                repository, revision=revision, allow_patterns=listing.files(code), ignore_patterns=["*/*"]
+            )
+            return Fetched(Path(directory))
+        converted = ask_for_listing(repository, conversion.commit)
+        if converted is None:
+            raise ModelError(
+                f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
+            )
+        directory = snapshot_download(
+            repository,
+            revision=conversion.commit,
+            allow_patterns=converted.files(code),
+            ignore_patterns=["*/*"],
+        )
+        _remember(repository, revision, conversion)
+        return Fetched(Path(directory), conversion.reference)
+
+
+def ask_for_listing(
+    repository: str, revision: str | None = None, seconds: float | None = None
+) -> Listing | None:
+    """Return what the hub lists, or None if it cannot be asked: offline mode, or no answer.
+
+    Raises as huggingface-hub does if the hub says that there is no such thing.
+    """
+    from huggingface_hub import HfApi, is_offline_mode
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if is_offline_mode():
+        return None
+    try:
+        info = HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=seconds)
+    except OfflineModeIsEnabled:
+        return None
+    except HfHubHTTPError as error:
+        # A server that is down is no answer; one that says "no such repository" has answered.
+        if error.response is not None and error.response.status_code < 500:
+            raise
+        return None
+    except OSError:
+        return None
+    except Exception as error:
+        if _is_no_answer(error):
+            return None
+        raise
+    sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or () if "/" not in file.rfilename}
+    return Listing(repository, str(info.sha), sizes, bool(info.gated))
+
+
+def _is_no_answer(error: Exception) -> bool:
+    """Whether the error is of the HTTP library's transport: no connection, no time, a broken answer."""
+    # Which HTTP library that is depends on the version of huggingface-hub.
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    return isinstance(error, httpx.TransportError)
+
+
+def find_conversion(listing: Listing) -> Conversion | None:
+    """Return the conversion bot's pull request on this very commit, or None if there is none.
+
+    As transformers does: an open pull request by the bot, whose parent is the commit. Another author's could
+    hold any weights.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    for discussion in api.get_repo_discussions(
+        listing.repository, author=BOT, discussion_type="pull_request", discussion_status="open"
+    ):
+        is_conversion = discussion.title == BOT_TITLE and discussion.author == BOT
+        if not (is_conversion and discussion.is_pull_request and discussion.status == "open"):
+            continue
+        reference = f"refs/pr/{discussion.num}"
+        commits = api.list_repo_commits(listing.repository, revision=reference)
+        if len(commits) > 1 and commits[1].commit_id == listing.commit:
+            return Conversion(reference, commits[0].commit_id)
+    return None
+
+
+def _without_weights(listing: Listing, revision: str | None) -> str:
+    place = "" if revision is None else f" at revision `{revision}`"
+    others = sorted(name for name in listing.sizes if name.endswith((".h5", ".msgpack", ".onnx", ".gguf")))
+    beside = f" (it has `{others[0]}`, which is of another library)" if others else ""
+    return (
+        f"the hub's `{listing.repository}` has neither `*.safetensors` nor `pytorch_model.bin`{place}{beside}"
+        "; name a `revision` that has them, or another model"
+    )
+
+
+def _record(repository: str, revision: str | None) -> Path:
+    """Return the file that remembers which conversion was taken, for when the hub cannot be asked."""
+    name = hashlib.sha256(f"{repository}@{revision or 'main'}".encode()).hexdigest()[:40]
+    return cache_root() / "hub-conversions" / f"{name}.json"
+
+
+def _remember(repository: str, revision: str | None, conversion: Conversion) -> None:
+    content = {"repository": repository, "revision": revision, **attrs.asdict(conversion)}
+    write_atomic(_record(repository, revision), json.dumps(content))
+
+
+def _fetched_before(repository: str, revision: str | None) -> Fetched:
+    """Return what was fetched before; raises as `snapshot_download` if that is nothing."""
+    from huggingface_hub import snapshot_download
+
+    record = _record(repository, revision)
+    if record.is_file():
+        content = json.loads(read_file(record))
+        directory = snapshot_download(repository, revision=content["commit"], local_files_only=True)
+        return Fetched(Path(directory), content["reference"])
+    return Fetched(Path(snapshot_download(repository, revision=revision, local_files_only=True)))
+
+
+@functools.cache
+def hub_answers() -> bool:
+    """Whether the hub's host can be reached; the library itself would try for half a minute."""
+    from huggingface_hub import constants, is_offline_mode
+
+    if is_offline_mode():
+        return False
+    if urllib.request.getproxies():
+        # The host is asked by the proxy.
+        return True
+    address = urllib.parse.urlsplit(constants.ENDPOINT)
+    port = address.port or {"http": 80, "https": 443}[address.scheme]
+    try:
+        socket.create_connection((address.hostname or "", port), timeout=SECONDS_TO_ANSWER).close()
+    except OSError:
+        return False
+    return True
+
+
+def outlook(repository: str, revision: str | None, weights: bool) -> str | None:
+    """Return what will be fetched, for `sentbed check`; None if the hub cannot be asked.
+
+    Raises:
+        ModelError: if the repository cannot be had, or its weights are missing.
+    """
+    from huggingface_hub import HfApi
+
+    if not hub_answers():
+        return None
+    with hub_errors(ModelError, "model", repository, revision):
+        listing = ask_for_listing(repository, revision, SECONDS_TO_ANSWER)
+        if listing is None:
+            return None
+        if listing.gated:
+            HfApi().auth_check(repository)
+        if weights and not listing.weights:
+            raise ModelError(_without_weights(listing, revision))
+        if not weights:
+            return f"`{repository}`: configuration and tokenizer are fetched, weights are random"
+        size = sum(listing.sizes[name] for name in listing.weights)
+        if not listing.is_pickled:
+            return f"`{repository}`: {_amount(listing.weights, size)}"
+        conversion = find_conversion(listing)
+        if conversion is None:
+            return (
+                f"`{repository}`: {_amount(listing.weights, size)}, pickled; they are converted to "
+                "safetensors once, in a process of their own"
+            )
+        return (
+            f"`{repository}`: its weights are pickled; those that the hub has converted are fetched "
+            f"(`{conversion.reference}`, commit {conversion.commit[:12]})"
+        )
+
+
+def _amount(weights: Sequence[str], size: int) -> str:
+    files = f"`{weights[0]}`" if len(weights) == 1 else f"{len(weights)} files of weights"
+    return f"{files}, {size / 1e9:.2f} GB" if size else files

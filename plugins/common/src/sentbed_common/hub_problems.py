@@ -1,0 +1,73 @@
+"""Why something of the Hugging Face Hub cannot be had, in one sentence by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sentbed import SentbedError
+
+
+@contextmanager
+def hub_errors(
+    error_of: Callable[[str], SentbedError], kind: str, repository: str, revision: str | None = None
+) -> Iterator[None]:
+    """Turn what huggingface-hub raises into an `error_of` with the cause and what to do about it.
+
+    `kind` is `model` or `dataset`. Errors of sentbed itself pass, and so do Ctrl-C and the process's end.
+    """
+    try:
+        yield
+    except SentbedError:
+        raise
+    except Exception as error:
+        raise error_of(hub_problem(error, kind, repository, revision)) from error
+
+
+def hub_problem(error: BaseException, kind: str, repository: str, revision: str | None = None) -> str:
+    """Return why a repository of the hub cannot be had, and what to do."""
+    from huggingface_hub import constants, errors, is_offline_mode
+
+    name = f"`{repository}`" if revision is None else f"`{repository}` at revision `{revision}`"
+    subject = f"the hub gives no {kind} {name}"
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+
+    def is_caused_by(*types: type[BaseException]) -> bool:
+        return any(isinstance(cause, types) for cause in causes)
+
+    if is_caused_by(errors.GatedRepoError):
+        page = f"{constants.ENDPOINT}/{repository}"
+        return (
+            f"{subject}: it is gated; accept its licence at {page}, then log in with `hf auth login`, or set "
+            "`HF_TOKEN`"
+        )
+    if is_caused_by(errors.RevisionNotFoundError):
+        return f"{subject}: the repository has no such revision; name a commit, tag or branch that it has"
+    if is_caused_by(errors.HFValidationError):
+        return (
+            f"{subject}: that is no id of the hub, which is `OWNER/NAME`; a local directory begins with `./`"
+        )
+    if is_caused_by(errors.RepositoryNotFoundError):
+        return (
+            f"{subject}: there is no such repository, or it is private; check the id, log in with "
+            "`hf auth login` if it is private, or name a local directory that begins with `./`"
+        )
+    if is_caused_by(errors.EntryNotFoundError) and not is_caused_by(errors.LocalEntryNotFoundError):
+        return f"{subject}: a file that it lists is not there; try again, or name another revision"
+    if is_offline_mode():
+        return (
+            f"{subject}: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
+            f"`hf download {repository}` where there is a network, or unset the variable"
+        )
+    if any(getattr(cause, "errno", None) == 28 for cause in causes):
+        return (
+            f"{subject}: the disk of {constants.HF_HUB_CACHE} is full; free some space, or set `HF_HOME` to "
+            "a larger one"
+        )
+    reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return (
+        f"{subject}: {constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "
+        "arrived is kept: try again, check the network, or name a local directory that begins with `./`"
+    )

@@ -1,0 +1,197 @@
+"""Pickled weights (`pytorch_model.bin`) as safetensors: converted once, in a process that does nothing else.
+
+A pickle is a program. It is read by `torch.load(weights_only=True)`, which makes tensors and refuses all
+else, in a child process without network and with limits (`convert_pickled_weights.py`). What that writes is
+kept in the cache under the hash of its sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sentbed import ModelError
+from sentbed.helpers import foreign, sha256, write_directory
+
+from sentbed_common.cache_directory import cache_root
+from sentbed_common.doctor_findings import version_of
+
+PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
+"""Names of pickled weights that transformers writes: one file, or shards."""
+
+INDEX = "pytorch_model.bin.index.json"
+"""The file that says which shard has which weight."""
+
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.py")
+"""Files that are copied beside the converted weights: configuration, tokenizer, code."""
+
+LARGEST_SMALL_FILE = 1 << 26
+"""Bytes of the largest of them."""
+
+OLDEST_TORCH = (2, 10)
+"""Before it, even `weights_only=True` can be made to run code (CVE-2025-32434, CVE-2026-24747)."""
+
+PROGRAM = Path(__file__).with_name("convert_pickled_weights.py")
+
+SPARE_MEMORY = 4 << 30
+"""Bytes that the child process may use besides a multiple of the file's size; torch alone takes 1 GB."""
+
+BYTES_PER_SECOND = 20 << 20
+"""The slowest disk that is waited for."""
+
+SECONDS_AT_LEAST = 120
+
+
+def pickled_files(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
+    """Return the pickled files of weights in a directory."""
+    return sorted(file for pattern in patterns for file in directory.glob(pattern))
+
+
+def problem_of_shards(files: Sequence[Path]) -> str | None:
+    """Return which of the shards is missing by their names, `...-00001-of-00003.bin`, or None."""
+    for file in files:
+        numbered = re.fullmatch(r"(.*-)(\d+)-of-(\d+)(\.\w+)", file.name)
+        if numbered is None:
+            continue
+        beginning, _, count, ending = numbered.groups()
+        for number in range(1, int(count) + 1):
+            name = f"{beginning}{number:0{len(count)}}-of-{count}{ending}"
+            if not file.with_name(name).is_file():
+                return f"`{file.parent}` has `{file.name}` and not `{name}`; fetch the model again"
+    return None
+
+
+def in_safetensors(
+    directory: Path, may_convert: bool, shown: str = "", patterns: Sequence[str] = PICKLED
+) -> tuple[Path, Mapping[str, str]]:
+    """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled source.
+
+    It is `directory` itself if nothing there is pickled or safetensors stand beside; otherwise one in the
+    cache (`SENTBED_CACHE`), which holds the small files of `directory` as well. Without `may_convert`, only
+    what was converted before is taken. `shown` names the model in messages.
+
+    Raises:
+        ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
+    """
+    sources = pickled_files(directory, patterns)
+    if not sources or any(directory.glob("*.safetensors")):
+        return directory, {}
+    shown = shown or f"`{directory}`"
+    if (problem := problem_of_shards(sources)) is not None:
+        raise ModelError(problem)
+    hashes = {file.name: sha256(file) for file in sources}
+    target = cache_root() / "converted-weights" / _key(directory, hashes)
+    if target.is_dir():
+        return target, hashes
+    if not may_convert:
+        raise ModelError(
+            f"{shown} has pickled weights (`{sources[0].name}`), which are not read for an encoder that "
+            "names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
+            "recipe and run that once, which converts them"
+        )
+    _require_safe_torch()
+    started = time.monotonic()
+
+    def fill(temporary: Path) -> None:
+        _convert_all(sources, temporary, shown)
+        for file in _small_files(directory):
+            shutil.copyfile(file, temporary / file.name)
+
+    write_directory(target, fill)
+    size = sum(file.stat().st_size for file in sources)
+    print(
+        f"converted the pickled weights of {shown} ({size / 1e9:.2f} GB) to safetensors in "
+        f"{time.monotonic() - started:.0f} s: {target}",
+        file=sys.stderr,
+    )
+    return target, hashes
+
+
+def _key(directory: Path, hashes: Mapping[str, str]) -> str:
+    """Return the name in the cache: a hash of all that the converted directory is made of."""
+    digest = hashlib.sha256(json.dumps(dict(hashes), sort_keys=True).encode())
+    for file in _small_files(directory):
+        digest.update(f"{file.name} {sha256(file)}\n".encode())
+    return digest.hexdigest()[:40]
+
+
+def _small_files(directory: Path) -> Iterator[Path]:
+    """Yield the files of configuration, tokenizer and code; an index of pickled shards is written anew."""
+    for file in sorted({file for pattern in SMALL_FILES for file in directory.glob(pattern)}):
+        if file.is_file() and file.name != INDEX and file.stat().st_size <= LARGEST_SMALL_FILE:
+            yield file
+
+
+def _require_safe_torch() -> None:
+    version = version_of("torch") or "0"
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise ModelError(
+            f"the weights are pickled, and torch {version} does not read pickles safely; install torch "
+            f"{oldest} or later, or take weights in safetensors"
+        )
+
+
+def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
+    """Convert each file, and write the index where there are several."""
+    places: dict[str, str] = {}
+    total = 0
+    for source in sources:
+        name = source.name.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
+        answer = _convert(source, target / name, shown)
+        total += answer["bytes"]
+        places |= dict.fromkeys(answer["weights"], name)
+    if len(sources) > 1:
+        index = {"metadata": {"total_size": total}, "weight_map": places}
+        (target / "model.safetensors.index.json").write_text(json.dumps(index, indent=1), "utf-8")
+
+
+def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
+    """Convert one file in a process of its own; return the names of its weights and their bytes."""
+    size = source.stat().st_size
+    seconds = SECONDS_AT_LEAST + size // BYTES_PER_SECOND
+    # Tied weights, which share memory in the pickle, are written apart.
+    arguments = [str(3 * size + SPARE_MEMORY), str(seconds), str(2 * size)]
+    place = f"`{source.name}` of {shown}"
+    advice = "take a model with safetensors, or fetch this one again"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", str(PROGRAM), str(source.resolve()), str(target.resolve()), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(f"{place} was not converted within {seconds} s; {advice}") from error
+    if done.returncode != 0:
+        raise ModelError(f"{place} was not converted: {_end_of(done)}; {advice}")
+    with foreign(ModelError, f"{place} was not converted", advice):
+        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    if "refused" in answer:
+        raise ModelError(f"{place} is not read: {answer['refused']}; {advice}")
+    return answer
+
+
+def _end_of(done: subprocess.CompletedProcess[str]) -> str:
+    """Return how a process that failed has ended."""
+    if done.returncode < 0:
+        return f"its process was ended by {signal.Signals(-done.returncode).name}"
+    lines = done.stderr.strip().splitlines()
+    if not lines:
+        return f"its process ended with exit code {done.returncode}"
+    return lines[-1][:300]

@@ -1,0 +1,423 @@
+"""Small random models of the real architectures, written in the layout of a repository."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shutil
+import tomllib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+import transformers
+from safetensors.torch import save_file
+
+from hub_replicas.server import LocalHub, Repository
+from hub_replicas.tokenizer_files import KINDS, TokenizerFiles
+
+WIDTH = 32
+POSITIONS = 512
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+OF_BERT = {
+    "hidden_size": WIDTH,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": POSITIONS,
+}
+OF_ROBERTA = {**OF_BERT, "max_position_embeddings": POSITIONS + 2}
+SIZES: dict[str, dict[str, Any]] = {
+    "bert": OF_BERT,
+    "roberta": OF_ROBERTA,
+    "xlm-roberta": OF_ROBERTA,
+    "t5": {"d_model": WIDTH, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
+    "opt": {
+        "hidden_size": WIDTH,
+        "ffn_dim": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": POSITIONS,
+    },
+    "gptj": {"n_embd": WIDTH, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": POSITIONS},
+    "llama": OF_BERT,
+    "mistral": OF_BERT,
+    "qwen2": OF_BERT,
+    "gemma2": OF_BERT,
+}
+"""Architecture -> the settings of a model of 2 layers and width 32."""
+
+
+@attrs.frozen(kw_only=True)
+class Layout:
+    """One row of `layouts.toml`, which has the meaning of the fields."""
+
+    name: str
+    source: str
+    architecture: str
+    weights: tuple[str, ...]
+    tokenizer: str
+    tokenizer_files: tuple[str, ...]
+    config: Mapping[str, Any] = attrs.field(factory=dict)
+    moved_to: str = ""
+    old_pickle: bool = False
+    shards: int = 1
+    no_index: bool = False
+    no_metadata: bool = False
+    consolidated: bool = False
+    dtype: str = "fp32"
+    keys: tuple[tuple[str, str], ...] = ()
+    without: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    rows: int = 0
+    conversion: int = 0
+    gated: bool = False
+    quantized: str = ""
+    sentence_transformers: str = ""
+    lfs_pointers: tuple[str, ...] = ()
+    other_files: tuple[str, ...] = ()
+
+    @property
+    def pickled_only(self) -> bool:
+        """Whether `main` has no safetensors."""
+        return self.weights == ("pickle",)
+
+
+def read_layouts() -> dict[str, Layout]:
+    """Read the table of layouts, by id."""
+    rows = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text("utf-8"))["repository"]
+    tables: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        ids = row.pop("ids")
+        below = tables[row.pop("like")] if "like" in row else {}
+        for name in ids:
+            if name in tables:
+                raise ValueError(f"`{name}` has two rows in layouts.toml; keep one")
+            tables[name] = {**below, **row}
+    layouts = {}
+    for name, table in tables.items():
+        fields: dict[str, Any] = {}
+        for key, value in table.items():
+            fields[key.replace("-", "_")] = tuple(value) if isinstance(value, list) else value
+        fields["keys"] = tuple((pattern, new) for pattern, new in fields.get("keys", ()))
+        if fields.get("moved_to", "").endswith("/"):
+            fields["moved_to"] += name
+        layouts[name] = Layout(name=name, **fields)
+    return layouts
+
+
+@attrs.frozen
+class Replica:
+    """A repository's files, and what a reader of them must find."""
+
+    layout: Layout
+    main: Path
+    converted: Path | None
+    """The files of the conversion bot's pull request."""
+    weights: Mapping[str, torch.Tensor]
+    """The weights of the whole model, by transformers' names of today."""
+    encode: Any
+    """Text -> ids."""
+
+
+def build_replica(layout: Layout, tokenizer: TokenizerFiles, directory: Path) -> Replica:
+    """Write a small random model in a layout below `directory`."""
+    main = directory / "main"
+    main.mkdir(parents=True)
+    model = _random_model(layout, tokenizer)
+    # Tied weights share their memory in a pickle, as in the model.
+    weights = model.state_dict()
+    for key, value in _more(layout, model).items():
+        weights[key] = value
+    named = _in_layout(layout, weights)
+    _write_config(layout, model, main)
+    tokenizer.write(layout.tokenizer_files, main)
+    if layout.rows < 0:
+        _add_tokens(main, tokenizer.size, -layout.rows)
+    _write_other_files(layout, main)
+    converted = None
+    if layout.conversion:
+        converted = directory / "converted"
+        shutil.copytree(main, converted)
+        _write_safetensors(layout, named, converted)
+    if layout.quantized:
+        named = _quantized(layout.quantized, named, main)
+    if "safetensors" in layout.weights:
+        _write_safetensors(layout, named, main)
+    if "pickle" in layout.weights:
+        _write_pickles(layout, named, main)
+        if converted is not None:
+            _write_pickles(layout, named, converted)
+    for name in layout.lfs_pointers:
+        _replace_by_pointer(main / name)
+    return Replica(layout, main, converted, model.state_dict(), tokenizer.encode)
+
+
+def _random_model(layout: Layout, tokenizer: TokenizerFiles) -> Any:
+    model_class = getattr(transformers, layout.architecture)
+    kind = model_class.config_class.model_type
+    settings = {**SIZES[kind], **tokenizer.specials, "vocab_size": tokenizer.size + max(layout.rows, 0)}
+    if kind == "t5":
+        settings["decoder_start_token_id"] = 0
+    settings |= layout.config
+    model = model_class(model_class.config_class(**settings))
+    model.to(DTYPES[layout.dtype])
+    generator = torch.Generator().manual_seed(len(layout.name))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Biases and weights of normalisation as a trained model has them: not 0 and 1.
+            noise = torch.randn(parameter.shape, generator=generator) * 0.1
+            parameter.copy_(noise + float(parameter.ndim == 1))
+    return model
+
+
+def _more(layout: Layout, model: Any) -> dict[str, torch.Tensor]:
+    """What older versions of the code wrote besides today's weights."""
+    depth = model.config.num_hidden_layers
+    values = {}
+    for pattern in layout.more:
+        keys = [pattern]
+        if "*" in pattern:
+            keys = [pattern.replace("*", str(layer)) for layer in range(depth)]
+        for key in keys:
+            values[key] = _older_value(key, model.config).to(
+                DTYPES[layout.dtype] if key.endswith(("weight", "bias")) and "attn" not in key else None
+            )
+    return values
+
+
+def _older_value(key: str, config: Any) -> torch.Tensor:
+    if key.endswith("position_ids"):
+        return torch.arange(config.max_position_embeddings)[None]
+    if key.endswith("inv_freq"):
+        return 1.0 / 10000.0 ** (torch.arange(0, 8, 2) / 8)
+    if key.endswith("attn.bias"):
+        return torch.tril(torch.ones(64, 64, dtype=torch.bool))[None, None]
+    if key.endswith("masked_bias"):
+        return torch.tensor(-1e9)
+    if key.endswith("relative_attention_bias.weight"):
+        return torch.randn(32, 4)
+    if key.endswith("dense.weight"):
+        return torch.randn(WIDTH, WIDTH)
+    assert key.endswith("dense.bias"), key
+    return torch.randn(WIDTH)
+
+
+def _in_layout(layout: Layout, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights by the names of the file."""
+    named = {}
+    for key, value in weights.items():
+        if any(fnmatch.fnmatch(key, pattern) for pattern in layout.without):
+            continue
+        named[_older_name(layout, key)] = value
+    return named
+
+
+def _older_name(layout: Layout, key: str) -> str:
+    # What the file holds besides has its name in the table as it is there.
+    if key in layout.more:
+        return key
+    for pattern, new in layout.keys:
+        key = re.sub(pattern, new, key)
+    return key
+
+
+def _write_config(layout: Layout, model: Any, directory: Path) -> None:
+    """Write `config.json` as versions before 5 do: the class, and the type as `torch_dtype`."""
+    settings = json.loads(model.config.to_json_string(use_diff=True))
+    settings["architectures"] = [layout.architecture]
+    settings.pop("dtype", None)
+    settings["torch_dtype"] = str(DTYPES[layout.dtype]).removeprefix("torch.")
+    settings["transformers_version"] = "4.21.0"
+    (directory / "config.json").write_text(json.dumps(settings, indent=2))
+
+
+def _add_tokens(directory: Path, first: int, count: int) -> None:
+    """Give `tokenizer.json` tokens for which the model has no embeddings."""
+    file = directory / "tokenizer.json"
+    content = json.loads(file.read_text("utf-8"))
+    for number in range(first, first + count):
+        content["added_tokens"].append(
+            {
+                "id": number,
+                "content": "<image_soft_token>",
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+        )
+    file.write_text(json.dumps(content), "utf-8")
+
+
+def _write_other_files(layout: Layout, directory: Path) -> None:
+    """Write what a reader has to leave alone: other formats, pages, settings of other libraries."""
+    (directory / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    (directory / "README.md").write_text(f"---\nlicense: other\n---\n# {layout.name}\n")
+    for name in layout.other_files:
+        file = directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"{}" if name.endswith(".json") else b"not for PyTorch")
+    if layout.sentence_transformers:
+        _write_sentence_transformers(layout.sentence_transformers, directory)
+
+
+def _write_sentence_transformers(pooling: str, directory: Path) -> None:
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 128}))
+    versions = {"__version__": {"sentence_transformers": "2.0.0"}}
+    (directory / "config_sentence_transformers.json").write_text(json.dumps(versions))
+    (directory / "1_Pooling").mkdir()
+    modes = {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False}
+    modes |= {"pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False}
+    modes |= {"pooling_mode_mean_sqrt_len_tokens": False}
+    if pooling == "weightedmean":
+        modes["pooling_mode_weightedmean_tokens"] = True
+    (directory / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+
+
+def _shards(weights: Mapping[str, torch.Tensor], count: int) -> list[dict[str, torch.Tensor]]:
+    """Cut weights into files of like numbers of weights."""
+    keys = list(weights)
+    shards = []
+    for number in range(count):
+        start = number * len(keys) // count
+        stop = (number + 1) * len(keys) // count
+        shards.append({key: weights[key] for key in keys[start:stop]})
+    return shards
+
+
+def _file_names(stem: str, suffix: str, count: int) -> list[str]:
+    if count == 1:
+        return [f"{stem}{suffix}"]
+    return [f"{stem}-{number:05}-of-{count:05}{suffix}" for number in range(1, count + 1)]
+
+
+def _write_index(
+    layout: Layout, shards: Sequence[Mapping[str, torch.Tensor]], names: Sequence[str], file: Path
+) -> None:
+    if layout.shards == 1 or layout.no_index:
+        return
+    places = {}
+    size = 0
+    for name, shard in zip(names, shards, strict=True):
+        for key, value in shard.items():
+            places[key] = name
+            size += value.numel() * value.element_size()
+    file.write_text(json.dumps({"metadata": {"total_size": size}, "weight_map": places}))
+
+
+def _write_safetensors(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+    """Write each weight once, as the conversion bot does with weights that share their memory."""
+    kept: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for key, value in weights.items():
+        if value.data_ptr() not in seen:
+            seen.add(value.data_ptr())
+            kept[key] = value.contiguous()
+    shards = _shards(kept, layout.shards)
+    names = _file_names("model", ".safetensors", layout.shards)
+    metadata = None if layout.no_metadata else {"format": "pt"}
+    for name, shard in zip(names, shards, strict=True):
+        save_file(shard, directory / name, metadata)
+    _write_index(layout, shards, names, directory / "model.safetensors.index.json")
+    if layout.consolidated:
+        # The same weights by the names of the authors' own code.
+        renamed = {key.removeprefix("model."): value for key, value in kept.items()}
+        save_file(renamed, directory / "consolidated.safetensors", metadata)
+
+
+def _write_pickles(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+    shards = _shards(weights, layout.shards)
+    names = _file_names("pytorch_model", ".bin", layout.shards)
+    for name, shard in zip(names, shards, strict=True):
+        # As `state_dict` gives it: ordered, with an attribute of its own.
+        content = OrderedDict(shard)
+        content._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
+        torch.save(content, directory / name, _use_new_zipfile_serialization=not layout.old_pickle)
+    _write_index(layout, shards, names, directory / "pytorch_model.bin.index.json")
+
+
+def _quantized(method: str, weights: Mapping[str, torch.Tensor], directory: Path) -> dict[str, torch.Tensor]:
+    """Replace the matrices of the layers by 4-bit numbers in 32-bit ones, and say so in `config.json`."""
+    packed: dict[str, torch.Tensor] = {}
+    for key, value in weights.items():
+        if "layers." not in key or value.ndim != 2:
+            packed[key] = value
+            continue
+        stem = key.removesuffix("weight")
+        rows, columns = value.shape
+        groups = 1
+        packed_shape = (columns // 8, rows) if method == "gptq" else (columns, rows // 8)
+        packed[stem + "qweight"] = torch.randint(0, 1 << 30, packed_shape, dtype=torch.int32)
+        packed[stem + "qzeros"] = torch.zeros(groups, rows // 8, dtype=torch.int32)
+        packed[stem + "scales"] = torch.ones(groups, rows, dtype=torch.float16)
+        if method == "gptq":
+            packed[stem + "g_idx"] = torch.zeros(columns, dtype=torch.int32)
+    file = directory / "config.json"
+    settings = json.loads(file.read_text("utf-8"))
+    quantization: dict[str, Any] = {"quant_method": method, "bits": 4, "group_size": WIDTH}
+    if method == "gptq":
+        quantization |= {"desc_act": False, "sym": True, "damp_percent": 0.01, "true_sequential": True}
+    else:
+        quantization |= {"version": "gemm", "zero_point": True}
+    settings["quantization_config"] = quantization
+    file.write_text(json.dumps(settings, indent=2))
+    return packed
+
+
+def _replace_by_pointer(file: Path) -> None:
+    """Leave what a clone without Git LFS has in the place of a large file."""
+    size = file.stat().st_size
+    digest = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
+    file.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n")
+
+
+@attrs.define
+class Zoo:
+    """The replicas of a session, each built when it is first asked for."""
+
+    directory: Path
+    texts: Sequence[str]
+    """What tokenizers are trained on."""
+    layouts: Mapping[str, Layout] = attrs.field(factory=read_layouts)
+    _tokenizers: dict[str, TokenizerFiles] = attrs.field(factory=dict, init=False)
+    _replicas: dict[str, Replica] = attrs.field(factory=dict, init=False)
+
+    def replica(self, name: str) -> Replica:
+        """Return the replica of a repository."""
+        if name not in self._replicas:
+            layout = self.layouts[name]
+            if layout.tokenizer not in self._tokenizers:
+                self._tokenizers[layout.tokenizer] = KINDS[layout.tokenizer](self.texts)
+            place = self.directory / name.replace("/", "--")
+            self._replicas[name] = build_replica(layout, self._tokenizers[layout.tokenizer], place)
+        return self._replicas[name]
+
+    def publish(self, hub: LocalHub, name: str, token: str | None = None) -> Repository:
+        """Put a replica on a hub; `token` may read it where it is gated."""
+        if name in hub.moved:
+            return hub.repositories[hub.moved[name]]
+        if name in hub.repositories:
+            return hub.repositories[name]
+        replica = self.replica(name)
+        layout = replica.layout
+        repository = hub.add(layout.moved_to or name, replica.main)
+        if layout.moved_to:
+            hub.moved[name] = layout.moved_to
+        repository.gated = layout.gated
+        if token is not None:
+            repository.readers.add(token)
+        if replica.converted is not None:
+            repository.convert(layout.conversion, replica.converted)
+        return repository
