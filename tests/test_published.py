@@ -79,6 +79,24 @@ def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhe
     assert "d" not in (paper / "p" / "published" / "table-2.toml").read_text("utf-8").split()
 
 
+def test_the_cells_of_a_contradicted_row_say_why(paper: Path) -> None:
+    contradicted = '[table-2.contradicted]\n"A | NLI" = "table 1 of \\"q\\" has 70"\n'
+    (paper / "p" / "published.toml").write_text(MAPPING + contradicted, "utf-8")
+    assert generate(paper / "table.csv", recipes=paper).stderr == ""
+    written = tomllib.loads((paper / "p" / "published" / "table-2.toml").read_text("utf-8"))
+    reason = 'table 1 of "q" has 70'
+    expected = written["study"]["expected"]["table 2"]
+    assert expected["contradicted"] == {"mean, a+b": reason, "mean, again": reason}
+    assert expected["cells"]["mean, again"] == {"STSB": 80.5}
+
+
+def test_a_contradicted_row_without_a_cell_is_refused(paper: Path) -> None:
+    (paper / "p" / "published.toml").write_text(MAPPING + '[table-2.contradicted]\nB = "x"\n', "utf-8")
+    outcome = generate(paper / "table.csv", recipes=paper)
+    assert outcome.returncode == 1
+    assert "the row 'B' of `contradicted` is not in the `rows` beside it" in outcome.stderr
+
+
 def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(paper: Path) -> None:
     rows = "p,table 1,A,MR,1,\np,table 1,A,Avg,2,\np,table 1,A,STS-B,3,\np,table 1,A,Avg,4,\n"
     (paper / "table.csv").write_text(HEAD + rows, "utf-8")

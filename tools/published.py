@@ -14,6 +14,8 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
     hardware = "Cloud TPU-v3"
     [table-2.rows]                  # row -> cell, or several: the labels of the axes, joined with ", "
     "ST5-Enc mean | N/A" = "mean, none"
+    [table-2.contradicted]          # row of `rows` -> why its cell is not to meet its numbers
+    "ST5-Enc mean | N/A" = "table 3 of another paper has 30.87 for 38.78"
     [table-2.studies.table-2-baselines]         # a further study with rows of this table, with what it says
     tolerance = 1.0
     [table-2.studies.table-2-baselines.rows]
@@ -28,7 +30,8 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
 A column that a row has twice has a key for each column that stands before it: `Avg = { MRPC =
 "AVG/accuracy", SICK-R = "AVG/spearman" }`. A table may have `columns` and `left_out_columns` of its own,
 which go before those of the paper. Every row and every column is in one of its places; a row of
-`references` is so besides. What a study has of a system in several tables becomes one reference.
+`references` or `contradicted` is so besides. What a study has of a system in several tables becomes one
+reference.
 """
 
 from __future__ import annotations
@@ -142,10 +145,16 @@ def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    known = (*SAID, *PLACES["row"], *PLACES["column"], "studies", "references")
+    known = (*SAID, *PLACES["row"], *PLACES["column"], "contradicted", "studies", "references")
     yield from (f"unknown key `{key}`" for key in own if key not in known)
-    for name, said in _studies(own):
-        yield from (f"unknown key `studies.{name}.{key}`" for key in said if key not in (*SAID, "rows"))
+    for name, study in _studies(own):
+        for key in study:
+            if key not in (*SAID, "rows", "contradicted"):
+                yield f"unknown key `studies.{name}.{key}`"
+    for place in (own, *own.get("studies", {}).values()):
+        for row in place.get("contradicted", {}):
+            if row not in place.get("rows", {}):
+                yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
     rows, columns = dict.fromkeys(n.row for n in numbers), dict.fromkeys(n.column for n in numbers)
     names_of = {place: set(own.get(place, {})) for place in PLACES["column"]}
     for what, names, places in (("row", rows, rows_of(own)), ("column", columns, names_of)):
@@ -196,6 +205,9 @@ def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> 
         cells.setdefault(cell, {})[key] = value
         if note:
             notes.setdefault(cell, {})[note] = None
+    if contradicted := _contradicted(own):
+        lines += ["", f"[study.expected.{_text(table)}.contradicted]"]
+        lines += [f"{_text(cell)} = {_text(reason)}" for cell, reason in contradicted.items()]
     for cell, scores in cells.items():
         lines += ["", *(f"# {note}" for note in notes.get(cell, ()))]
         lines.append(f"[study.expected.{_text(table)}.cells.{_text(cell)}]")
@@ -203,6 +215,16 @@ def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> 
     if not cells:
         lines.append("cells = {}")
     return "\n".join(lines) + "\n"
+
+
+def _contradicted(own: Mapping[str, Any]) -> dict[str, str]:
+    """Return cell -> why it is not to meet the numbers of its row."""
+    reasons = {}
+    for row, reason in own.get("contradicted", {}).items():
+        cells = own["rows"][row]
+        for cell in [cells] if isinstance(cells, str) else cells:
+            reasons[cell] = reason
+    return reasons
 
 
 def _reference(system: str, tables: Mapping[str, Mapping[str, float]]) -> str:

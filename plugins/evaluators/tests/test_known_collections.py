@@ -41,9 +41,8 @@ def needed(known: KnownData) -> list[str]:
 
 def test_the_collections_are_those_of_the_evaluators():
     names = [known.name for known in known_data()]
-    assert sorted(names) == sorted(
-        ["senteval", "senteval-probing", "glue", *(source.data for source in SOURCES.values())]
-    )
+    others = [source.data for source in SOURCES.values()]
+    assert sorted(names) == sorted(["senteval", "senteval-probing", "glue", "prompteol-label-pairs", *others])
 
 
 @ALL
@@ -57,7 +56,9 @@ def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
 
 @ALL
 def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
-    if all(known.can_download(file.path) for file in known.files):
+    if known.name == "prompteol-label-pairs":
+        assert how_to_get(known.name) == f"`sentbed data get {known.name}` makes it"
+    elif all(known.can_download(file.path) for file in known.files):
         assert how_to_get(known.name) == f"`sentbed data get {known.name}` downloads it"
     else:
         assert (known.name, how_to_get(known.name)) == ("rocstories", known.advice)

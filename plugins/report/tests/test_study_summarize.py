@@ -21,6 +21,7 @@ from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.significance import judge_average, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.html_and_markdown_content import published_notes
 from sentbed_report.table_formats import to_latex, to_markdown, to_text
 
 Make = Callable[..., StudyData]
@@ -440,6 +441,21 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
         ("first", "TREC", "not measured"),
         ("gone", "MR", "not measured"),
     ]
+
+
+def test_a_contradicted_cell_meets_and_misses_nothing(study_of: Make) -> None:
+    cells = {"first": {"MR": 1.0}, "mean": {"CR": 83.0}}
+    data = study_of(TWO, expected={"T": Published(cells, 0.1, contradicted={"first": "U has 71.0"})})
+    first, mean = published_numbers(data, summarise(data))
+    assert (first.row.value, first.row.found, first.row.met) == (1.0, 71.0, None)
+    assert (first.row.contradicted, expected_verdict(first.row)) == ("U has 71.0", "contradicted")
+    assert (mean.row.contradicted, expected_verdict(mean.row)) == ("", "met")
+    assert published_notes(data) == ("T, first: not to be met, and not counted, since U has 71.0.",)
+
+
+def test_only_a_cell_with_numbers_can_be_contradicted() -> None:
+    with pytest.raises(ValueError, match="has 'gone', of which `cells` has no numbers"):
+        Published({"first": {"MR": 1.0}}, contradicted={"gone": "U has 71.0"})
 
 
 def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:

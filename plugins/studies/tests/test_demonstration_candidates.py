@@ -270,7 +270,7 @@ def test_an_answer_that_is_no_word_is_refused_with_its_line(put: Put, line: str,
 
 
 def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
-    (known,) = known_data()
+    known, _ = known_data()
     (file,) = known.files
     assert known.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
     location = f"data:{known.places[0]}/{file.path}"

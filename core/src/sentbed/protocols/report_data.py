@@ -47,6 +47,9 @@ class ExpectedRow:
     """Number found; None if the run did not measure it, or several scores match the key."""
     fits: int = 1
     """Number of scores that match the key."""
+    contradicted: str = ""
+    """Why what computes the number found is not to meet it, such as another publication that has another
+    value of the same; empty if it is. It then has no `tolerance`."""
 
     @property
     def decides(self) -> bool:

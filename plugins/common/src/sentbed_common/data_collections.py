@@ -52,7 +52,7 @@ class KnownMade:
     files: tuple[str, ...]
     """Paths of the files that are made."""
     sources: tuple[KnownFile, ...]
-    """Files to download for it; each has a `url`."""
+    """Files to download for it; each has a `url`. Empty if it is made of other collections that are there."""
     make: Callable[[Path], Mapping[str, bytes]]
     """Takes the collection's directory, with the sources; returns path -> content of each file made."""
 
@@ -88,6 +88,9 @@ class KnownData:
     @property
     def how_to_get(self) -> str:
         """Clause on how to obtain the collection, for messages about missing files."""
+        made_here = {path for made in self.made if not made.sources for path in made.files}
+        if made_here.issuperset(file.path for file in self.files):
+            return f"`sentbed data get {self.name}` makes it"
         if any(self.can_download(file.path) for file in self.files):
             return f"`sentbed data get {self.name}` downloads it"
         return self.advice or f"see {self.source}"

@@ -24,8 +24,8 @@ def pair_features(
     """Return the features of pairs `(n, 2 * width)` or `(n, 4 * width)` from their vectors `(n, width)`.
 
     `senteval` is SentEval's formula for MRPC, `infersent` its formula for NLI (Conneau et al., 2017), which
-    Sentence-T5 (section 5.1) uses for every pair task of SentGLUE. `concatenation` is the two vectors alone,
-    of which a linear classifier cannot see whether they are alike.
+    every pair task of SentGLUE has here; Sentence-T5 (section 8) does not print its own. `concatenation` is
+    the two vectors alone, of which a linear classifier cannot see whether they are alike.
     """
     import numpy as np
 

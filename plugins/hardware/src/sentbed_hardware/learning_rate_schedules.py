@@ -62,7 +62,7 @@ class Linear(Schedule):
 class LinearAfterHold(Schedule):
     """The full learning rate for a while, then linear decay to 0.
 
-    Source: Sentence-T5, section 4.1: constant for the first tenth of the steps.
+    Source: Sentence-T5, section 4.3: constant for the first tenth of the steps.
     """
 
     name: ClassVar[str] = "linear-after-hold"

@@ -197,7 +197,7 @@ def expected_verdict(row: ExpectedRow) -> str:
     if row.met is not None:
         return "met" if row.met else "not met"
     if row.found is not None:
-        return "to compare"
+        return "contradicted" if row.contradicted else "to compare"
     return "not measured" if row.fits < 2 else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
 
 

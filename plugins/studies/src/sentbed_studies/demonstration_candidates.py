@@ -27,9 +27,13 @@ PUBLISHED = KnownData(
         ),
     ),
     source="https://github.com/kongds/scaling_sentemb",
-    licence="not stated; 100 sentences of STS-B, 200 of a dictionary, in the paper's table 5",
+    licence="not stated; 99 sentences of STS-B, 201 of a dictionary",
 )
-"""The authors' candidates: `icl_examples.txt` of their code, one template with its demonstration a line."""
+"""The authors' candidates: `icl_examples.txt` of their code, one template with its demonstration a line.
+
+They are those of the paper's table 5 in its order, but for the last, another definition of its word; the
+table ends headlines with a full stop that the file does not have, and mends a word of one sentence.
+"""
 
 QUOTES = "\"'“”‘’«»`*"
 """What models put around a word; none of it is part of one."""

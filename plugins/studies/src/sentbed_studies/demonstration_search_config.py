@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed import FilePath
+from sentbed import DataError, FilePath, locate
 from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluator, RecipeTable, TableTraits
 from sentbed.tools import EncoderRecipe, KeyPath, Plugins, Recipe, misfits, problem_of_test_data
+from sentbed_common import KnownData
 
 from sentbed_studies.demonstration_candidates import as_field, candidate_prompts
 
@@ -58,10 +60,25 @@ class Search(RecipeTable):
         try:
             candidates = candidate_prompts(self.candidates, encoder.prompts, encoder.pooler)
         except SentbedError as error:
-            yield str(error)
+            yield f"{error}{_how_to_get(self.candidates, plugins)}"
             return
         for prompts in candidates:
             for _, message in misfits(attrs.evolve(encoder, prompt=as_field(prompts)), plugins):
                 what = prompts[0].template or prompts[0].demonstration
                 yield f"the candidate {what!r} does not fit: {message}"
                 return
+
+
+def _how_to_get(candidates: str, plugins: Plugins) -> str:
+    """Return how to get a file of candidates that is not there, if a plugin knows it, as a clause."""
+    try:
+        locate(candidates)
+    except DataError:
+        collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()
+    else:
+        return ""
+    for known in itertools.chain.from_iterable(collections):
+        for file in known.files:
+            if candidates in (f"data:{place}/{file.path}" for place in known.places):
+                return f"; {known.how_to_get}"
+    return ""

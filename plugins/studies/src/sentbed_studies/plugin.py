@@ -69,5 +69,6 @@ def samplers() -> Mapping[str, Lazy]:
 def known_data() -> tuple[KnownData, ...]:
     """Return the demonstrations that recipes name and that are not shipped."""
     from sentbed_studies.demonstration_candidates import PUBLISHED
+    from sentbed_studies.stsb_demonstrations import STSB
 
-    return (PUBLISHED,)
+    return (PUBLISHED, STSB)

@@ -26,6 +26,10 @@ CLONED = Path(__file__).parents[4] / PLACE
 """The same in a clone whose distributions are installed in editable form."""
 
 
+CONTRADICTED = "contradicted"
+"""Verdict on a number that its cell is not to meet; see `Published.contradicted`."""
+
+
 def find_papers(directory: str | Path | None = None) -> Path:
     """Return the directory of the papers' recipes.
 
@@ -90,12 +94,19 @@ def published_table(study: Study) -> Iterator[str]:
     """Yield the lines of a table: the published numbers of a study's cells, with their tolerance."""
     names = set(study.names)
     rows = [("cell", "score", "theirs", "tolerance")]
-    for found in study.table.expected.values():
-        tolerance = "" if found.tolerance is None else f"{found.tolerance:g}"
+    remarks = []
+    for title, found in study.table.expected.items():
         for cell, numbers in found.cells.items():
-            if cell in names:
-                rows += [(cell, key, f"{value:g}", tolerance) for key, value in numbers.items()]
-    yield from aligned(rows, left=2) if len(rows) > 1 else ()
+            if cell not in names:
+                continue
+            tolerance = "" if found.tolerance is None else f"{found.tolerance:g}"
+            if cell in found.contradicted:
+                tolerance = CONTRADICTED
+                remarks.append(f"{CONTRADICTED}: {title}, {cell}: {found.contradicted[cell]}")
+            rows += [(cell, key, f"{value:g}", tolerance) for key, value in numbers.items()]
+    if len(rows) > 1:
+        yield from aligned(rows, left=2)
+    yield from remarks
 
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:
@@ -111,6 +122,8 @@ def verdict(found: Number) -> str:
     row = found.row
     if row.found is None:
         return "not measured" if row.fits == 1 else f"the key fits {row.fits} scores"
+    if row.contradicted:
+        return CONTRADICTED
     if row.tolerance is None:
         return "shown only"
     return "within" if row.met else "not within"
@@ -129,9 +142,16 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
     decided = [found for found in numbers if _decided(found)]
     within = sum(verdict(found) == "within" for found in decided)
     left = sum(verdict(found) == "not measured" for found in numbers)
-    yield f"{within} of {count(len(decided), 'number')} within their tolerance" + (
-        f"; {left} not measured" if left else ""
-    )
+    contradicted = [found for found in numbers if verdict(found) == CONTRADICTED]
+    beside = ""
+    if left:
+        beside += f"; {left} not measured"
+    if contradicted:
+        beside += f"; {len(contradicted)} contradicted, which do not count"
+    yield f"{within} of {count(len(decided), 'number')} within their tolerance{beside}"
+    reasons = dict.fromkeys((found.cell, found.row.source, found.row.contradicted) for found in contradicted)
+    for cell, source, reason in reasons:
+        yield f"{CONTRADICTED}: {source}, {cell}: {reason}"
 
 
 def missed(numbers: Sequence[Number]) -> bool:

@@ -47,10 +47,10 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
 def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
     """Return every published number with the one found, in the recipe's order."""
     return tuple(
-        Number(name, _compared(title, published, key, value, _named(summaries, name, key, numbers)))
+        Number(name, _compared(title, published, name, key, _named(summaries, name, key, numbers)))
         for title, published in data.expected.items()
         for name, numbers in published.cells.items()
-        for key, value in numbers.items()
+        for key in numbers
     )
 
 
@@ -80,10 +80,10 @@ def _beside(
     """Yield the published numbers that match only this value of a cell."""
     for title, published in data.expected.items():
         numbers = published.cells.get(cell, {})
-        for key, value in numbers.items():
+        for key in numbers:
             found = _named(summaries, cell, key, numbers)
             if len(found) == 1 and found[0] is measured:
-                yield _compared(title, published, key, value, found)
+                yield _compared(title, published, cell, key, found)
 
 
 def _references(data: StudyData, summaries: Sequence[Summary], summary: Summary) -> Iterator[ReferenceRow]:
@@ -168,8 +168,15 @@ def _keys(summary: Summary, row: SummaryRow, column: SummaryColumn) -> set[str]:
 
 
 def _compared(
-    title: str, published: Published, key: str, value: float, found: Sequence[Measured]
+    title: str, published: Published, cell: str, key: str, found: Sequence[Measured]
 ) -> ExpectedRow:
-    source = f"{title} ({published.source})" if published.source else title
-    mean = found[0].mean if len(found) == 1 else None
-    return ExpectedRow(key, value, published.tolerance, source, mean, max(1, len(found)))
+    contradicted = published.contradicted.get(cell, "")
+    return ExpectedRow(
+        key,
+        value=published.cells[cell][key],
+        tolerance=None if contradicted else published.tolerance,
+        source=f"{title} ({published.source})" if published.source else title,
+        found=found[0].mean if len(found) == 1 else None,
+        fits=max(1, len(found)),
+        contradicted=contradicted,
+    )

@@ -24,6 +24,17 @@ class Published:
     """Approximate duration of one cell on that hardware in hours."""
     note: str = ""
     """Known differences between the paper, its code and this recipe."""
+    contradicted: Mapping[str, str] = attrs.field(factory=dict)
+    """Name of a cell -> why it is not to meet its numbers: they were measured otherwise than printed, or
+    another paper has others of the same. They are shown, and count neither as met nor as missed."""
+
+    def __attrs_post_init__(self) -> None:
+        unknown = sorted(self.contradicted.keys() - self.cells.keys())
+        if unknown:
+            raise ValueError(
+                f"`contradicted` has {unknown[0]!r}, of which `cells` has no numbers; name one of `cells`, "
+                "or take it out"
+            )
 
 
 @attrs.frozen

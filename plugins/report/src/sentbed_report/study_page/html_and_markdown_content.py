@@ -62,6 +62,8 @@ def published_notes(data: StudyData) -> tuple[str, ...]:
         made = " on ".join(part for part in (hours, table.hardware) if part)
         if made or table.note:
             notes.append(f"{title}: " + " ".join(filter(None, (made and f"{made}.", table.note))))
+        for cell, reason in table.contradicted.items():
+            notes.append(f"{title}, {cell}: not to be met, and not counted, since {reason}.")
     return tuple(notes)
 
 

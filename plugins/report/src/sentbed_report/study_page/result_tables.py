@@ -158,6 +158,8 @@ def _published(row: ExpectedRow) -> PublishedText:
     title = row.source
     if row.decides:
         title += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
+    elif row.contradicted:
+        title += f": contradicted, since {row.contradicted}"
     return PublishedText(text, title, verdict)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,93 @@
+"""Numbers that papers print for one and the same encoder, training, protocol and task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from paper_coverage import PAPERS, keys
+from sentbed.protocols import Evaluator
+from sentbed.tools import Recipe, load_plugins, load_recipe, unstructure
+from sentbed_evaluators.sentbench import SentBench
+from sentbed_studies.study import Study, read_study
+
+NEUTRAL_BACKBONE_KEYS = ("dtype", "device_map")
+"""Keys of a backbone that say how it is computed, and not what."""
+NEUTRAL_STAGE_KEYS = ("validate", "watch", "micro_batch")
+NEUTRAL_EVALUATOR_KEYS = ("use", "tasks", "runs", "skip_missing")
+SENTEVAL_NAMES = {"SST": "SST2"}
+"""SentBench's name of a task of SentEval -> SentEval's."""
+
+
+class Claim(NamedTuple):
+    """One number that a study expects of a cell."""
+
+    study: str
+    """`PAPER/FILE`, below `recipes/papers` and without suffix."""
+    cell: str
+    table: str
+    task: str
+    value: float
+    tolerance: float | None
+    """None where the study does not count the number."""
+
+
+def claims() -> Iterator[tuple[str, Claim]]:
+    """Yield every expected number of every study, with a text of all that decides it."""
+    plugins = load_plugins()
+    for path in sorted(PAPERS.rglob("*.toml")):
+        if "schema = 1" not in path.read_text("utf-8").splitlines():
+            continue
+        if "study" not in load_recipe(path, look=False, plugins=plugins).tables:
+            continue
+        name = path.relative_to(PAPERS).with_suffix("").as_posix()
+        yield from _claims_of(name, read_study(path, plugins=plugins, look=False))
+
+
+def _claims_of(name: str, study: Study) -> Iterator[tuple[str, Claim]]:
+    recipes = {cell.name: cell.recipe for cell in study.cells}
+    for table, published in study.table.expected.items():
+        for cell, numbers in published.cells.items():
+            tolerance = None if cell in published.contradicted else published.tolerance
+            for task, value in numbers.items():
+                claim = Claim(name, cell, table, task, value, tolerance)
+                yield _decided_by(recipes[cell], task), claim
+
+
+def _decided_by(recipe: Recipe, task: str) -> str:
+    """Return encoders, training, search, runtime's platform, evaluators and task as one text."""
+    table = unstructure(recipe)
+    for encoder in table["encoders"].values():
+        encoder.pop("max_length", None)
+        for key in NEUTRAL_BACKBONE_KEYS:
+            encoder["backbone"].pop(key, None)
+    for stage in table["stage"]:
+        for key in NEUTRAL_STAGE_KEYS:
+            stage.pop(key, None)
+    protocols = []
+    for evaluate, settings in zip(recipe.evaluate, table["evaluate"], strict=True):
+        # A speed is of its machine.
+        if evaluate.with_.name == "throughput":
+            protocols.append({"runtime": table["runtime"], **settings})
+        elif keys(evaluate.with_).get(task):
+            protocols.append(_protocol(evaluate.with_, settings))
+    name = SENTEVAL_NAMES.get(task, task)
+    parts = [table["encoders"], table["stage"], table.get("search"), protocols, name]
+    return json.dumps(parts, sort_keys=True, default=str)
+
+
+def _protocol(evaluator: Evaluator, settings: dict[str, Any]) -> dict[str, Any]:
+    if evaluator.name == "senteval-transfer" or _is_senteval(evaluator):
+        return {"protocol": "senteval-transfer"}
+    kept = {key: value for key, value in settings.items() if key not in NEUTRAL_EVALUATOR_KEYS}
+    return {"protocol": settings["use"], **kept}
+
+
+def _is_senteval(evaluator: Evaluator) -> bool:
+    """Whether SentBench's evaluator classifies single sentences, which it does as SentEval does."""
+    return (
+        isinstance(evaluator, SentBench)
+        and evaluator.paradigms == ("single",)
+        and evaluator.protocol == "senteval"
+    )
