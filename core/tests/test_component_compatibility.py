@@ -14,7 +14,7 @@ from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.plugin_info import ComponentInfo
 from sentbed._registry.registry import Plugins
-from sentbed.protocols import Backbone, BackboneTraits, Pooler, PoolerTraits
+from sentbed.protocols import Backbone, BackboneTraits, Head, Pooler, PoolerTraits
 from toy_plugin import RECIPE
 
 Put = Callable[[str, str], Path]
@@ -123,6 +123,31 @@ def found(
 )
 def test_of_parts_that_fit_or_do_not_say_nothing_is_said(parts: Plugins, backbone: str, pooler: str):
     assert found(parts, backbone, pooler) == []
+
+
+def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(parts: Plugins):
+    trained_on = part("mlp", Pooler, PoolerTraits(at_test="bare"))
+    for head, problems in ((Head(), 0), (Head(projection=8), 1)):
+        encoder = EncoderRecipe(BACKBONES[0](), trained_on(), head=head)
+        messages = list(misfits(encoder, parts))
+        assert len(messages) == problems
+    ((key, message),) = messages
+    assert key == "head"
+    assert "`projection` is trained on what the pooler `mlp` computes in training" in message
+    assert "`bare`" in message
+
+
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts: Plugins, pretrained: bool):
+    loads = part("loads", Pooler, PoolerTraits(pretrained=True))
+    model = part("model", Backbone, BackboneTraits(pretrained=pretrained))
+    messages = list(misfits(EncoderRecipe(model(), loads()), parts))
+    if pretrained:
+        assert messages == []
+        return
+    ((key, message),) = messages
+    assert key == "pooler"
+    assert "the backbone `model` are random; name a pretrained `model`" in message
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,31 @@ class FirstDensePooler(Pooler):
         return self.out
 
 
+class TrainedDenseModule(torch.nn.Module):
+    """The mean, in training behind a dense layer of another width."""
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__()
+        self.mean = MeanModule()
+        self.dense = torch.nn.Linear(width, out)
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        mean = self.mean(states)
+        return self.dense(mean) if self.training else mean
+
+
+@attrs.frozen
+class TrainedDensePooler(Pooler):
+    name: ClassVar[str] = "toy-trained-dense"
+    out: int = 5
+
+    def build(self, width: int) -> torch.nn.Module:
+        return TrainedDenseModule(width, self.out)
+
+    def trained_width(self, width: int) -> int:
+        return self.out
+
+
 class NormModule(torch.nn.Module):
     """The mean under batch normalisation, which keeps statistics in buffers."""
 
@@ -303,6 +328,7 @@ class Toys:
     backbone: ClassVar = Dense
     mean: ClassVar = MeanPooler
     first_dense: ClassVar = FirstDensePooler
+    trained_dense: ClassVar = TrainedDensePooler
     norm: ClassVar = NormPooler
     loss: ClassVar = Contrast
     momentum: ClassVar = Momentum

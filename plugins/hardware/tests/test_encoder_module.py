@@ -124,6 +124,34 @@ def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
     torch.testing.assert_close(module.eval()(*batch), whole[:, :2], rtol=0, atol=0)
 
 
+def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(
+    toys: Any, engine: TorchEngine
+) -> None:
+    module, backbone = module_of(toys, Head(), toys.trained_dense(out=5))
+    assert (module.width, module.trained_width) == (backbone.width, 5)
+    batch = engine.tensors(toys.batch(*TEXTS))
+    mean = toys.mean().build(8)(module.backbone(*batch))
+    torch.testing.assert_close(module.train()(*batch), module.pooler.dense(mean), rtol=0, atol=0)
+    torch.testing.assert_close(module.eval()(*batch), mean, rtol=0, atol=0)
+
+
+def test_a_projection_after_such_a_layer_is_refused(toys: Any) -> None:
+    with pytest.raises(
+        ModelError, match=r"5 numbers in training and 8 when encoding, .* take `projection` out"
+    ):
+        module_of(toys, Head(projection=6), toys.trained_dense(out=5))
+
+
+def test_a_transform_reads_the_vector_of_encoding(toys: Any, engine: TorchEngine) -> None:
+    module, backbone = module_of(toys, Head(transform=Fixed()), toys.trained_dense(out=5))
+    assert module.transformed().width == backbone.width
+    mean, matrix = a_fit(backbone.width)
+    batch = engine.tensors(toys.batch(*TEXTS))
+    bare = module.eval().transformed()(*batch).detach().numpy()
+    fitted = module.transformed((mean, matrix)).eval()(*batch).detach().numpy()
+    np.testing.assert_allclose(fitted, (bare - mean) @ matrix, rtol=1e-5, atol=1e-6)
+
+
 @attrs.frozen
 class Fixed(Transform):
     """A transform with a width of its own."""

@@ -91,6 +91,24 @@ def test_vectors_are_those_of_torch(toys: Any, place: Make, reference: Any, devi
     np.testing.assert_allclose(encoder.encode(batch), reference.encode(batch), atol=1e-6)
 
 
+def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch(
+    toys: Any, engine: Any, columns: dict[str, TokenIds]
+):
+    pooler = toys.trained_dense(out=6)
+    encoders = []
+    for on in (engine, engine_of()):
+        torch.manual_seed(0)
+        backbone = toys.backbone(width=16).build(BuildContext(tuple))
+        encoders.append(on.assemble(backbone, pooler, Head()))
+    torch_encoder, jax_encoder = encoders
+    assert (jax_encoder.width, jax_encoder.trained_width) == (16, 6)
+    (expected, slopes), (loss, gradients) = (train(one, toys.loss()).gradients(columns) for one in encoders)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert closeness(gradients, slopes) < 1e-5
+    batch = toys.batch("a b c", "d")
+    np.testing.assert_allclose(jax_encoder.encode(batch), torch_encoder.encode(batch), atol=1e-6)
+
+
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 @pytest.mark.parametrize(("fields", "micro_batch"), [({"memory": 6}, None), ({"learned": True}, 1)])
 def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(

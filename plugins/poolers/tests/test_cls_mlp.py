@@ -84,6 +84,25 @@ def test_with_the_switch_the_layer_is_there_in_training_only(random_states: Stat
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
 
 
+def test_with_the_switch_another_width_is_that_of_training_alone(random_states: States) -> None:
+    states = random_states([5, 2, 1])
+    pooler = ClsMLP(mlp_only_train=True, mlp_width=9)
+    assert (pooler.output_width(6), pooler.trained_width(6)) == (6, 9)
+    module = pooler.build(6)
+    first = states.last_hidden_state[:, 0]
+    expected = torch.tanh(first @ module.dense.weight.T)
+    assert expected.shape == (3, 9)
+    torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
+    assert torch.equal(module.eval()(states), first)
+
+
+def test_without_it_another_width_is_that_of_the_vector(random_states: States) -> None:
+    pooler = ClsMLP(mlp_width=4)
+    assert (pooler.output_width(6), pooler.trained_width(6)) == (4, 4)
+    module = pooler.build(6)
+    assert module.train()(random_states([5, 2])).shape == module.eval()(random_states([5, 2])).shape == (2, 4)
+
+
 def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone() -> None:
     hidden = torch.randn(2, 4, 3, requires_grad=True)
     mask = torch.tensor([[1, 1, 1, 0], [0, 0, 1, 1]])
@@ -136,6 +155,51 @@ def test_on_the_meta_device_only_shapes_are_made(tmp_path: Path) -> None:
     with torch.device("meta"):
         module = ClsMLP(mlp=str(file)).build(2)
     assert {value.device.type for value in module.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("prefix", ["", "bert.", "roberta."])
+@pytest.mark.parametrize("layer", ["pooler.dense", "mlp.dense"])
+def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
+    tmp_path: Path, prefix: str, layer: str
+) -> None:
+    weight, bias = torch.arange(6.0).reshape(3, 2), torch.tensor([1.0, -1.0, 0.5])
+    other = {f"{prefix}pooler.dense.weight": -weight, f"{prefix}pooler.dense.bias": -bias}
+    own = {f"{prefix}{layer}.weight": weight}
+    # A sharded model may have a layer's weight and its bias in two files.
+    save_file({**other, **own}, tmp_path / "model-00001-of-00002.safetensors")
+    save_file({f"{prefix}{layer}.bias": bias}, tmp_path / "model-00002-of-00002.safetensors")
+    pooler = ClsMLP(pretrained=True, mlp_width=3)
+    assert pooler.traits.pretrained
+    module = pooler.build(2)
+    pooler.load_pretrained(module, tmp_path)
+    assert torch.equal(module.dense.weight, weight)
+    assert torch.equal(module.dense.bias, bias)
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ({"encoder.weight": torch.eye(2)}, "has no MLP .* take `pretrained` out"),
+        ({"mlp.dense.weight": torch.eye(2)}, "has `mlp.dense.weight` and no `mlp.dense.bias`"),
+        (
+            {"pooler.dense.weight": torch.eye(3), "pooler.dense.bias": torch.zeros(3)},
+            r"`pooler.dense.weight` \(3, 3\), expected \(2, 2\)",
+        ),
+    ],
+)
+def test_a_model_without_such_a_layer_is_refused(
+    tmp_path: Path, weights: dict[str, torch.Tensor], problem: str
+) -> None:
+    save_file(weights, tmp_path / "model.safetensors")
+    pooler = ClsMLP(pretrained=True)
+    with pytest.raises(sentbed.ModelError, match=problem):
+        pooler.load_pretrained(pooler.build(2), tmp_path)
+
+
+def test_a_layer_has_one_origin(tmp_path: Path) -> None:
+    file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
+    (problem,) = ClsMLP(mlp=str(file), pretrained=True).check()
+    assert "take one of them out" in problem
 
 
 @pytest.mark.parametrize(

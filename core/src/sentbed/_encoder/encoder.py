@@ -88,7 +88,7 @@ class Encoder:
         encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
         encoder.require_positions(recipe.max_length)
         if saved is None and (transform := recipe.head.transform) is not None:
-            encoder.fit_texts = transform.texts(encoder.placed.trained_width or encoder.width)
+            encoder.fit_texts = transform.texts(encoder.placed.transformed().width)
         return encoder
 
     def fit_transform(self) -> Encoder:

@@ -62,6 +62,7 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         )
         # Problems with the prompt do not matter if the pooler or backbone must change.
         return
+    yield from _pooler_misfits(encoder)
     yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
     if (transform := encoder.head.transform) is not None:
         yield from (("head", said) for said in sentences(transform.misfits(encoder), transform, "misfits"))
@@ -72,6 +73,26 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         yield "ensemble", f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`'
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
+
+
+def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
+    """Yield a problem for a pooler's weights that are nowhere, and for a projection that it does not fit."""
+    backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
+    if pooler.traits.pretrained and not backbone.traits.pretrained:
+        yield (
+            "pooler",
+            f"the pooler `{pooler.name}` starts with weights of the backbone's model, and those of the "
+            f"backbone `{backbone.name}` are random; name a pretrained `model` in the backbone, or take "
+            "`pretrained` out of the pooler",
+        )
+    if pooler.traits.at_test is not None and head.projection is not None:
+        yield (
+            "head",
+            f"`projection` is trained on what the pooler `{pooler.name}` computes in training, and encoding "
+            f"would apply it to something else, `{pooler.traits.at_test}`; take `projection` out, and where "
+            "vectors need another width in training, give that to the part of the pooler that is in training "
+            "only",
+        )
 
 
 def _prompt_misfits(

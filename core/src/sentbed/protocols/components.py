@@ -88,6 +88,9 @@ class BuiltBackbone:
     row; `TokenStates` and its mask then include them."""
     dispatched: bool = False
     """Whether the weights are already on their devices."""
+    weights_directory: Path | None = None
+    """Directory of the safetensors files that hold the pretrained weights, from which a pooler may take its
+    own; None if the weights are random, or those of a saved encoder."""
     vocabulary: Sequence[str] = ()
     """Text of each token by its id, if the traits say `predicts`."""
 
@@ -185,11 +188,29 @@ class Pooler(Component):
 
     @abstractmethod
     def build(self, width: int) -> Module:
-        """Return `module(TokenStates) -> (batch, output_width(width))`."""
+        """Return `module(TokenStates) -> (batch, output_width(width))`.
+
+        In training mode the vectors have the dimension `trained_width(width)`.
+        """
 
     def output_width(self, width: int) -> int:
         """Return the dimension of a sentence vector, given that of a token state."""
         return width
+
+    def trained_width(self, width: int) -> int:
+        """Return the dimension of a vector in training, given that of a token state.
+
+        It differs from `output_width` where a part that changes the width is in training only.
+        """
+        return self.output_width(width)
+
+    def load_pretrained(self, module: Module, directory: Path) -> None:
+        """Give `module`, which `build` has made, weights of the model files in `directory`.
+
+        Called once, before training, if the traits have `pretrained`. The files are safetensors, one or
+        several. Raises `ModelError` if they lack the weights.
+        """
+        raise NotImplementedError
 
 
 @attrs.frozen(eq=False)

@@ -79,7 +79,8 @@ class PlacedEncoder:
     width: int
     """Dimension of a sentence vector."""
     trained_width: int | None = None
-    """Dimension in training, if `Head.dimensions` cuts vectors after it."""
+    """Dimension in training, if it may differ from `width`: `Head.dimensions` cuts vectors when encoding, a
+    transform or a pooler may give them another width."""
     parameter_counts: tuple[int, int] | None = None
     """Number of its parameters, and of those that training changes; None where the engine does not count."""
     fitted_on: Mapping[str, Any] | None = None

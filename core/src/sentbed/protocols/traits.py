@@ -81,7 +81,11 @@ class PoolerTraits(ComponentTraits):
     normalizer: str | None = attrs.field(default=None, validator=_TEXT)
     """Default text rules of the prompt."""
     at_test: str | None = attrs.field(default=None, validator=_TEXT)
-    """Name of what it computes in eval mode, if that differs from training."""
+    """Name of what it computes in eval mode, if that differs from training. A projection after it, which
+    would be trained on one and applied to the other, is refused."""
+    pretrained: bool = False
+    """Whether its module starts with weights from the backbone's model files; see
+    `Pooler.load_pretrained`."""
     pooling: Pooling | None = attrs.field(default=None, validator=optional(in_(get_args(Pooling))))
     """Pooling mode of sentence-transformers that equals it in eval mode, without padding, for exporters."""
     dense: str | None = attrs.field(default=None, validator=_TEXT)

@@ -20,7 +20,7 @@ def poolers() -> Mapping[str, Lazy]:
         ),
         "cls-mlp": Lazy(
             "sentbed_poolers.cls_mlp:ClsMLP",
-            "The state of the first token ([CLS]), then a dense layer of the same width, then tanh.",
+            "The state of the first token ([CLS]), then a dense layer, then tanh.",
         ),
         "mean": Lazy(
             "sentbed_poolers.mean:Mean",

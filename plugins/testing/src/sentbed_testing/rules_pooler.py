@@ -74,11 +74,15 @@ def shape(subject: Subject) -> Findings:
     """It gives one vector per sentence, of the width that it says, however the sentences are padded."""
     torch = load_torch()
     module = build(subject)
-    width = subject.ready.output_width(subject.width)
-    fix = f"return `(batch, {width})`; a pooler with another width says so in `output_width`"
+    widths = {
+        True: (subject.ready.trained_width(subject.width), "`trained_width`"),
+        False: (subject.ready.output_width(subject.width), "`output_width`"),
+    }
     for side, lengths in (("right", (7, 2, 4)), ("left", (7, 2, 4)), ("none", (3, 3)), ("right", (1,))):
         states = _states(subject, side=side, lengths=lengths)
         for mode in (True, False):
+            width, method = widths[mode]
+            fix = f"return `(batch, {width})`; a pooler with another width says so in {method}"
             found = _pool(module, states, mode)
             if not isinstance(found, torch.Tensor):
                 yield f"it returns {type(found).__name__}, not a tensor", fix

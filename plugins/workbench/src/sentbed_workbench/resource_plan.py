@@ -191,7 +191,7 @@ class Planner:
         sketch = self.once(("pooler", runtime, recipe.pooler, width), lambda: _sketch(runtime, recipe, width))
         if isinstance(sketch, str):
             return Parts(recipe, problem=sketch)
-        pooled = recipe.pooler.output_width(width)
+        pooled = recipe.pooler.trained_width(width)
         after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
         head = recipe.head
         widths = [pooled, *head.hidden, *([head.projection] if head.projection else [])]
@@ -288,6 +288,11 @@ def _sketch(runtime: Runtime, recipe: EncoderRecipe, width: int) -> Sketch | str
         return str(error)
 
 
+def _encoded_width(recipe: EncoderRecipe, states_width: int) -> int:
+    """Return the dimension of a vector when encoding, before a transform or a choice of dimensions."""
+    return (recipe.head.projection or recipe.pooler.output_width(states_width)) * recipe.joined
+
+
 def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
     outline = encoder.outline
     if outline is None:
@@ -303,7 +308,7 @@ def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
         parameters=outline.parameters + numbers(encoder.after),
         trainable=numbers(encoder.trained),
         at_most=outline.at_most,
-        width=encoder.width,
+        width=_encoded_width(encoder.recipe, outline.width),
         layers=outline.layers,
         hidden=outline.width,
         inner=outline.inner,

@@ -107,7 +107,10 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
     _require_blocks(parameters, family, model)
     model = _adapt(model, parameters, saved, origin)
     family.require(model)
-    return BuiltTransformer(parameters, family, model, tokenizer, origin, base)
+    built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
+    if saved is None and parameters.init == "pretrained":
+        built.weights_directory = directory
+    return built
 
 
 def _add_placeholder(token: str | None, tokenizer: Any, model: Any) -> None:

@@ -53,8 +53,11 @@ def require_states(states: Any, rows: int | None, width: int, backbone: type[Any
         raise fault(backbone, "module", wrong)
 
 
-def require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler) -> None:
-    """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape."""
+def require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False) -> None:
+    """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape.
+
+    `width` is what the pooler says of its vectors when encoding, or in `training`.
+    """
     method = "build"
     if not isinstance(vectors, torch.Tensor):
         wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
@@ -64,11 +67,12 @@ def require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler) -> None
             f"built a module that returned vectors of {found} numbers, expected {width}; a pooler whose "
             "vectors have another width than the states says so in `output_width`"
         )
-        if type(pooler).output_width is not Pooler.output_width:
-            method, wrong = (
-                "output_width",
-                f"returned {width}, its module returned vectors of {found} numbers",
-            )
+        if training and type(pooler).trained_width is not Pooler.trained_width:
+            method = "trained_width"
+        elif type(pooler).output_width is not Pooler.output_width:
+            method = "output_width"
+        if method != "build":
+            wrong = f"returned {width}, its module returned vectors of {found} numbers"
     elif tuple(vectors.shape) != (rows, width):
         wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
     elif not vectors.is_floating_point():

@@ -42,27 +42,35 @@ class EncoderModule(torch.nn.Module):
         super().__init__()
         require_built(backbone)
         self.states_width = width = backbone.width
-        self.pooled_width = pooled = returned(pooler.output_width(width), Integral, pooler, "output_width")
+        self.pooled_width = returned(pooler.output_width(width), Integral, pooler, "output_width")
+        self.trained_pooled_width = returned(pooler.trained_width(width), Integral, pooler, "trained_width")
+        if head.projection is not None and self.trained_pooled_width != self.pooled_width:
+            raise ModelError(
+                f"the pooler `{pooler.name}` gives {self.trained_pooled_width} numbers in training and "
+                f"{self.pooled_width} when encoding, and a projection is for one width; take `projection` "
+                "out of the head"
+            )
         self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
         """Whose the parts are, for messages."""
         self.backbone = backbone.module
         self.pooler = returned(pooler.build(width), torch.nn.Module, pooler, "build")
-        self.projection = _projection(pooled, head)
+        self.projection = _projection(self.trained_pooled_width, head)
         self.dimensions = head.dimensions
         self.normalize = head.normalize
-        self.trained_width = head.projection or pooled
+        self.trained_width = head.projection or self.trained_pooled_width
+        self.untransformed_width = head.projection or self.pooled_width
+        """Dimension of a vector when encoding, before the transform and the choice of dimensions."""
         self.transform: torch.nn.Module = torch.nn.Identity()
         self.fits = head.transform
         """The component that a transform is fitted by."""
         self.fitted_on: Mapping[str, Any] | None = None
         self.gives_input = False
         """Whether vectors are the transform's input."""
-        widths = [self.trained_width]
+        widths = [self.untransformed_width]
         if head.transform is not None:
             method = "output_width"
-            widths.append(
-                returned(head.transform.output_width(self.trained_width), Integral, head.transform, method)
-            )
+            transformed = head.transform.output_width(self.untransformed_width)
+            widths.append(returned(transformed, Integral, head.transform, method))
         self.transformed_width = widths[-1]
         if (head.dimensions or 0) > min(widths):
             raise ModelError(
@@ -74,8 +82,8 @@ class EncoderModule(torch.nn.Module):
     def width(self) -> int:
         """Dimension of a vector."""
         if self.gives_input:
-            return self.trained_width
-        whole = self.trained_width if self.fitted_on is None else self.transformed_width
+            return self.untransformed_width
+        whole = self.untransformed_width if self.fitted_on is None else self.transformed_width
         return self.dimensions or whole
 
     @property
@@ -118,7 +126,9 @@ class EncoderModule(torch.nn.Module):
         cls, pooler = self.owners
         require_states(states, rows, self.states_width, cls)
         pooled = self.pooler(self.in_fp32(states))
-        require_vectors(pooled, len(states.last_hidden_state), self.pooled_width, pooler)
+        training = self.pooler.training
+        width = self.trained_pooled_width if training else self.pooled_width
+        require_vectors(pooled, len(states.last_hidden_state), width, pooler, training)
         vectors: torch.Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
@@ -191,6 +201,30 @@ class InferenceModule(torch.nn.Module):
             return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
 
 
+def assembled(
+    backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+) -> EncoderModule:
+    """Return the module of an encoder on the host.
+
+    Pooler and head are new, but for what the pooler takes from the backbone's model files, or those that
+    `saved`, the directory of a saved encoder, holds.
+
+    Raises:
+        ModelError: if the saved weights do not fit, or the model files lack the pooler's.
+    """
+    module = EncoderModule(backbone, pooler, head)
+    if saved is not None:
+        load_modules(module, saved / MODULES_FILE)
+    elif pooler.traits.pretrained:
+        if backbone.weights_directory is None:
+            raise ModelError(
+                f"the pooler `{pooler.name}` starts with weights of the backbone's model, and this backbone "
+                "names no files that it was loaded from; take `pretrained` out of the pooler"
+            )
+        pooler.load_pretrained(module.pooler, backbone.weights_directory)
+    return module
+
+
 ACTIVATIONS = {"gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
@@ -212,7 +246,7 @@ def linear_transform(fit: Any, module: EncoderModule) -> torch.nn.Linear:
 
     Raises `PluginError` if the fit has other shapes than the transform says, or is not finite.
     """
-    shape = module.trained_width, module.transformed_width
+    shape = module.untransformed_width, module.transformed_width
     try:
         mean, matrix = (np.asarray(part, np.float64) for part in fit)
     except (TypeError, ValueError) as error:
@@ -232,7 +266,7 @@ def linear_transform(fit: Any, module: EncoderModule) -> torch.nn.Linear:
 def empty_transform(module: EncoderModule) -> torch.nn.Linear:
     """Return the linear layer of the module's transform, to be filled; the generator stays as it is."""
     with torch.random.fork_rng(devices=[]):
-        return torch.nn.Linear(module.trained_width, module.transformed_width).requires_grad_(False)
+        return torch.nn.Linear(module.untransformed_width, module.transformed_width).requires_grad_(False)
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:

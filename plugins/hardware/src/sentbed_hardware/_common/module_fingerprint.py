@@ -24,6 +24,8 @@ NOT_THE_MODEL = (
     "owners",
     "states_width",
     "pooled_width",
+    "trained_pooled_width",
+    "untransformed_width",
     "fitted_on",
     "fits",
 )

@@ -31,7 +31,7 @@ from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
-    load_modules,
+    assembled,
     save_modules,
 )
 from sentbed_hardware._common.module_fingerprint import fingerprint
@@ -146,9 +146,7 @@ class JaxEngine(Engine):
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> JaxEncoder:
         """Build pooler and head and put all weights on the devices."""
-        module = EncoderModule(backbone, pooler, head)
-        if saved is not None:
-            load_modules(module, saved / MODULES_FILE)
+        module = assembled(backbone, pooler, head, saved)
         encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
         return encoder
 

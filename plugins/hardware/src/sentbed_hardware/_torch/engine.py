@@ -35,7 +35,7 @@ from sentbed_hardware._common.encoder_module import (
     EncoderModule,
     InferenceModule,
     Pair,
-    load_modules,
+    assembled,
     save_modules,
 )
 from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
@@ -103,9 +103,7 @@ class TorchEngine(Engine):
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
     ) -> TorchEncoder:
         """Build pooler and head and put everything on the device."""
-        module = EncoderModule(backbone, pooler, head)
-        if saved is not None:
-            load_modules(module, saved / MODULES_FILE)
+        module = assembled(backbone, pooler, head, saved)
         encoder: TorchEncoder = self.processes.together(type(self).place, self, backbone, module)
         return encoder
 

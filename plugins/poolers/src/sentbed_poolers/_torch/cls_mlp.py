@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
 import torch
 from safetensors import safe_open
 from sentbed import DataError, ModelError, locate
@@ -13,16 +17,22 @@ from sentbed_poolers._torch.first import FirstPooling
 INITIAL_DEVIATION = 0.02
 """Standard deviation of the initial weights: `initializer_range` of BERT and RoBERTa."""
 LAYERS = ("mlp.dense", "pooler.dense")
-"""Names of the layer in a training run of SimCSE's code and in a released model."""
+"""Names of the layer in a training run of SimCSE's code and in a released model, the former first: beside it,
+`pooler.dense` is that of next-sentence prediction."""
+PREFIXES = ("", "bert.", "roberta.")
+"""What stands before the names in the files of a model with a head."""
 
 
 class ClsMLPPooling(torch.nn.Module):
-    """`(batch, length, width)` -> the first real token's state after the layer and tanh, `(batch, width)`."""
+    """`(batch, length, width)` -> the first real token's state after layer and tanh, `(batch, mlp_width)`.
 
-    def __init__(self, width: int, mlp_only_train: bool) -> None:
+    With `mlp_only_train` and in eval mode, it is the state itself, `(batch, width)`.
+    """
+
+    def __init__(self, width: int, mlp_width: int, mlp_only_train: bool) -> None:
         super().__init__()
         self.first = FirstPooling()
-        self.dense = torch.nn.Linear(width, width)
+        self.dense = torch.nn.Linear(width, mlp_width)
         torch.nn.init.normal_(self.dense.weight, std=INITIAL_DEVIATION)
         torch.nn.init.zeros_(self.dense.bias)
         self.mlp_only_train = mlp_only_train
@@ -35,7 +45,7 @@ class ClsMLPPooling(torch.nn.Module):
         return torch.tanh(self.dense(first))
 
 
-def start_from(dense: torch.nn.Linear, location: str) -> None:
+def start_from_file(dense: torch.nn.Linear, location: str) -> None:
     """Set the layer to that of a safetensors file, or to NaN where there is no file.
 
     Raises:
@@ -48,26 +58,54 @@ def start_from(dense: torch.nn.Linear, location: str) -> None:
         for value in dense.parameters():
             torch.nn.init.constant_(value, float("nan"))
         return
-    damaged = foreign(ModelError, f"`{file}` cannot be read", "fetch the model again")
-    with damaged, safe_open(file, "pt") as weights:
-        there = set(weights.keys())
-        layer = next((name for name in LAYERS if f"{name}.weight" in there), None)
-        if layer is None:
-            names = " or ".join(f"`{name}.weight`" for name in LAYERS)
-            raise ModelError(
-                f"`{file}` has no MLP ({names}); name a file of SimCSE's, or take `mlp` out for a new layer"
-            )
-        found = {name: weights.get_tensor(f"{layer}.{name}") for name, _ in dense.named_parameters()}
+    _start_from(dense, [file], f"`{file}`", "name a file of SimCSE's, or take `mlp` out for a new layer")
+
+
+def start_from_directory(dense: torch.nn.Linear, directory: Path) -> None:
+    """Set the layer to that of a model, whose weights are safetensors in one or several files.
+
+    Raises:
+        ModelError: if a file is damaged, or none has such a layer of finite numbers.
+    """
+    remedy = "name a model of SimCSE's in the backbone, or take `pretrained` out for a new layer"
+    _start_from(dense, sorted(directory.glob("*.safetensors")), f"the model in `{directory}`", remedy)
+
+
+def _start_from(dense: torch.nn.Linear, files: Sequence[Path], where: str, remedy: str) -> None:
+    files_by_key: dict[str, Path] = {}
+    for file in files:
+        with _readable(file), safe_open(file, "pt") as weights:
+            files_by_key.update(dict.fromkeys(weights.keys(), file))
+    layer = _layer_among(files_by_key)
+    if layer is None:
+        names = " or ".join(f"`{name}.weight`" for name in LAYERS)
+        raise ModelError(f"{where} has no MLP ({names}); {remedy}")
     for name, value in dense.named_parameters():
-        given = found[name]
-        if given.shape != value.shape:
+        key = f"{layer}.{name}"
+        if key not in files_by_key:
+            raise ModelError(f"{where} has `{layer}.weight` and no `{key}`; {remedy}")
+        file = files_by_key[key]
+        with _readable(file), safe_open(file, "pt") as weights:
+            pretrained = weights.get_tensor(key)
+        if pretrained.shape != value.shape:
             raise ModelError(
-                f"`{file}` has `{layer}.{name}` {tuple(given.shape)}, expected {tuple(value.shape)} for this "
-                "backbone; name the file of a model of its size"
+                f"`{file}` has `{key}` {tuple(pretrained.shape)}, expected {tuple(value.shape)} for this "
+                "backbone; name a model of its size"
             )
-        if not torch.isfinite(given).all():
-            raise ModelError(
-                f"`{file}` has NaN or infinite values in `{layer}.{name}`; fetch the model again"
-            )
+        if not torch.isfinite(pretrained).all():
+            raise ModelError(f"`{file}` has NaN or infinite values in `{key}`; fetch the model again")
         with torch.no_grad():
-            value.copy_(given)
+            value.copy_(pretrained)
+
+
+def _readable(file: Path) -> AbstractContextManager[None]:
+    return foreign(ModelError, f"`{file}` cannot be read", "fetch the model again")
+
+
+def _layer_among(keys: Container[str]) -> str | None:
+    """Return the name of the MLP's layer, with its prefix; None if the keys have none."""
+    for layer in LAYERS:
+        for prefix in PREFIXES:
+            if f"{prefix}{layer}.weight" in keys:
+                return f"{prefix}{layer}"
+    return None

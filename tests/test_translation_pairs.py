@@ -1,0 +1,75 @@
+"""Training on translation pairs against a frozen teacher that is wider than its student."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentbed
+from sentbed import RecipeError
+from sentbed.protocols import BuildContext
+from sentbed_backbones.bert import Bert
+
+RECIPE = """
+schema = 1
+[run]
+name = "pairs"
+[runtime]
+use = "cpu"
+threads = 1
+[encoders.source]
+max_length = 16
+backbone = { use = "bert", init = "random", vocab_size = 300, size = "mini" }
+pooler = { use = "first" }
+[encoders.en]
+max_length = 16
+backbone = { use = "bert", init = "random", vocab_size = 300, size = "tiny" }
+pooler = { use = "cls-mlp", mlp_only_train = true, mlp_width = 256 }
+[[stage]]
+name = "b"
+train = "en"
+freeze = "source"
+columns = { anchor = "en", positive = "source" }
+data = { use = "pairs", path = "pkg:sentbed_data/sample/triplets.csv", anchor = "sent0", positive = "sent1" }
+loss = { use = "queue", size = 16 }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+steps = 3
+batch_size = 8
+[stage.validate]
+every = 3
+with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev", task = "dev" }
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-dev.tsv"
+split = "dev"
+task = "dev"
+encoder = "en"
+"""
+SENTENCES = ["A cat sits on the mat.", "A dog barks at night.", "Two men play chess."]
+
+
+def load(tmp_path: Path, *settings: str) -> Any:
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE)
+    return sentbed.load_recipe(file, settings)
+
+
+def test_what_is_evaluated_is_the_state_of_the_first_token_itself(tmp_path: Path) -> None:
+    run = sentbed.run(load(tmp_path), tmp_path / "run")
+    encoder = sentbed.Encoder.load(run.directory / "encoder" / "en")
+    # The trained backbone, read without a pooler or head of its own.
+    built = Bert(init="random").build(BuildContext(tuple, run.directory / "encoder" / "en" / "backbone"))
+    states = []
+    for sentence in SENTENCES:
+        tokens = built.tokenizer.encode([sentence], 16)
+        ids = encoder.engine.put(tokens.ids[None].astype(np.int64))
+        states.append(built.module.eval()(ids, None).last_hidden_state[0, 0].detach().numpy())
+    np.testing.assert_allclose(encoder.encode(SENTENCES), states, atol=1e-5)
+
+
+def test_a_projection_that_would_be_applied_to_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="`projection` is trained on what the pooler `cls-mlp` computes"):
+        load(tmp_path, "encoders.en.pooler.mlp_width=", "encoders.en.head.projection=256")
