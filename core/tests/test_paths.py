@@ -139,6 +139,9 @@ def test_a_file_that_does_not_exist_is_named_as_written_and_as_resolved(
         ("pkg:p/../x", "pkg:p/../x"),
         ("data:x", "data:x"),
         ("hub:o/n", "hub:o/n"),
+        ("hub:./o/n", "hub:/base/o/n"),
+        ("hub:../o", "hub:/o"),
+        ("hub:/o/n", "hub:/o/n"),
         ("other:x", "/base/other:x"),
     ],
 )

@@ -24,8 +24,14 @@ DATA_VARIABLE = "SENTBED_DATA"
 
 
 def absolute(location: str, base: Path) -> str:
-    """Make a plain path absolute against `base`; return locations with a scheme (`pkg:` etc.) unchanged."""
-    if location.startswith(("pkg:", "data:", "hub:")):
+    """Make a plain path absolute against `base`; return locations with a scheme (`pkg:` etc.) unchanged.
+
+    A directory behind `hub:`, which starts with `.`, `/` or `~`, becomes absolute, too.
+    """
+    scheme, _, rest = location.partition(":")
+    if scheme == "hub" and rest.startswith((".", "/", "~")):
+        return f"hub:{absolute(rest, base)}"
+    if scheme in ("pkg", "data", "hub"):
         return location
     return str((base / Path(location).expanduser()).resolve())
 

@@ -109,7 +109,7 @@ def test_running_text_is_split_at_paragraphs_and_files_only(put: Put) -> None:
 
 def test_the_library_that_splits_is_named_with_its_extra(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put("a.txt", "One. Two.\n")
-    monkeypatch.setattr("sentbed_data.parquet_arrow_hub.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None)
     source = Nsp(path=path, format="text")
     assert ["sentbed-data[sentences]" in problem for problem in source.check()] == [True]
     with pytest.raises(DataError, match=r"needs the package `syntok`.*'sentbed-data\[sentences\]'"):

@@ -81,7 +81,7 @@ def test_a_missing_library_is_named_with_its_extra(
     put: Put, wordnet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Synonyms(path=put("a.txt", "big\n"), lexicon=str(wordnet))
-    monkeypatch.setattr("sentbed_data.parquet_arrow_hub.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None)
     assert ["sentbed-data[wordnet]" in problem for problem in source.check()] == [True]
     with pytest.raises(DataError, match=r"needs the package `nltk`.*pip install 'sentbed-data\[wordnet\]'"):
         source.open()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from sentbed import DataError
 from sentbed.helpers import open_file
@@ -16,6 +19,9 @@ from sentbed_common import bounded_lines, json_object
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Line number (row number in formats without lines), from 1, and one value for each wanted column."""
 
+
+GZIP = ".gz"
+"""Suffix of a text file that is compressed by gzip, behind the suffix of its format."""
 
 NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
 """Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
@@ -48,7 +54,7 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
     """Decode line by line, so that a wrong byte has a line number; line ends are kept."""
     name = codec(encoding)
     try:
-        with open_file(path) as stream:
+        with _opened(path) as stream:
             for number, raw in enumerate(bounded_lines(stream, path), 1):
                 if number == 1 and name == "utf-8":
                     raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
@@ -66,10 +72,25 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
                         path,
                         number,
                     ) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"the file cannot be decompressed: {error}; expected gzip, as its name says; get it again", path
+        ) from error
     except OSError as error:
         raise DataError(
             f"the file cannot be read: {error.strerror or error}; check its permissions", path
         ) from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a text file, which is decompressed while it is read if its name ends in `GZIP`."""
+    with open_file(path) as stream:
+        if path.suffix.lower() != GZIP:
+            yield stream
+            return
+        with gzip.GzipFile(fileobj=stream) as decompressed:
+            yield decompressed  # type: ignore[misc]  # a `BufferedIOBase`, which reads bytes as `IO` does
 
 
 def chomp(line: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import attrs
 from sentbed.protocols import Dataset
 
 from sentbed_data.file_source_base import FileSource
-from sentbed_data.parquet_arrow_hub import HUB
-from sentbed_data.readers import LINES, TABLES, read_lines
+from sentbed_data.hub import is_data_set
+from sentbed_data.readers import LINES, TABLES, read_lines, suffix_of
 
 
 @attrs.frozen(kw_only=True)
@@ -38,8 +37,8 @@ class Dropout(FileSource):
         return self._table((self.column,), {"anchor": 0, "positive": 0})
 
     def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
-        if Path(self.path).suffix.lower() == LINES and not self.path.startswith(HUB):
-            lines = read_lines(self.path, encoding=self.encoding, limit=self.limit)
+        if suffix_of(self.path) == LINES and not is_data_set(self.path):
+            lines = read_lines(self.path, encoding=self.encoding, revision=self.revision, limit=self.limit)
             return ((line,) for line in lines)
         return super()._rows(names)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import attrs
@@ -11,10 +10,11 @@ from sentbed import DataError, FilePath, locate
 from sentbed.protocols import Dataset, DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
+from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import codec
 from sentbed_data.known_collections import known_file
-from sentbed_data.parquet_arrow_hub import ARROW, HUB, PARQUET, is_here, require
-from sentbed_data.readers import TABLES, collect, read_rows, resolve
+from sentbed_data.parquet_arrow import ARROW, PARQUET, require
+from sentbed_data.readers import TABLES, collect, read_rows, require_format, resolve, suffix_of
 from sentbed_data.streamed_table import open_streamed
 
 
@@ -29,9 +29,10 @@ class FileSource(DataSource):
     """Location of the texts: a path (relative to the recipe), `pkg:PACKAGE/path`, `data:path`, or `hub:ID`.
 
     The suffix determines the format: `.csv` (RFC 4180 quoting), `.tsv` (split at tabs; a quote is data),
-    `.jsonl` (one object per line), `.parquet` (needs `sentbed-data[parquet]`), `.arrow` (IPC; needs
-    `sentbed-data[arrow]`). `hub:ID` is an id of the Hugging Face hub, or an absolute path of a local
-    directory (needs `sentbed-data[hub]`).
+    `.jsonl` (one object per line), each also with `.gz`; `.parquet` (needs `sentbed-data[parquet]`), `.arrow`
+    (IPC; needs `sentbed-data[arrow]`). `hub:OWNER/NAME` is a data set of the Hugging Face hub,
+    `hub:OWNER/NAME/FILE` a file in its repository, which is read as the same file here would be, and
+    `hub:./DIRECTORY` a directory laid out like a data set of the hub (all need `sentbed-data[hub]`).
     """
     header: bool = True
     """Whether the first row of a CSV or TSV file names its columns.
@@ -41,11 +42,12 @@ class FileSource(DataSource):
     encoding: str = "utf-8"
     """Encoding of a text file, by Python's name; in UTF-8 a byte order mark is skipped."""
     config: str | None = None
-    """Configuration (subset) of a `hub:` data set; default: the data set's own default."""
+    """Configuration (subset) of a `hub:` data set; default: the data set's own default. With `revision =
+    "refs/convert/parquet"`, where the hub keeps its conversion to Parquet, its directory there."""
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
-    """Branch, tag or commit of a `hub:` data set; default: the newest. Only a commit is reproducible."""
+    """Branch, tag or commit of a `hub:` location; default: the newest. Only a commit is reproducible."""
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
     """Number of first rows to read, at least 1; default: all."""
     stream: bool = False
@@ -58,11 +60,11 @@ class FileSource(DataSource):
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
-        hub = self.path.startswith(HUB)
+        is_data_set = hub.is_data_set(self.path)
         try:
             codec(self.encoding)
             require_readable(self.path, self._suffixes())
-            if self.stream and not hub:
+            if self.stream and not is_data_set:
                 require("pyarrow", "arrow")
         except DataError as error:
             known = known_file(self.path)
@@ -76,10 +78,11 @@ class FileSource(DataSource):
             split=self.split,
             revision=self.revision,
         )
-        if self.stream and hub:
+        if self.stream and is_data_set:
             yield (
                 f"`stream` is for files, and `{self.path}` is a data set of the hub; "
-                "save it as Parquet and name that file, or remove `stream`"
+                "name a file of it (`hub:OWNER/NAME/FILE`), save it as Parquet and name that file, or remove "
+                "`stream`"
             )
 
     @property
@@ -111,7 +114,7 @@ class FileSource(DataSource):
         """
         found: Dataset
         if self.stream:
-            path = resolve(self.path, self._suffixes())
+            path = resolve(self.path, self._suffixes(), self.revision)
             reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
             found = open_streamed((path,), names, columns, lambda _: self._rows(names), reading)
         else:
@@ -135,16 +138,21 @@ class FileSource(DataSource):
 
 
 def require_readable(location: str, suffixes: Sequence[str]) -> None:
-    """Raise `DataError` if there is no such file with one of `suffixes`, or its reader is not installed."""
-    if location.startswith(HUB):
-        require("datasets", "hub")
-    else:
+    """Raise `DataError` if there is no such file with one of `suffixes`, or its reader is not installed.
+
+    Of a file of the hub, only the suffix is looked at.
+    """
+    if not location.startswith(hub.HUB):
         resolve(location, suffixes)
+        return
+    hub.require_library(location)
+    if hub.is_file(location):
+        require_format(location, suffixes)
 
 
 def must_be_fetched(location: str) -> bool:
-    """Whether a location is a data set of the hub that is not on this machine."""
-    return location.startswith(HUB) and not is_here(location)
+    """Whether a location is a data set or file of the hub that is not on this machine."""
+    return location.startswith(hub.HUB) and not hub.is_here(location)
 
 
 def option_problems(
@@ -157,8 +165,9 @@ def option_problems(
     revision: str | None,
 ) -> Iterator[str]:
     """Yield the reading options that apply to none of the locations."""
-    hub = [location for location in locations if location.startswith(HUB)]
-    suffixes = [Path(location).suffix.lower() for location in locations if location not in hub]
+    data_sets = [location for location in locations if hub.is_data_set(location)]
+    of_the_hub = [location for location in locations if location.startswith(hub.HUB)]
+    suffixes = [suffix_of(location) for location in locations if location not in data_sets]
     listed = ", ".join(f"`{location}`" for location in locations)
     several = len(locations) > 1
     if not header and not {".csv", ".tsv"}.intersection(suffixes):
@@ -167,9 +176,13 @@ def option_problems(
     if encoding != "utf-8" and {PARQUET, ARROW}.issuperset(suffixes):
         is_none = "are none" if several else "is none"
         yield f"`encoding` is for text files, and {listed} {is_none}; remove `encoding`"
-    if not hub:
-        is_file = "are files" if several else "is a file"
-        given = {"config": config, "revision": revision, "split": None if split == "train" else split}
-        for name, value in given.items():
-            if value is not None:
-                yield f"`{name}` is for a `hub:` data set, and {listed} {is_file}; remove `{name}`"
+    is_file = "are files" if several else "is a file"
+    needless = []
+    if not data_sets and config is not None:
+        needless.append("config")
+    if not of_the_hub and revision is not None:
+        needless.append("revision")
+    if not data_sets and split != "train":
+        needless.append("split")
+    for name in needless:
+        yield f"`{name}` is for a `hub:` data set, and {listed} {is_file}; remove `{name}`"

@@ -12,12 +12,13 @@ import attrs
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
 
+from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import chomp, codec
 from sentbed_data.file_source_base import must_be_fetched, option_problems, require_readable
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import known_file
-from sentbed_data.parquet_arrow_hub import HUB, require
-from sentbed_data.readers import TABLES, read_rows
+from sentbed_data.parquet_arrow import require
+from sentbed_data.readers import TABLES, read_rows, suffix_of
 from sentbed_data.text_files import numbered_lines, several
 from sentbed_data.word_splitting import WORD
 
@@ -41,8 +42,8 @@ class Nsp(DataSource):
     """A text file, a directory (its `.txt` files, in the order of their names), a table, or several of these.
 
     A table is a file that ends in `.csv`, `.tsv`, `.jsonl`, `.parquet` (needs `sentbed-data[parquet]`) or
-    `.arrow` (needs `sentbed-data[arrow]`), or `hub:ID` (needs `sentbed-data[hub]`). A file with any other
-    suffix is text.
+    `.arrow` (needs `sentbed-data[arrow]`), or `hub:OWNER/NAME` (needs `sentbed-data[hub]`), or such a file of
+    it, `hub:OWNER/NAME/FILE`. A file with any other suffix is text.
     """
     format: Literal["sentences", "text"] = "sentences"
     """`sentences`: one sentence per line, a blank line ends a document; in a table, one sentence per row.
@@ -71,7 +72,7 @@ class Nsp(DataSource):
     split: str = "train"
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
-    """Branch, tag or commit of a `hub:` data set; default: the newest. Only a commit is reproducible."""
+    """Branch, tag or commit of a `hub:` location; default: the newest. Only a commit is reproducible."""
     limit: int | None = attrs.field(default=None, validator=_COUNT)
     """Number of first rows to return, at least 1; default: all."""
 
@@ -99,8 +100,10 @@ class Nsp(DataSource):
             try:
                 if _is_table(location):
                     require_readable(location, TABLES)
+                elif hub.is_file(location):
+                    hub.require_library(location)
                 else:
-                    _text_files(location)
+                    _text_files(location, None)
             except DataError as error:
                 known = known_file(location)
                 get = f"; `sentbed data get {known[0].name}` downloads it" if known else ""
@@ -154,7 +157,7 @@ class Nsp(DataSource):
 
     def _text_documents(self, location: str) -> Iterator[Iterable[str]]:
         """Yield the sentences of each document in a file or directory."""
-        for file in _text_files(location):
+        for file in _text_files(location, self.revision):
             blocks = _blocks(line for _, line in numbered_lines(file, self.encoding))
             if self.format == "text":
                 yield (sentence for block in blocks for sentence in _sentences(block))
@@ -202,11 +205,13 @@ class Nsp(DataSource):
 
 def _is_table(location: str) -> bool:
     """Whether a location has rows with named columns."""
-    return location.startswith(HUB) or Path(location).suffix.lower() in TABLES
+    return hub.is_data_set(location) or suffix_of(location) in TABLES
 
 
-def _text_files(location: str) -> list[Path]:
+def _text_files(location: str, revision: str | None) -> list[Path]:
     """Return the file, or the text files of the directory, that `location` names."""
+    if hub.is_file(location):
+        return [hub.hub_file(location, revision)]
     place = locate(location)
     files = sorted(place.glob("*.txt")) if place.is_dir() else [place]
     if not files:

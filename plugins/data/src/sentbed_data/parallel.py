@@ -15,7 +15,7 @@ from sentbed.protocols import Dataset, DataSource
 from sentbed_data.csv_tsv_jsonl import codec
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import known_file
-from sentbed_data.parquet_arrow_hub import require
+from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import collect, fault
 from sentbed_data.streamed_table import open_streamed
 from sentbed_data.text_files import numbered_lines, text_file

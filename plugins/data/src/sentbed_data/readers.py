@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 from sentbed import DataError, locate
 from sentbed.helpers import LONGEST_LINE
 
+from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import (
+    GZIP,
     Rows,
     chomp,
     csv_rows,
@@ -26,13 +28,16 @@ from sentbed_data.csv_tsv_jsonl import (
     select,
     tsv_rows,
 )
-from sentbed_data.parquet_arrow_hub import ARROW, HUB, PARQUET, arrow_rows, hub_rows, parquet_rows, require
+from sentbed_data.parquet_arrow import ARROW, PARQUET, arrow_rows, parquet_rows, require
 
 TABLES = (".csv", ".tsv", ".jsonl", PARQUET, ARROW)
 """Suffixes of files with named columns."""
 
 LINES = ".txt"
 """Suffix of files with one text per line."""
+
+COMPRESSIBLE = (".csv", ".tsv", ".jsonl", LINES)
+"""Suffixes of text files, which `.gz` may follow."""
 
 NUL = "\0"
 """The character that is in no text."""
@@ -60,20 +65,21 @@ def read_rows(
 ) -> Iterator[Sequence[Any]]:
     """Yield rows of one text for each of `names`; there is at least one row.
 
-    `location` is a location for `sentbed.locate` with a suffix in `TABLES`, or `hub:ID`. With `header=False`,
-    a CSV or TSV file has no header row and its fields must be exactly `names`, in order. `config`, `split`
-    and `revision` apply to `hub:ID`; `limit` reads only the first rows. A whole number in one of the columns
+    `location` is a location for `sentbed.locate` with a suffix in `TABLES`, `hub:OWNER/NAME`, or a file of
+    it, `hub:OWNER/NAME/FILE`. With `header=False`, a CSV or TSV file has no header row and its fields must be
+    exactly `names`, in order. `config` and `split` apply to a data set of the hub, `revision` also to a file
+    of it; `limit` reads only the first rows. A whole number in one of the columns
     `labels` is read as text. `numbers` has the columns that hold numbers, which are read as floats, and the
     range of each.
 
     Raises:
         DataError: if a file, column or row is missing, empty or malformed; with file and line.
     """
-    if location.startswith(HUB):
-        rows = hub_rows(location, names, config, split, revision, limit)
+    if hub.is_data_set(location):
+        rows = hub.hub_rows(location, names, config, split, revision, limit)
         return checked(rows, names, location, limit, "row ", labels, numbers)
-    path = resolve(location, TABLES)
-    suffix = path.suffix.lower()
+    path = resolve(location, TABLES, revision)
+    suffix = suffix_of(location)
     if suffix in (PARQUET, ARROW):
         rows = parquet_rows(path, names) if suffix == PARQUET else arrow_rows(path, names)
         return checked(rows, names, path, limit, "row ", labels, numbers)
@@ -101,13 +107,15 @@ def collect(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
     return columns
 
 
-def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = None) -> Iterator[str]:
-    """Yield the lines of a text file that are not blank, at most `limit`.
+def read_lines(
+    location: str, *, encoding: str = "utf-8", revision: str | None = None, limit: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of a text file that are not blank, at most `limit`; `revision` is of a file of the hub.
 
     Raises:
         DataError: if the file does not exist, is not text in `encoding`, or has only blank lines.
     """
-    path = resolve(location, (LINES,))
+    path = resolve(location, (LINES,), revision)
     lines = (chomp(line) for line in decoded_lines(path, encoding))
     empty = True
     for text in islice((line for line in lines if line.strip()), limit):
@@ -117,23 +125,41 @@ def read_lines(location: str, *, encoding: str = "utf-8", limit: int | None = No
         raise DataError("the file has no text; expected one text a line; check how it was made", path)
 
 
-def resolve(location: str, suffixes: Sequence[str]) -> Path:
-    """Return the existing file that `location` names, which has one of `suffixes`.
+def suffix_of(location: str) -> str:
+    """Return the suffix that says the format of a file, in lower case: of `a.csv.gz`, `.csv`."""
+    path = Path(location.lower())
+    inner = path.with_suffix("").suffix
+    if path.suffix == GZIP and inner in COMPRESSIBLE:
+        return inner
+    return path.suffix
 
-    Raises:
-        DataError: if there is no such file, or its reader is not installed.
-    """
-    suffix = Path(location).suffix.lower()
+
+def require_format(location: str, suffixes: Sequence[str]) -> None:
+    """Raise `DataError` if a file has none of these suffixes, or its reader is not installed."""
+    suffix = suffix_of(location)
     if suffix not in suffixes:
         raise DataError(
             f"`{location}` has the suffix {suffix!r}; expected one of "
             f"{listed(sorted(suffixes))}, or `hub:ID`; convert or rename the file"
         )
+    if suffix in (PARQUET, ARROW):
+        require("pyarrow", suffix.removeprefix("."))
+
+
+def resolve(location: str, suffixes: Sequence[str], revision: str | None = None) -> Path:
+    """Return the existing file that `location` names, which has one of `suffixes`.
+
+    A file of the hub is downloaded if it is not in the hub's cache, at this revision or the newest one.
+
+    Raises:
+        DataError: if there is no such file, or its reader is not installed.
+    """
+    require_format(location, suffixes)
+    if hub.is_file(location):
+        return hub.hub_file(location, revision)
     path = locate(location)
     if not path.is_file():
         raise DataError("this is a directory; expected a file; name the file in it", path)
-    if suffix in (PARQUET, ARROW):
-        require("pyarrow", suffix.removeprefix("."))
     return path
 
 

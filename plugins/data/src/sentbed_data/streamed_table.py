@@ -25,7 +25,7 @@ from sentbed.protocols import Dataset
 from sentbed_common import CACHE_VARIABLE, cache_root
 
 from sentbed_data.csv_tsv_jsonl import position
-from sentbed_data.parquet_arrow_hub import ARROW, arrow_batches, readable_arrow, require
+from sentbed_data.parquet_arrow import ARROW, arrow_batches, readable_arrow, require
 from sentbed_data.readers import NUL, fault
 
 BATCH_ROWS = 4096

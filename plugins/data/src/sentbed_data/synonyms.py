@@ -13,7 +13,7 @@ from sentbed import DataError, FilePath
 
 from sentbed_data.augmentation_base import Augmentation, Augmented
 from sentbed_data.nlpaug_rules import MOST, TAGGER_FILES, find_tagger, open_nlpaug
-from sentbed_data.parquet_arrow_hub import require
+from sentbed_data.parquet_arrow import require
 from sentbed_data.wordnet import FILES, find_lexicon, open_lexicon
 
 # A lower-case word, hyphens allowed inside; not part of a word with a capital, a digit or an apostrophe.

@@ -206,8 +206,10 @@ def _results(record: RunRecord) -> Iterator[Any]:
 def _hub_data(table: Any) -> Iterator[str]:
     """Yield the ids of hub data sets in these tables."""
     if isinstance(table, str):
-        if table.startswith("hub:") and HUB_ID.fullmatch(table[4:]):
-            yield table[4:]
+        # `hub:OWNER/NAME`, or a file in its repository: `hub:OWNER/NAME/FILE`.
+        dataset = "/".join(table.removeprefix("hub:").split("/")[:2])
+        if table.startswith("hub:") and HUB_ID.fullmatch(dataset):
+            yield dataset
     elif isinstance(table, Mapping | list | tuple):
         for item in table.values() if isinstance(table, Mapping) else table:
             yield from _hub_data(item)

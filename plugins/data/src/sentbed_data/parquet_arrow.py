@@ -1,9 +1,8 @@
-"""Rows of Parquet files, Arrow files and Hugging Face data sets, read with optional libraries."""
+"""Rows of Parquet and Arrow files, read with optional libraries."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,9 +15,6 @@ from sentbed.helpers import foreign
 
 from sentbed_data.csv_tsv_jsonl import Rows, position
 
-HUB = "hub:"
-"""Prefix of a data set that the `datasets` library loads: `hub:ID`."""
-
 PARQUET = ".parquet"
 """Suffix of a Parquet file."""
 
@@ -26,7 +22,7 @@ ARROW = ".arrow"
 """Suffix of a file in Arrow's IPC format, file or stream."""
 
 _USES = {
-    "hub": "reading a data set of the hub",
+    "hub": "reading data of the hub",
     "parquet": "reading a Parquet file",
     "arrow": "reading an Arrow file, or leaving the texts on disk (`stream`),",
     "sentences": "splitting text into sentences",
@@ -96,40 +92,4 @@ def _numbered(batches: Iterable[Any], names: Sequence[str]) -> Rows:
     for batch in batches:
         values = [batch.column(name).to_pylist() for name in names]
         for row in zip(*values, strict=True):
-            yield next(numbers), row
-
-
-def is_here(location: str) -> bool:
-    """Whether a hub data set is a local directory or already cached."""
-    name = location.removeprefix(HUB)
-    if Path(name).is_absolute():
-        return True
-    home = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
-    cache = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
-    return (cache / name.replace("/", "___").lower()).is_dir() or (cache / name.replace("/", "___")).is_dir()
-
-
-def hub_rows(
-    location: str,
-    names: Sequence[str],
-    config: str | None,
-    split: str,
-    revision: str | None,
-    limit: int | None,
-) -> Rows:
-    """Yield the number of each row in the split and its wanted values."""
-    require("datasets", "hub")
-    import datasets
-
-    advice = "check the id, `config`, `split`, `revision` and the network"
-    with foreign(partial(DataError, file=location), "the data set cannot be loaded", advice):
-        table = datasets.load_dataset(location.removeprefix(HUB), name=config, split=split, revision=revision)
-    for name in names:
-        position(name, table.column_names, location, None)
-    if limit is not None:
-        table = table.select(range(min(limit, len(table))))
-    # By batches: `table[name]` is the whole column in memory before version 4 of `datasets`.
-    numbers = count(1)
-    for batch in table.select_columns(sorted(set(names))).iter(batch_size=1024):
-        for row in zip(*(batch[name] for name in names), strict=True):
             yield next(numbers), row

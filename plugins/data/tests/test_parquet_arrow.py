@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed_data.parquet_arrow_hub import require
+from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import read_columns
 
 Put = Callable[[str, str | bytes], str]
@@ -76,7 +76,7 @@ def test_hub_reads_the_split_of_a_local_directory(hub_directory: Path) -> None:
 
 
 def test_hub_names_what_to_check_where_the_split_is_unknown(hub_directory: Path) -> None:
-    with pytest.raises(DataError, match="cannot be loaded") as fault:
+    with pytest.raises(DataError, match="Unknown split") as fault:
         read_columns(f"hub:{hub_directory}", ["x"], split="dev")
     assert "`split`" in str(fault.value)
     assert fault.value.__cause__ is not None

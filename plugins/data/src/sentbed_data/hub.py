@@ -1,0 +1,181 @@
+"""Data sets of the Hugging Face hub, and single files in their repositories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import attrs
+from sentbed import DataError, locate
+
+from sentbed_data.csv_tsv_jsonl import Rows, position
+from sentbed_data.hub_faults import FilesOf, explain, is_data_file, named
+from sentbed_data.parquet_arrow import require
+
+HUB = "hub:"
+"""Prefix of a data set of the hub: `hub:OWNER/NAME`, a file of it: `hub:OWNER/NAME/FILE`, or a directory."""
+
+CONVERTED = "refs/convert/parquet"
+"""Branch on which the hub keeps its own conversion of a data set to Parquet, a directory a configuration."""
+
+ID_PARTS = 2
+"""Parts of an id, between slashes; what follows them is a file in the repository."""
+
+
+@attrs.frozen
+class HubLocation:
+    """What a `hub:` location names."""
+
+    name: str
+    """Id of the data set, or path of a local directory."""
+    file: str | None
+    """Path of a file in the repository; None for the data set."""
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it names a directory of this machine, laid out like a data set of the hub."""
+        return self.name.startswith((".", "/", "~"))
+
+
+def parse(location: str) -> HubLocation:
+    """Return what a location with the prefix `HUB` names."""
+    name = location.removeprefix(HUB)
+    if name.startswith((".", "/", "~")):
+        return HubLocation(name, None)
+    parts = name.split("/")
+    return HubLocation("/".join(parts[:ID_PARTS]), "/".join(parts[ID_PARTS:]) or None)
+
+
+def is_data_set(location: str) -> bool:
+    """Whether a location names a data set that the library `datasets` reads."""
+    return location.startswith(HUB) and parse(location).file is None
+
+
+def is_file(location: str) -> bool:
+    """Whether a location names a file in a repository of the hub."""
+    return location.startswith(HUB) and parse(location).file is not None
+
+
+def is_here(location: str) -> bool:
+    """Whether a data set or file of the hub is on this machine: a directory, or in the hub's cache."""
+    place = parse(location)
+    if place.is_directory:
+        return True
+    home = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    if place.file is not None:
+        cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+        snapshots = cache / f"datasets--{place.name.replace('/', '--')}" / "snapshots"
+        return any((snapshot / place.file).is_file() for snapshot in snapshots.glob("*"))
+    cache = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
+    directory = place.name.replace("/", "___")
+    return (cache / directory.lower()).is_dir() or (cache / directory).is_dir()
+
+
+def require_library(location: str) -> None:
+    """Raise `DataError` if the library for a location is not installed, or its directory does not exist."""
+    if is_file(location):
+        require("huggingface_hub", "hub")
+        return
+    require("datasets", "hub")
+    if (place := parse(location)).is_directory:
+        locate(place.name)
+
+
+def hub_file(location: str, revision: str | None) -> Path:
+    """Return the path in the hub's cache of a file in a repository, which is downloaded if it is not there.
+
+    Raises:
+        DataError: if there is no such file, or it cannot be downloaded.
+    """
+    require("huggingface_hub", "hub")
+    from huggingface_hub import hf_hub_download
+
+    place = parse(location)
+    assert place.file is not None
+    with _explained(location, revision):
+        path = hf_hub_download(place.name, place.file, repo_type="dataset", revision=revision)
+    return Path(path)
+
+
+def hub_rows(
+    location: str,
+    names: Sequence[str],
+    config: str | None,
+    split: str,
+    revision: str | None,
+    limit: int | None,
+) -> Rows:
+    """Yield the number of each row in the split of a data set, and its values in the columns `names`."""
+    require("datasets", "hub")
+    import datasets
+
+    place = parse(location)
+    directory = None
+    if revision == CONVERTED:
+        # The branch has no list of configurations.
+        config, directory = None, config
+    with _explained(location, revision):
+        table = datasets.load_dataset(
+            place.name, name=config, data_dir=directory, split=split, revision=revision
+        )
+    for name in names:
+        _require_column(name, table.column_names, location, revision)
+    if limit is not None:
+        table = table.select(range(min(limit, len(table))))
+    # By batches: `table[name]` is the whole column in memory before version 4 of `datasets`.
+    numbers = count(1)
+    for batch in table.select_columns(sorted(set(names))).iter(batch_size=1024):
+        for row in zip(*(batch[name] for name in names), strict=True):
+            yield next(numbers), row
+
+
+def _require_column(name: str, columns: Sequence[str], location: str, revision: str | None) -> None:
+    """Raise `DataError` if a data set has no such column, and list its files if they are of several kinds."""
+    try:
+        position(name, columns, None, None)
+    except DataError as error:
+        message = str(error)
+        files = [file for file in _files_of(location, revision)() if is_data_file(file)]
+        formats = {Path(file).suffix for file in files}
+        if len(formats) > 1:
+            example = f"{HUB}{parse(location).name}/{files[-1]}"
+            message += (
+                f"; the data set has {named(files)}, of which only those of one format are read; "
+                f"name the file, as in `{example}`"
+            )
+        raise DataError(message, location) from error
+
+
+@contextmanager
+def _explained(location: str, revision: str | None) -> Iterator[None]:
+    """Turn what the libraries raise into a `DataError` that says what is wrong and what to do."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        place = parse(location)
+        sentence = explain(error, place.name, place.file, revision, _files_of(location, revision))
+        raise DataError(sentence, location) from error
+
+
+def _files_of(location: str, revision: str | None) -> FilesOf:
+    """Return a function that lists the files of a repository or directory; nothing if it cannot."""
+    place = parse(location)
+
+    def files() -> Sequence[str]:
+        if place.is_directory:
+            directory = Path(place.name).expanduser()
+            paths = sorted(path for path in directory.rglob("*") if path.is_file())
+            return [path.relative_to(directory).as_posix() for path in paths]
+        from huggingface_hub import HfApi
+
+        try:
+            return sorted(HfApi().list_repo_files(place.name, repo_type="dataset", revision=revision))
+        except Exception:  # noqa: BLE001 - the list is a help in a message about another error
+            return ()
+
+    return files
