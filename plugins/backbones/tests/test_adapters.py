@@ -12,6 +12,7 @@ import torch
 import transformers
 from peft.tuners.lora import LoraLayer
 from sentbed import ModelError
+from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.adaptation import (
     add_lora,
     freeze,
@@ -23,6 +24,7 @@ from sentbed_backbones._torch.adaptation import (
     save_adapter,
 )
 from sentbed_backbones.adaptation import Freeze, LoRA
+from sentbed_backbones.bert import Bert
 
 KINDS = ("bert", "t5-encoder", "t5", "opt", "llama", "gpt2")
 SMALL = LoRA(r=4, dropout=0.0)
@@ -370,11 +372,27 @@ def test_an_adapter_of_a_larger_model_is_an_error(saved: Path) -> None:
         load_adapter(smaller, saved)
 
 
-def test_a_pickled_adapter_is_an_error(saved: Path) -> None:
+@pytest.mark.slow
+def test_a_pickled_adapter_is_that_of_its_safetensors(
+    saved: Path, save_model: Callable[..., Path], no_texts: BuildContext
+) -> None:
+    backbone = Bert(model=str(save_model()), adapter=str(saved))
+    plain = backbone.build(no_texts)
     weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
     torch.save(weights, saved / "adapter_model.bin")
     (saved / "adapter_model.safetensors").unlink()
-    with pytest.raises(ModelError, match="only pickled weights"):
+    pickled = backbone.build(no_texts)
+    assert list(pickled.origin["adapter_pickled_sha256"]) == ["adapter_model.bin"]
+    expected = plain.module.state_dict()
+    for name, value in pickled.module.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+
+
+def test_a_saved_encoders_pickled_adapter_is_not_read(saved: Path) -> None:
+    weights = safetensors.torch.load_file(saved / "adapter_model.safetensors")
+    torch.save(weights, saved / "adapter_model.bin")
+    (saved / "adapter_model.safetensors").unlink()
+    with pytest.raises(ModelError, match="cannot be read"):
         load_adapter(tiny("bert"), saved)
 
 

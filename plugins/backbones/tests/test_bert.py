@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from sentbed import ModelError, locate
 from sentbed._files import sha256
 from sentbed.protocols import BuildContext
+from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from torch.nn import functional
 
@@ -337,17 +338,35 @@ def refusal(backbone: Bert, context: BuildContext) -> str:
     return str(caught.value)
 
 
-def test_pickled_weights_are_refused_by_check_and_build(
-    save_model: SaveModel, no_texts: BuildContext
-) -> None:
+@pytest.mark.whole
+def test_pickled_weights_give_the_same_states(save_model: SaveModel, no_texts: BuildContext) -> None:
     directory = save_model()
+    backbone = Bert(model=str(directory))
+    expected = backbone.build(no_texts)
     weights = load_file(directory / "model.safetensors")
     (directory / "model.safetensors").unlink()
     torch.save(weights, directory / "pytorch_model.bin")
-    backbone = Bert(model=str(directory))
-    (problem,) = backbone.check()
-    assert "only pickled weights (`pytorch_model.bin`)" in problem
-    assert refusal(backbone, no_texts) == problem
+    assert list(backbone.check()) == []
+    built = backbone.build(no_texts)
+    assert list(built.origin["pickled_sha256"]) == ["pytorch_model.bin"]
+    held = built.module.state_dict()
+    assert held.keys() == expected.module.state_dict().keys()
+    for name, value in expected.module.state_dict().items():
+        assert torch.equal(held[name], value), name
+
+
+@pytest.mark.whole
+def test_a_saved_encoder_does_not_have_pickles_converted(
+    save_model: SaveModel, tmp_path: Path, no_texts: BuildContext
+) -> None:
+    directory = save_model()
+    backbone = Bert(model=str(directory), lora=LoRA(r=2))
+    backbone.build(no_texts).save(tmp_path / "saved")
+    weights = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    torch.save(weights, directory / "pytorch_model.bin")
+    context = BuildContext(tuple, saved=tmp_path / "saved")
+    assert "which are not read for an encoder that names them" in refusal(backbone, context)
 
 
 @pytest.mark.parametrize("key", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hub_replicas.server import LocalHub, local_hub
 from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
@@ -20,6 +22,7 @@ from sentbed._files import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
+from sentbed_backbones.hub_models import chosen_weights
 
 TAG = "v1"
 
@@ -184,17 +187,91 @@ def test_an_adapter_is_fetched_at_its_own_revision(
     assert no_revision["error"].startswith("the hub gives no model `acme/adapter` at revision `v9`: ")
 
 
+def pickled(directory: Path) -> Path:
+    """Put a model's weights into a pickle."""
+    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    (directory / "model.safetensors").unlink()
+    return directory
+
+
 @pytest.mark.slow
-def test_a_hub_model_without_safetensors_is_refused_with_a_way_out(
+def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = save_model()
+    converted = tmp_path / "converted"
+    shutil.copytree(directory, converted)
+    publish(hub, "acme/pickled", pickled(directory))
+    repository = hub.repositories["acme/pickled"]
+    # Anyone may open a pull request with this title.
+    repository.convert(directory, author="somebody")
+    conversion = repository.convert(converted)
+    reference = f"refs/pr/{conversion.number}"
+    (online,) = ask({"model": "acme/pickled"})
+    digest = hashlib.sha256((converted / "model.safetensors").read_bytes()).hexdigest()
+    assert online["origin"] == {
+        "model": "acme/pickled",
+        "init": "pretrained",
+        "sha256": {"model.safetensors": digest},
+        "commit": repository.references[reference],
+        "conversion": reference,
+    }
+    assert "pytorch_model.bin" not in hub.fetched()
+    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
+    assert offline == online
+
+
+@pytest.mark.slow
+def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = pickled(save_model())
+    expected = torch.load(directory / "pytorch_model.bin")
+    commit = publish(hub, "acme/pickled", directory)
+    # The parent of this conversion is another commit: main has gone on.
+    hub.repositories["acme/pickled"].convert(save_model())
+    (directory / "README.md").write_text("# New")
+    commit = hub.repositories["acme/pickled"].commit("main", directory)
+    (online,) = ask({"model": "acme/pickled"})
+    assert online["origin"]["commit"] == commit
+    assert list(online["origin"]["pickled_sha256"]) == ["pytorch_model.bin"]
+    fetched = load_file(tmp_path / "weights")
+    assert all(torch.equal(value, expected[name]) for name, value in fetched.items())
+    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
+    assert offline == online
+
+
+@pytest.mark.slow
+def test_weights_in_several_forms_are_fetched_once(
     hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
 ) -> None:
     directory = save_model()
-    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
-    publish(hub, "acme/pickled", directory)
-    newest, tagged = ask({"model": "acme/pickled"}, {"model": "acme/pickled", "revision": TAG})
-    assert newest["error"].startswith("the hub's `acme/pickled` has no `*.safetensors`; name a `revision`")
-    assert f"has no `*.safetensors` at revision `{TAG}`; " in tagged["error"]
-    assert not [name for name in hub.fetched() if "pytorch_model.bin" in name]
+    shutil.copyfile(directory / "model.safetensors", directory / "consolidated.safetensors")
+    publish(hub, "acme/twice", directory)
+    (answer,) = ask({"model": "acme/twice"})
+    assert "ids" in answer
+    assert "consolidated.safetensors" not in hub.fetched()
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["pytorch_model.bin", "model.safetensors", "tf_model.h5"], ["model.safetensors"]),
+        (
+            [
+                "consolidated.safetensors",
+                "model-00001-of-00002.safetensors",
+                "model-00002-of-00002.safetensors",
+            ],
+            ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+        ),
+        (["pytorch_model.bin", "pytorch_model-00001-of-00001.bin"], ["pytorch_model.bin"]),
+        (["adapter_model.bin", "adapter_config.json"], ["adapter_model.bin"]),
+        (["tf_model.h5", "training_args.bin", "optimizer.pt"], []),
+    ],
+)
+def test_the_weights_that_transformers_reads_are_chosen(names: list[str], chosen: list[str]) -> None:
+    assert chosen_weights(names) == chosen
 
 
 def refusal(model: str) -> ModelError:

@@ -67,14 +67,34 @@ def test_code_of_the_models_own_needs_trust(model: Path) -> None:
     assert list(problems_of(model, True, True)) == []
 
 
-@pytest.mark.parametrize(
-    "pickle", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "model.pt", "m.ckpt"]
-)
-def test_pickled_weights_are_named_and_refused(model: Path, pickle: str) -> None:
-    (model / "model.safetensors").rename(model / pickle)
+@pytest.mark.parametrize("name", ["model.pt", "m.ckpt", "tf_model.h5", "pytorch_model_old.bin"])
+def test_weights_in_forms_that_are_not_read_are_named(model: Path, name: str) -> None:
+    (model / "model.safetensors").rename(model / name)
     (problem,) = problems_of(model, True, False)
-    assert f"`{pickle}`" in problem
-    assert "expected `*.safetensors`" in problem
+    assert f"`{name}` is not read" in problem
+    assert "expected `*.safetensors` or `pytorch_model.bin`" in problem
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
+def test_pickled_weights_are_no_problem(model: Path, name: str) -> None:
+    (model / "model.safetensors").rename(model / name)
+    assert list(problems_of(model, True, False)) == []
+
+
+def test_shards_without_an_index_are_a_problem(model: Path) -> None:
+    (model / "model.safetensors").rename(model / "model-00001-of-00002.safetensors")
+    (problem,) = problems_of(model, True, False)
+    assert "not `model.safetensors.index.json`" in problem
+    assert "fetch that file too" in problem
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "pytorch_model.bin"])
+def test_a_pointer_of_git_lfs_is_named_before_anything_else(model: Path, name: str) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 440449768\n"
+    (model / name).write_text(pointer)
+    (problem,) = problems_of(model, True, False)
+    assert f"`{model / name}` is a pointer of Git LFS" in problem
+    assert "run `git lfs pull`" in problem
 
 
 def test_pickled_weights_beside_safetensors_are_not_in_the_way(model: Path) -> None:

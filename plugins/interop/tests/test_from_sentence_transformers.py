@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, locate
 from sentbed._cli.main import main
 from sentbed.protocols import (
@@ -384,17 +385,26 @@ def test_a_prompt_outside_of_pooling_is_refused(tiny_bert: Path, folder: Callabl
     FromSentenceTransformers(prompt="document").read(source)
 
 
-def test_pickled_weights_are_refused(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+@pytest.mark.slow
+def test_pickled_weights_give_the_same_vectors(tiny_bert: Path, folder: Callable[..., Path]) -> None:
     source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
-    (source / "2_Dense" / "model.safetensors").rename(source / "2_Dense" / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"2_Dense` holds no `model.safetensors`; weights are not read from"):
+    expected = FromSentenceTransformers().read(source).encode(["A cat sits."])
+    for directory in (source, source / "2_Dense"):
+        torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+        (directory / "model.safetensors").unlink()
+    vectors = FromSentenceTransformers().read(source).encode(["A cat sits."])
+    np.testing.assert_array_equal(vectors, expected)
+
+
+def test_weights_that_are_missing_or_of_another_shape_are_refused(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
+    source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
+    (source / "2_Dense" / "model.safetensors").rename(source / "2_Dense" / "moved")
+    with pytest.raises(ModelError, match=r"2_Dense` holds neither `model.safetensors` nor"):
         FromSentenceTransformers().read(source)
-    (source / "model.safetensors").rename(source / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"only pickled weights \(`pytorch_model.bin`\).*; convert them"):
-        FromSentenceTransformers().read(source)
+    (source / "2_Dense" / "moved").rename(source / "2_Dense" / "model.safetensors")
     layer = source / "2_Dense" / "config.json"
     edit(layer, out_features=10)
-    (source / "pytorch_model.bin").rename(source / "model.safetensors")
-    (source / "2_Dense" / "pytorch_model.bin").rename(source / "2_Dense" / "model.safetensors")
     with pytest.raises(ModelError, match=r"has \(9, 128\) as the weight of a layer, expected \(10, 128\)"):
         FromSentenceTransformers().read(source)

@@ -169,7 +169,8 @@ def ask_for_listing(
 
 def _is_no_answer(error: Exception) -> bool:
     """Whether the error is of the HTTP library's transport: no connection, no time, a broken answer."""
-    from huggingface_hub.utils import httpx
+    # Which HTTP library that is depends on the version of huggingface-hub.
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
     return isinstance(error, httpx.TransportError)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sentbed import ModelError, SentbedError
 from sentbed.helpers import foreign, is_device, read_file
+from sentbed_common import pickled_files
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
@@ -29,9 +30,6 @@ LARGEST_JSON = 1 << 26
 
 MOST_LAYERS = 1_000
 """Layers, or experts, of the largest model."""
-
-PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
-"""Names of pickled weights that transformers writes: one file, or shards; see `pickled_weights`."""
 
 OTHER_WEIGHTS = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.onnx", "*.gguf")
 """Weights that are not read; it is said that they are there."""
@@ -110,8 +108,7 @@ def lfs_pointers(directory: Path) -> list[Path]:
 def _incomplete(directory: Path) -> Iterator[str]:
     """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
     plain = list(directory.glob("*.safetensors"))
-    pickled = [file for pattern in PICKLED for file in directory.glob(pattern)]
-    if not plain and not pickled:
+    if not plain and not pickled_files(directory):
         others = sorted(file.name for pattern in OTHER_WEIGHTS for file in directory.glob(pattern))
         beside = f", and `{others[0]}` is not read" if others else ""
         yield (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,13 +10,13 @@ import attrs
 from attrs.validators import ge
 from sentbed import ModelError
 from sentbed.protocols import Importer
+from sentbed_common import in_safetensors
 
 if TYPE_CHECKING:
     from sentbed import Encoder
 
 LAYERS = ("mlp.dense", "pooler.dense")
 """Names of the MLP in a training checkpoint and in a released model."""
-PREFIXES = ("bert.", "roberta.")
 
 
 @attrs.frozen(kw_only=True)
@@ -29,8 +27,7 @@ class FromSimCSE(Importer):
     released model, in which the MLP replaces BERT's own pooler (`pooler.dense.*`). The latter
     looks like any BERT, so it is read only with `--from simcse`.
 
-    Released weights are pickled (`pytorch_model.bin`), and transformers' `save_pretrained` would drop the
-    MLP: so this importer reads them, as tensors only (torch's `weights_only`), by which no code runs.
+    Released weights are pickled (`pytorch_model.bin`), and are converted to safetensors first.
     """
 
     name: ClassVar[str] = "simcse"
@@ -70,10 +67,7 @@ class FromSimCSE(Importer):
             "pooler": {"use": "cls-mlp", "mlp_only_train": self.mlp_only_train},
             "max_length": self.max_length,
         }
-        if file.suffix == ".safetensors":
-            encoder = encoder_of(table, source)
-        else:
-            encoder = _from_pickled(table, source, weights)
+        encoder = encoder_of(table, source)
         set_linear(encoder.placed.module.pooler.dense, mlp, file)
         encoder.placed.weights_changed()  # type: ignore[attr-defined]  # the engine is that of `cpu`
         return encoder
@@ -81,15 +75,19 @@ class FromSimCSE(Importer):
 
 def _weights(source: Path) -> tuple[dict[str, Any], Path]:
     """Return all tensors, and a file that they come from."""
-    from sentbed_interop._torch.importer_common import read_pickled, read_weights
+    from sentbed_interop._torch.importer_common import read_weights
 
-    for pattern, read in (("*.safetensors", read_weights), ("pytorch_model*.bin", read_pickled)):
-        if files := sorted(source.glob(pattern)):
-            return {name: value for file in files for name, value in read(file).items()}, files[0]
-    raise ModelError(
-        f"`{source}` holds no weights (`*.safetensors` or `pytorch_model.bin`); name the directory of a "
-        "trained model"
-    )
+    directory, _ = in_safetensors(source, may_convert=True)
+    files = sorted(directory.glob("*.safetensors"))
+    if not files:
+        raise ModelError(
+            f"`{source}` holds no weights (`*.safetensors` or `pytorch_model.bin`); name the directory of a "
+            "trained model"
+        )
+    weights: dict[str, Any] = {}
+    for file in files:
+        weights |= read_weights(file)
+    return weights, files[0]
 
 
 def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -100,29 +98,3 @@ def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
         f"`{file}` has no MLP ({' or '.join(f'`{layer}.weight`' for layer in LAYERS)}): it is no SimCSE "
         'model, or one that pools without; write a recipe with this model and `pooler = { use = "first" }`'
     )
-
-
-def _from_pickled(table: dict[str, Any], source: Path, weights: dict[str, Any]) -> Encoder:
-    """Build the encoder from tensors that backbones would not read, through a temporary copy."""
-    from safetensors.torch import save_file
-
-    from sentbed_interop._torch.importer_common import encoder_of
-
-    prefixed = any(name.startswith(PREFIXES) for name in weights)
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(place)
-        for file in source.iterdir():
-            # Configuration, vocabulary and tokenizer.
-            if file.suffix in (".json", ".txt", ".model"):
-                shutil.copy(file, copy)
-        # Heads for masked words go: they share tensors with the embeddings.
-        kept = {
-            name: value.clone().contiguous()
-            for name, value in weights.items()
-            if not prefixed or name.startswith(PREFIXES)
-        }
-        save_file(kept, copy / "model.safetensors", {"format": "pt"})
-        encoder = encoder_of({**table, "backbone": {**table["backbone"], "model": place}}, source)
-    backbone = attrs.evolve(encoder.recipe.backbone, model=table["backbone"]["model"])  # type: ignore[misc]
-    encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
-    return encoder

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext
-from sentbed_common import memory_limit
+from sentbed_common import in_safetensors, memory_limit
 
 from sentbed_backbones._torch.built_transformer import (
     DTYPES,
@@ -26,7 +26,6 @@ from sentbed_backbones._torch.built_transformer import (
 from sentbed_backbones.adaptation import PICKLED_ADAPTER, problems_of_adapter
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
-from sentbed_backbones.pickled_weights import in_safetensors
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer_base import Transformer

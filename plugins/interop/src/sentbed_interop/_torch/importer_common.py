@@ -106,16 +106,6 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
         return load_file(file)
 
 
-def read_pickled(file: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of a pickled file; nothing else in it is loaded or run. Raises `ModelError`."""
-    advice = "convert it to safetensors on a machine where you trust the file"
-    with foreign(ModelError, f"`{file}` holds more than tensors, or is damaged", advice):
-        content = torch.load(file, map_location="cpu", weights_only=True)
-    if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
-        raise ModelError(f"`{file}` holds no tensors by name; fetch the model again")
-    return content
-
-
 def set_linear(layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path) -> None:
     """Set the weights of a linear layer, `weight` and optionally `bias`, by default 0.
 

@@ -12,6 +12,7 @@ from sentbed import ModelError
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
+from sentbed_common import in_safetensors
 
 from sentbed_interop._torch.importer_common import read_json, read_setting, read_weights, require_known
 from sentbed_interop._torch.sentence_transformers_names import POOLING
@@ -145,11 +146,11 @@ def read_config(directory: Path) -> Mapping[str, Any]:
 
 def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
     """Return weight and bias of a `Dense`, and their file. Raises `ModelError`."""
-    file = directory / "model.safetensors"
+    converted, _ = in_safetensors(directory, may_convert=True)
+    file = converted / "model.safetensors"
     if not file.is_file():
         raise ModelError(
-            f"`{directory}` holds no `model.safetensors`; weights are not read from pickles, which can run "
-            "any code: load and save the model with sentence-transformers where you trust the file"
+            f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
     return {name.removeprefix("linear."): value for name, value in read_weights(file).items()}, file
 

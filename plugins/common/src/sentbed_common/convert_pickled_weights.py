@@ -1,7 +1,7 @@
 """The program that rewrites one pickled file of weights as safetensors, in a process of its own.
 
-It is started by `sentbed_backbones.pickled_weights` as a file, not as a module: it needs torch and safetensors,
-and nothing of sentbed. Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time
+It is started by `pickled_weights` as a file, not as a module: it needs torch and safetensors, and nothing of
+sentbed. Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time
 and the size of the result, without network, and without any other program.
 """
 
@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -112,19 +113,24 @@ def forbid_side_effects(directory: Path) -> None:
     sys.addaudithook(refuse)
 
 
-def require_plain_archive(file: Path) -> bool:
-    """Return whether a file is torch's zip archive; raises `RefusedError` if its members are compressed.
+def member_sizes(file: Path) -> Counter[int] | None:
+    """Return how many members of torch's zip archive have which size in bytes, or None if it is no archive.
 
     torch writes its archives uncompressed: a compressed one would grow in memory, or be read wrongly.
+
+    Raises:
+        RefusedError: if a member is compressed.
     """
     if not zipfile.is_zipfile(file):
-        return False
+        return None
     size = file.stat().st_size
+    sizes: Counter[int] = Counter()
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:
                 raise RefusedError(f"its member {member.filename!r} is compressed, which torch never writes")
-    return True
+            sizes[member.file_size] += 1
+    return sizes
 
 
 def read_tensors(file: Path) -> dict[str, torch.Tensor]:
@@ -133,20 +139,38 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     Raises:
         RefusedError: if the file holds anything else.
     """
-    is_archive = require_plain_archive(file)
+    sizes = member_sizes(file)
     try:
-        content = torch.load(file, map_location="cpu", weights_only=True, mmap=is_archive)
+        content = torch.load(file, map_location="cpu", weights_only=True, mmap=sizes is not None)
     except RefusedError:
         raise
     except Exception as error:
         raise RefusedError(reason_of(error)) from error
     if not isinstance(content, Mapping):
         raise RefusedError(f"it holds a `{type(content).__name__}`, expected a table of tensors by name")
-    if len(content) > MOST_WEIGHTS:
-        raise RefusedError(f"it holds {len(content):,} entries, more than {MOST_WEIGHTS:,}")
+    if not 0 < len(content) <= MOST_WEIGHTS:
+        raise RefusedError(f"it holds {len(content):,} entries, expected 1 to {MOST_WEIGHTS:,} tensors")
     for name, tensor in content.items():
         require_plain_tensor(name, tensor)
+    if sizes is not None:
+        require_members(content, sizes)
     return dict(content)
+
+
+def require_members(tensors: Mapping[str, torch.Tensor], sizes: Counter[int]) -> None:
+    """Raise `RefusedError` if a tensor's memory is not as large as a member of the archive.
+
+    torch cuts memory that claims to be larger off at the end of the file, and reads what follows the member.
+    """
+    storages = {}
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = (name, storage.nbytes())
+    left = Counter(sizes)
+    for name, size in storages.values():
+        if size and not left[size]:
+            raise RefusedError(f"its entry {name!r:.80} claims more numbers than the file has")
+        left[size] -= 1
 
 
 def reason_of(error: Exception) -> str:

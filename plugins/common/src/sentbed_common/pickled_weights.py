@@ -1,7 +1,7 @@
 """Pickled weights (`pytorch_model.bin`) as safetensors: converted once, in a process that does nothing else.
 
-A pickle is a program. It is read by `torch.load(weights_only=True)`, which makes tensors and refuses the rest,
-in a child process without network and with limits (`_torch/convert_pickled_weights.py`). What that writes is
+A pickle is a program. It is read by `torch.load(weights_only=True)`, which makes tensors and refuses all
+else, in a child process without network and with limits (`convert_pickled_weights.py`). What that writes is
 kept in the cache under the hash of its sources.
 """
 
@@ -22,9 +22,12 @@ from typing import Any
 
 from sentbed import ModelError
 from sentbed.helpers import foreign, sha256, write_directory
-from sentbed_common import cache_root, version_of
 
-from sentbed_backbones.model_file_checks import LARGEST_JSON, PICKLED
+from sentbed_common.cache_directory import cache_root
+from sentbed_common.doctor_findings import version_of
+
+PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
+"""Names of pickled weights that transformers writes: one file, or shards."""
 
 INDEX = "pytorch_model.bin.index.json"
 """The file that says which shard has which weight."""
@@ -32,10 +35,13 @@ INDEX = "pytorch_model.bin.index.json"
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.py")
 """Files that are copied beside the converted weights: configuration, tokenizer, code."""
 
+LARGEST_SMALL_FILE = 1 << 26
+"""Bytes of the largest of them."""
+
 OLDEST_TORCH = (2, 10)
 """Before it, even `weights_only=True` can be made to run code (CVE-2025-32434, CVE-2026-24747)."""
 
-PROGRAM = Path(__file__).parent / "_torch" / "convert_pickled_weights.py"
+PROGRAM = Path(__file__).with_name("convert_pickled_weights.py")
 
 SPARE_MEMORY = 4 << 30
 """Bytes that the child process may use besides a multiple of the file's size; torch alone takes 1 GB."""
@@ -46,7 +52,7 @@ BYTES_PER_SECOND = 20 << 20
 SECONDS_AT_LEAST = 120
 
 
-def pickled_weights(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
+def pickled_files(directory: Path, patterns: Sequence[str] = PICKLED) -> list[Path]:
     """Return the pickled files of weights in a directory."""
     return sorted(file for pattern in patterns for file in directory.glob(pattern))
 
@@ -77,7 +83,7 @@ def in_safetensors(
     Raises:
         ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
     """
-    sources = pickled_weights(directory, patterns)
+    sources = pickled_files(directory, patterns)
     if not sources or any(directory.glob("*.safetensors")):
         return directory, {}
     shown = shown or f"`{directory}`"
@@ -90,8 +96,8 @@ def in_safetensors(
     if not may_convert:
         raise ModelError(
             f"{shown} has pickled weights (`{sources[0].name}`), which are not read for an encoder that "
-            "names them: its directory may be a stranger's; if you trust that model, name it as the `model` of a "
-            "recipe's backbone and run that once, which converts them"
+            "names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
+            "recipe and run that once, which converts them"
         )
     _require_safe_torch()
     started = time.monotonic()
@@ -122,7 +128,7 @@ def _key(directory: Path, hashes: Mapping[str, str]) -> str:
 def _small_files(directory: Path) -> Iterator[Path]:
     """Yield the files of configuration, tokenizer and code; an index of pickled shards is written anew."""
     for file in sorted({file for pattern in SMALL_FILES for file in directory.glob(pattern)}):
-        if file.is_file() and file.name != INDEX and file.stat().st_size <= LARGEST_JSON:
+        if file.is_file() and file.name != INDEX and file.stat().st_size <= LARGEST_SMALL_FILE:
             yield file
 
 
