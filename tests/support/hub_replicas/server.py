@@ -134,10 +134,10 @@ class LocalHub:
         self.repositories[name] = repository
         return repository
 
-    def fetched(self) -> list[str]:
-        """The names of the files that were downloaded, each time that they were."""
+    def fetched(self, since: int = 0) -> list[str]:
+        """The names of the files that were downloaded since so many requests, each time that they were."""
         names = []
-        for method, path in self.requests:
+        for method, path in self.requests[since:]:
             if method != "GET":
                 continue
             # `/ID/resolve/COMMIT/NAME`, or `/lfs/SHA256/NAME` after a redirect.
