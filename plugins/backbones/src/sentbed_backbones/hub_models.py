@@ -219,15 +219,25 @@ def _remember(repository: str, revision: str | None, conversion: Conversion) -> 
 
 
 def _fetched_before(repository: str, revision: str | None) -> Fetched:
-    """Return what was fetched before; raises as `snapshot_download` if that is nothing."""
+    """Return what was fetched before; raises as `snapshot_download` if that is nothing.
+
+    Whether all its weights have arrived is seen when they are read.
+    """
     from huggingface_hub import snapshot_download
 
+    conversion = None
     record = _record(repository, revision)
     if record.is_file():
         content = json.loads(read_file(record))
-        directory = snapshot_download(repository, revision=content["commit"], local_files_only=True)
-        return Fetched(Path(directory), content["reference"])
-    return Fetched(Path(snapshot_download(repository, revision=revision, local_files_only=True)))
+        revision, conversion = content["commit"], content["reference"]
+    directory = snapshot_download(
+        repository,
+        revision=revision,
+        allow_patterns=list(SMALL_FILES),
+        ignore_patterns=["*/*"],
+        local_files_only=True,
+    )
+    return Fetched(Path(directory), conversion)
 
 
 @functools.cache
