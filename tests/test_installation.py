@@ -179,6 +179,83 @@ def test_an_extra_that_does_not_exist_is_noticed(text: str, wrong: list[str]) ->
     assert wrong_extras(text) == wrong
 
 
+NAMED = re.compile(r"pip install (?:--[a-z-]+ )*(?:-e )?'?(sentbed-[a-z]+)")
+OF_A_PAGE = {"sentbed-largest", "sentbed-later", "sentbed-mine"}
+"""Distributions that the pages let the reader write."""
+
+
+def test_every_distribution_that_a_page_or_a_message_says_to_install_exists() -> None:
+    names = set()
+    for path in texts():
+        names.update(NAMED.findall(path.read_text("utf-8")))
+    assert len(names) > 8
+    assert names - PROJECTS.keys() - OF_A_PAGE == set()
+
+
+def local_dependencies(name: str) -> set[str]:
+    """Return the distributions of this project that one of them needs, itself included."""
+    needed = {name}
+    for line in project(PROJECTS[name])["dependencies"]:
+        dependency = Requirement(line).name
+        if dependency in PROJECTS:
+            needed |= local_dependencies(dependency)
+    return needed
+
+
+def installed_by(line: str) -> set[str]:
+    """Return the distributions that a line with `pip install` takes from directories."""
+    directories = re.findall(r"(?<![\w/])(?:\./)?(core|plugins/[a-z]+)\b", line)
+    return {project(ROOT / directory)["name"] for directory in directories}
+
+
+def installations() -> dict[str, str]:
+    """Return the lines of the pages that install core from its directory, and the page of each."""
+    lines = {}
+    for page in pages():
+        for line in re.findall(r"pip install[^`\n]* (?:\./)?core\b[^`\n]*", page.read_text("utf-8")):
+            lines[line] = page.relative_to(ROOT).as_posix()
+    return lines
+
+
+def test_the_page_of_every_distribution_says_how_to_install_it() -> None:
+    of_distributions = {f"{path.relative_to(ROOT).as_posix()}/README.md" for path in DIRECTORIES}
+    assert of_distributions - {*installations().values()} == set()
+
+
+@pytest.mark.parametrize("line", installations())
+def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_needs(line: str) -> None:
+    """They are in no index: pip fails where one is missing."""
+    installed = installed_by(line)
+    assert "sentbed" in installed
+    needed = set()
+    for name in installed:
+        needed |= local_dependencies(name)
+    assert needed - installed == set()
+
+
+EXTRA_ROW = re.compile(r"^\| `(sentbed(?:-[a-z]+)?)` \| `([a-z-]+)` \|", re.MULTILINE)
+
+
+def test_the_page_on_installing_lists_all_extras() -> None:
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    listed = EXTRA_ROW.findall(page)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {(name, extra) for name, extras in EXTRAS.items() for extra in extras}
+
+
+CLASSIFIER = "Programming Language :: Python :: "
+
+
+def test_every_distribution_is_for_the_same_python() -> None:
+    requirements = {project(directory)["requires-python"] for directory in DIRECTORIES}
+    classifiers = {tuple(project(directory)["classifiers"]) for directory in DIRECTORIES}
+    assert len(requirements) == len(classifiers) == 1
+    versions = [line.removeprefix(CLASSIFIER) for line in classifiers.pop() if line.startswith(CLASSIFIER)]
+    assert requirements == {f">={versions[0]}"}
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    assert f"Python {', '.join(versions[:-1])} and {versions[-1]}" in page
+
+
 MESSAGES = {
     "sentbed-backbones": "not_installed",
     "sentbed-data": "require",
