@@ -121,6 +121,27 @@ def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: 
 
 
 @pytest.mark.slow
+def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+    from sentbed_backbones.hub_models import outlook
+
+    with hub.connected(other_machine, READER):
+        for name, layout in LAYOUTS.items():
+            zoo.publish(hub, name, READER)
+            remark = outlook(name, None, True)
+            assert remark is not None
+            assert remark.startswith(f"`{name}`: ")
+            assert ("pickled" in remark) == layout.pickled_only, remark
+            assert ("refs/pr/" in remark) == (layout.pickled_only and layout.conversion > 0), remark
+            if layout.shards > 1 and not layout.pickled_only:
+                assert f"{layout.shards} files of weights" in remark
+    gated = [name for name, layout in LAYOUTS.items() if layout.gated]
+    with hub.connected(other_machine):
+        for name in gated:
+            with pytest.raises(sentbed.ModelError, match="accept its licence"):
+                outlook(name, None, True)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_is_said(name: str, zoo: Zoo, connected: LocalHub) -> None:
     zoo.publish(connected, name, READER)
