@@ -35,7 +35,7 @@ LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
-    """Replicas of the hub's repositories, their tokenizers trained on the bundled sample and on signs for it."""
+    """Replicas of the hub's repositories; their tokenizers are trained on the bundled sample."""
     from hub_replicas.build import Zoo
 
     with sentbed.locate("pkg:sentbed_data/sample/triplets.csv").open(encoding="utf-8", newline="") as file:

@@ -12,8 +12,11 @@ import pytest
 import sentbed
 from hub_replicas.layouts import read_layouts
 from hub_replicas.server import LocalHub
+from sentbed._recipe.load import read_document
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed_backbones.model_file_checks import is_local
+from sentbed_studies.study import read_study
 
 if TYPE_CHECKING:
     from hub_replicas.build import Replica, Zoo
@@ -26,8 +29,8 @@ BACKBONES = {"bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "t5": "t5
 """Architecture -> the backbone that reads it; all others are `causal`."""
 
 REFUSED = {
-    "zoo/opt-gptq": ("GPTQ", "unquantised"),
-    "zoo/llama-awq": ("AWQ", "unquantised"),
+    "zoo/opt-gptq": ("GPTQ", "unquantised model", '`quantization = "nf4"`'),
+    "zoo/llama-awq": ("AWQ", "unquantised model", '`quantization = "nf4"`'),
     "zoo/weights-are-lfs-pointers": ("`git lfs pull`", "model.safetensors"),
     "zoo/tokenizer-is-an-lfs-pointer": ("`git lfs pull`", "spiece.model"),
     "zoo/llama-shards-without-index": ("model.safetensors.index.json",),
@@ -38,36 +41,30 @@ QUICK = ("bert-base-uncased", "facebook/opt-125m", "google/t5-v1_1-base", "huggy
 TEXTS = 40
 
 
-def models_of_recipes() -> Iterator[tuple[Path, str]]:
-    """Every hub id that a recipe, or an axis of a study, gives a backbone."""
-
-    def below(value: Any) -> Iterator[str]:
-        if isinstance(value, list):
-            for item in value:
-                yield from below(item)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                if key.split(".")[-1] in ("model", "adapter") and isinstance(item, str):
-                    yield item
-                else:
-                    yield from below(item)
-
+def models_of_recipes() -> set[str]:
+    """Every hub id that a recipe of the project, or a cell of its studies, gives a backbone."""
+    models: set[str] = set()
     for path in sorted(RECIPES.rglob("*.toml")):
-        for model in below(tomllib.loads(path.read_text("utf-8"))):
-            if not model.startswith(("pkg:", "data:", ".", "/", "~")):
-                yield path, model
+        if "schema" not in tomllib.loads(path.read_text("utf-8")):
+            continue
+        recipes = [sentbed.load_recipe(path, look=False)]
+        if "study" in read_document(path).data:
+            recipes = [cell.recipe for cell in read_study(path, look=False).cells]
+        for recipe in recipes:
+            for encoder in recipe.encoders.values():
+                for field in ("model", "adapter"):
+                    model = getattr(encoder.backbone, field, None)
+                    if model is not None and not is_local(model):
+                        models.add(model)
+    return models
 
 
+@pytest.mark.slow
 def test_every_model_of_a_recipe_has_a_replica() -> None:
-    models = {model for _, model in models_of_recipes()}
+    models = models_of_recipes()
     assert len(models) > 30
     assert models - LAYOUTS.keys() == set()
-
-
-def test_every_replica_is_of_a_recipe_or_says_what_it_is_for() -> None:
-    models = {model for _, model in models_of_recipes()}
     for name, layout in LAYOUTS.items():
-        assert layout.source
         assert name in models or layout.source.startswith(("issue: ", "memory: ")), name
 
 
@@ -111,7 +108,7 @@ def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: 
     layout = LAYOUTS[name]
     origin = built.origin
     assert len(files) == len(set(files)) > 0
-    assert not [file for file in files if "/" in file or (file in layout.other_files and file.endswith("bin"))]
+    assert not [file for file in files if "/" in file]
     assert "consolidated.safetensors" not in files
     assert "training_args.bin" not in files
     if layout.pickled_only and not layout.conversion:
@@ -121,6 +118,27 @@ def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: 
     assert not [file for file in files if file.endswith(".bin")]
     reference = f"refs/pr/{layout.conversion}" if layout.pickled_only else "main"
     assert origin["commit"] == repository.references[reference]
+
+
+@pytest.mark.slow
+def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+    from sentbed_backbones.hub_models import outlook
+
+    with hub.connected(other_machine, READER):
+        for name, layout in LAYOUTS.items():
+            zoo.publish(hub, name, READER)
+            remark = outlook(name, None, True)
+            assert remark is not None
+            assert remark.startswith(f"`{name}`: ")
+            assert ("pickled" in remark) == layout.pickled_only, remark
+            assert ("refs/pr/" in remark) == (layout.pickled_only and layout.conversion > 0), remark
+            if layout.shards > 1 and not layout.pickled_only:
+                assert f"{layout.shards} files of weights" in remark
+    gated = [name for name, layout in LAYOUTS.items() if layout.gated]
+    with hub.connected(other_machine):
+        for name in gated:
+            with pytest.raises(sentbed.ModelError, match="accept its licence"):
+                outlook(name, None, True)
 
 
 @pytest.mark.slow

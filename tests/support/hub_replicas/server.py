@@ -289,6 +289,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif rest[0] == "refs":
             self._send_json(_reference_lists(repository))
         elif rest[0] == "auth-check":
+            self._require_access(repository)
+            self._send_json({})
+        elif rest[0] == "auth-check":
             self._require_reader(repository)
             self._send_json({})
         else:
@@ -361,6 +364,16 @@ class _Handler(BaseHTTPRequestHandler):
             matching.append(_discussion_entry(repository, discussion))
         shown = matching[page * PAGE : (page + 1) * PAGE]
         return {"discussions": shown, "count": len(matching), "start": page * PAGE}
+
+    def _require_access(self, repository: Repository) -> None:
+        """Refuse a gated repository to who has not accepted its licence."""
+        token = self._token()
+        if not repository.gated or token in repository.readers:
+            return
+        place = f"Access to model {repository.name} is restricted"
+        if token is None:
+            raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
+        raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
 
     def _answer_resolve(self, repository: Repository, rest: list[str]) -> None:
         if len(rest) < 3 or rest[0] != "resolve":
