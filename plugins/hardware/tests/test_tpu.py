@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import ModelError, RunError, RuntimeUnavailableError
-from sentbed.protocols import BuildContext, Head, TokenIds, Training
+from sentbed.protocols import BuildContext, Head, ParameterSettings, TokenIds, Training
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
@@ -148,6 +148,38 @@ def test_numbers_reach_the_loss_as_on_torch(
     assert found == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, slopes) < 1e-5
     assert trainer.step(batch).metrics["score"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [ParameterSettings(lr=0.05), ParameterSettings(weight_decay=0.3), ParameterSettings(0.05, 0.3)],
+    ids=["rate", "decay", "both"],
+)
+@pytest.mark.parametrize(
+    "optimizer",
+    [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1)],
+    ids=["adamw", "adafactor"],
+)
+def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
+    toys: Any,
+    engine: Any,
+    place: Make,
+    columns: dict[str, TokenIds],
+    optimizer: Any,
+    own: ParameterSettings,
+):
+    reached = {}
+    for settings in (own, None):
+        on_torch, on_jax = (
+            train(place(on), toys.loss(learned=True, settings=settings), optimizer, schedule=Linear())
+            for on in (engine, engine_of())
+        )
+        for _ in range(3):
+            on_torch.step(columns)
+            on_jax.step(columns)
+        reached[settings] = on_torch.loss.log_temperature.item()
+        assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(reached[settings], abs=1e-4)
+    assert abs(reached[own] - reached[None]) > 1e-3
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
