@@ -29,8 +29,8 @@ BACKBONES = {"bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "t5": "t5
 """Architecture -> the backbone that reads it; all others are `causal`."""
 
 REFUSED = {
-    "zoo/opt-gptq": ("GPTQ", "unquantised model", '`quantization = "nf4"`'),
-    "zoo/llama-awq": ("AWQ", "unquantised model", '`quantization = "nf4"`'),
+    "zoo/opt-gptq": ("GPTQ", "without `-GPTQ`", '`quantization = "nf4"`'),
+    "zoo/llama-awq": ("AWQ", "without `-AWQ`", '`quantization = "nf4"`'),
     "zoo/weights-are-lfs-pointers": ("`git lfs pull`", "model.safetensors"),
     "zoo/tokenizer-is-an-lfs-pointer": ("`git lfs pull`", "spiece.model"),
     "zoo/llama-shards-without-index": ("model.safetensors.index.json",),

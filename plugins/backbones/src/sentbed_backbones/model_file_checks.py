@@ -95,7 +95,6 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
     if needs_weights and (problem := quantisation_problem(content)) is not None:
         yield f"in `{directory}`, {problem}"
     if needs_weights:
-        yield from _quantised(config, content)
         yield from _outside(directory, content)
         yield from _incomplete(directory)
 
@@ -136,21 +135,6 @@ def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
             yield from _sizes(file, value)
         elif isinstance(value, int) and re.search(r"layers?$|experts?$", key) and value > MOST_LAYERS:
             yield f"`{file}` says `{key}` = {value:.3g}, more than {MOST_LAYERS:,}; fetch the model again"
-
-
-def _quantised(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield that the weights were quantised by a method that is not read, such as GPTQ or AWQ."""
-    settings = config.get("quantization_config")
-    if not isinstance(settings, dict):
-        return
-    method = str(settings.get("quant_method", "an unknown method"))
-    # The weights that it holds in 4 bits are those of `quantization = "nf4"`.
-    if method == "bitsandbytes":
-        return
-    yield (
-        f"the weights beside `{file}` are quantised by {method.upper()}, which is not read; take the "
-        'unquantised model that they were made from, and hold it in 4 bits with `quantization = "nf4"`'
-    )
 
 
 def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
