@@ -61,6 +61,9 @@ class InterventionTraits(ComponentTraits):
 
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
     """Token that it needs in each prompt; its embedding is random, from N(0, 1)."""
+    placeholder_spacing: Literal["stripped", "kept"] | None = None
+    """Whether the space before the placeholder goes with it. Default: as in the tokenizers of transformers 4,
+    for a token added without further settings."""
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Template, or the name of one, of a second prompt that is run first; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False

@@ -33,6 +33,7 @@ from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, 
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import Read
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
 
 if TYPE_CHECKING:
@@ -235,7 +236,9 @@ class BuiltTransformer(BuiltBackbone):
         longest = min(CALIBRATION_LENGTH, self.max_length)
         tokens = self.tokenizer.encode(content.decode().splitlines(), longest)
         random, specials = np.random.default_rng(0), self.tokenizer.original.all_special_ids
-        others = np.setdiff1d(np.arange(len(self.tokenizer.original)), specials)
+        # A tokenizer may have tokens beyond the embeddings.
+        count = min(len(self.tokenizer.original), int(self.model.config.vocab_size))
+        others = np.setdiff1d(np.arange(count), specials)
         for number, ids in enumerate(np.split(tokens.ids, tokens.offsets[1:-1])):
             # Other sentences have other outliers than these few; tokens of the whole vocabulary have most.
             replaced = (random.random(len(ids)) < REPLACED[number % len(REPLACED)]) & ~np.isin(ids, specials)
@@ -351,6 +354,10 @@ class BuiltTransformer(BuiltBackbone):
         intervention: Any = self.parameters.intervention
         if intervention is not None:
             found["intervention"] = {"use": intervention.name, **attrs.asdict(intervention)}
+            placeholder = intervention.traits.placeholder
+            if placeholder is not None:
+                spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)
+                found["intervention"]["placeholder_spacing"] = spacing
         return found if layers == (-1,) else {**found, "layers": list(layers)}
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
