@@ -58,6 +58,9 @@ class Family:
     predicts_next = False
     """Whether a state predicts the next token, and not its own."""
 
+    shares_prefix: bool = False
+    """Whether a prefix that all texts share is computed once when encoding."""
+
     def __init__(
         self, parameters: Any, needs: frozenset[str], readings: tuple[tuple[int, ...], ...] = ()
     ) -> None:
@@ -80,11 +83,12 @@ class Family:
         """Return why a model of this configuration is not of the family, or None."""
         raise NotImplementedError
 
-    def prepare(self, config: Any) -> None:
-        """Set in a configuration what the recipe decides, before a model is made of it."""
-
     def require(self, model: Any) -> None:
-        """Raise `ModelError` if a model that has been built does not compute what the recipe says."""
+        """Set in a model that has been built what the recipe decides.
+
+        Raises:
+            ModelError: if it does not compute what the recipe says.
+        """
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -156,7 +160,7 @@ class BuiltTransformer(BuiltBackbone):
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
-        self.shares_prefix = parameters.shares_prefix and not getattr(base_of(model), "_is_stateful", False)
+        self.shares_prefix = family.shares_prefix
         self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
         """Whether accelerate has already placed the weights on their devices."""
         held = (parameters.quantization, parameters.dtype)
@@ -369,9 +373,11 @@ class BuiltTransformer(BuiltBackbone):
 
             model = merged_copy(model, DTYPES[plain.dtype])
         origin = {key: value for key, value in self.origin.items() if key != "sha256"}
+        family = type(self.family)(plain, self.family.needs, self.family.readings[1:])
+        family.require(model)
         return plain, BuiltTransformer(
             plain,
-            type(self.family)(plain, self.family.needs, self.family.readings[1:]),
+            family,
             model,
             self.tokenizer.original,
             {**origin, "merged": True},

@@ -87,7 +87,6 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         tokenizer = family.tokenizer(context)
         config = family.config(tokenizer)
         _set_dropout(config, parameters.dropout)
-        family.prepare(config)
         model = _spread(_initialise(family.loader(), config, False, parameters), parameters)
         origin: dict[str, Any] = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
@@ -207,7 +206,6 @@ def _from_directory(
         if misfit := family.problem(config):
             raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
         _set_dropout(config, parameters.dropout)
-        family.prepare(config)
         _require_memory(directory, loader, config, parameters)
         if with_weights:
             model = _load(directory, loader, config, parameters, family)

@@ -72,7 +72,6 @@ def outline(parameters: Transformer, context: OutlineContext) -> Outline:
             directory, source = _configuration(parameters)
             tokenizer, config = _read(parameters, family, directory)
         _set_dropout(config, parameters.dropout)
-        family.prepare(config)
         if context.device == "cuda":
             for name in ATTENTION_DROPOUTS:
                 if hasattr(config, name):

@@ -152,22 +152,6 @@ class CausalStates(torch.nn.Module):
         )
 
 
-def sees_later_tokens(model: Any) -> bool:
-    """Whether the state of a text's first token depends on its last token.
-
-    Each text is run alone, so that a causal model computes exactly the same numbers for the first token.
-    """
-    training = model.training
-    states = CausalStates(model.eval(), False)
-    with torch.no_grad():
-        first, second = (
-            states(torch.tensor([[3, 4, last]], device=model.device), None).last_hidden_state[0, 0]
-            for last in (5, 6)
-        )
-    model.train(training)
-    return not torch.equal(first, second)
-
-
 def blocks_of(model: Any) -> Any:
     """Return the `ModuleList` of a model's blocks. Raises `ModelError` if there is not exactly one."""
     count = model.config.num_hidden_layers
