@@ -276,6 +276,10 @@ class Loss(Component):
         """
         return iter(())
 
+    def remarks(self, rows: int) -> Iterator[str]:
+        """Yield a warning for each field without effect in a stage of `rows` rows, all epochs together."""
+        return iter(())
+
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the maximum number of negatives per anchor in a full batch of data with these columns.
 
