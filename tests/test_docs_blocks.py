@@ -169,6 +169,12 @@ def test_a_file_that_is_not_there_is_no_mistake(plugins: Plugins) -> None:
         ("make tset", "tset"),
         ("pip install -e plugins/pooler", "plugins/pooler"),
         ("pip install 'sentbed-data[hup]'", "hup"),
+        ("pip install -c requirements/constraint.txt -e core", "constraint.txt"),
+        ("uv sync --group dve", "dve"),
+        ("uv sync --extra sklaern", "sklaern"),
+        ("uv sync --package sentbed-pooler", "sentbed-pooler"),
+        ("uv pip install -e 'plugins/interop[sklaern]'", "sklaern"),
+        ("uv sync && uv run sentbed rum recipe.toml", "rum"),
         ("sentbet run recipe.toml", "sentbet"),
     ],
 )
@@ -184,6 +190,8 @@ def test_a_mistake_in_a_command_is_found(line: str, part: str, plugins: Plugins)
         "sentbed --version",
         "make demo",
         "pip install -e core -e plugins/common -e 'plugins/data[parquet,hub]'",
+        "uv sync && uv run sentbed run recipes/quickstart.toml",
+        "uv sync --inexact --package sentbed-hardware --extra tpu --python 3.13",
     ],
 )
 def test_a_right_command_is_left_alone(line: str, plugins: Plugins) -> None:

@@ -59,7 +59,8 @@ def _documented() -> dict[str, str]:
         for block in blocks(page):
             if block.language in {"console", "bash", ""} and not block.not_run and page.name != "tutorial.md":
                 for line in commands(block.text):
-                    found.setdefault(line.partition("   #")[0].strip(), block.name)
+                    command = line.partition("   #")[0].strip().removeprefix("uv sync && ")
+                    found.setdefault(command.removeprefix("uv run "), block.name)
     for path in sorted((ROOT / "recipes").rglob("*.toml")):
         for line in re.findall(r"^# Command: +(.+)$", path.read_text("utf-8"), re.MULTILINE):
             found.setdefault(line, path.relative_to(ROOT).as_posix())

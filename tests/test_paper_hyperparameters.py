@@ -23,8 +23,18 @@ PRINTED: dict[str, Any] = tomllib.loads(
 ABOUT = ("of", "like", "paper", "labels")
 """What an entry of `[training]` says besides its settings."""
 SETTINGS = (
-    *("data", "rows", "loss", "temperature", "queue", "optimizer", "learning_rate", "weight_decay"),
-    *("max_grad_norm", "schedule", "warm_up", "batch_size", "epochs", "max_length", "dropout", "lora"),
+    *("data", "rows", "loss", "temperature", "queue", "optimizer", "scale_parameter", "learning_rate"),
+    *(
+        "weight_decay",
+        "max_grad_norm",
+        "schedule",
+        "warm_up",
+        "batch_size",
+        "epochs",
+        "max_length",
+        "dropout",
+        "lora",
+    ),
     *("weights", "validate_every", "validate_on", "seed"),
 )
 """Settings of a stage, `rows` of the paper's data among them."""
@@ -147,6 +157,7 @@ def test_an_epoch_has_the_steps_that_were_counted_by_hand(entry: Mapping[str, An
 
 WORDS = {
     "optimizer": "optimizer",
+    "scale_parameter": "`scale_parameter`",
     "learning_rate": "learning rate",
     "schedule": "schedule",
     "warm_up": "warm-up",

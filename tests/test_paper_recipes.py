@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Sequence
@@ -10,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 import sentbed
-from paper_runs import RUNS, SAMPLE, STEPS, local, small
+from paper_runs import RUNS, SAMPLE, local, require_packages, runs_small, small
 from sentbed._document.overrides import apply_overrides
 from sentbed._document.structuring import unstructure
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
-from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import load_plugins
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
@@ -193,31 +190,3 @@ def test_stages_that_a_study_repeats_are_those_of_the_recipes() -> None:
     pairs = sentbed.load_recipe(RECIPES["translation-pairs-bert-base"], look=False)
     assert pairs.encoders == cell.encoders
     assert tuple(attrs.evolve(stage, micro_batch=None, watch=()) for stage in pairs.stage) == cell.stage
-
-
-def runs_small(recipe: Recipe, directory: Path) -> None:
-    """Run a recipe, and look at what it has done step by step."""
-    run = sentbed.run(recipe, directory / "run")
-    events = [json.loads(line) for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()]
-    steps = [(e["stage"], e["step"]) for e in events if e["event"] == "step_finished"]
-    assert steps == [(stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)]
-    assert all(math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished")
-    validated = [e["stage"] for e in events if e["event"] == "validated"]
-    assert validated == [stage.name for stage in recipe.stage if stage.validate is not None]
-    watched = [e["stage"] for e in events if e["event"] == "observed"]
-    assert watched == [stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))]
-    assert {score.encoder for score in run.scores} == {e.encoder or "encoder" for e in recipe.evaluate}
-    for encoder in recipe.encoders:
-        place = run.directory / "encoder"
-        vectors = sentbed.Encoder.load(place if len(recipe.encoders) == 1 else place / encoder).encode(
-            ["A cat sits on the mat.", "A dog barks at night."]
-        )
-        assert np.isfinite(vectors).all()
-        assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
-
-
-def require_packages(text: str) -> None:
-    """Skip where a recipe needs packages for adapters and 4-bit weights that are not there."""
-    if "qlora" in text or '"nf4"' in text:
-        for package in ("peft", "bitsandbytes", "accelerate"):
-            pytest.importorskip(package, reason="needs the extra `qlora` of sentbed-backbones")

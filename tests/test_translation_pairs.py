@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sentbed
+import torch
+from safetensors.torch import load_file, save_file
 from sentbed import RecipeError
 from sentbed.protocols import BuildContext
 from sentbed_backbones.bert import Bert
@@ -36,17 +38,8 @@ data = { use = "pairs", path = "pkg:sentbed_data/sample/triplets.csv", anchor = 
 loss = { use = "queue", size = 16 }
 optimizer = { use = "adamw", lr = 1e-3 }
 schedule = { use = "constant" }
-steps = 3
+steps = 2
 batch_size = 8
-[stage.validate]
-every = 3
-with = { use = "sts", path = "pkg:sentbed_data/sample/sts-dev.tsv", split = "dev", task = "dev" }
-[[evaluate]]
-use = "sts"
-path = "pkg:sentbed_data/sample/sts-dev.tsv"
-split = "dev"
-task = "dev"
-encoder = "en"
 """
 SENTENCES = ["A cat sits on the mat.", "A dog barks at night.", "Two men play chess."]
 
@@ -65,7 +58,7 @@ def test_what_is_evaluated_is_the_state_of_the_first_token_itself(tmp_path: Path
     states = []
     for sentence in SENTENCES:
         tokens = built.tokenizer.encode([sentence], 16)
-        ids = encoder.engine.put(tokens.ids[None].astype(np.int64))
+        ids = torch.from_numpy(tokens.ids[None].astype(np.int64))
         states.append(built.module.eval()(ids, None).last_hidden_state[0, 0].detach().numpy())
     np.testing.assert_allclose(encoder.encode(SENTENCES), states, atol=1e-5)
 
@@ -73,3 +66,23 @@ def test_what_is_evaluated_is_the_state_of_the_first_token_itself(tmp_path: Path
 def test_a_projection_that_would_be_applied_to_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="`projection` is trained on what the pooler `cls-mlp` computes"):
         load(tmp_path, "encoders.en.pooler.mlp_width=", "encoders.en.head.projection=256")
+
+
+def test_a_teacher_has_the_mlp_of_its_own_model(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    Bert(init="random", vocab_size=100).build(BuildContext(lambda: SENTENCES)).save(tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    weight, bias = torch.randn(128, 128) / 10, torch.randn(128)
+    save_file({**load_file(file), "pooler.dense.weight": weight, "pooler.dense.bias": bias}, file)
+
+    def encoder(**pooler: Any) -> sentbed.Encoder:
+        model = {"use": "bert", "model": str(tmp_path / "model")}
+        return sentbed.Encoder.of({"backbone": model, "pooler": pooler, "max_length": 16})
+
+    teacher = encoder(use="cls-mlp", pretrained=True)
+    states = torch.from_numpy(encoder(use="first").encode(SENTENCES))
+    expected = torch.tanh(states @ weight.T + bias).numpy()
+    np.testing.assert_allclose(teacher.encode(SENTENCES), expected, atol=1e-5)
+    teacher.save(tmp_path / "saved")
+    loaded = sentbed.Encoder.load(tmp_path / "saved")
+    np.testing.assert_array_equal(loaded.encode(SENTENCES), teacher.encode(SENTENCES))

@@ -148,11 +148,15 @@ def commands(text: str) -> Iterator[str]:
 
 
 def command_fault(line: str, plugins: Plugins) -> str | None:
-    """Return what is wrong with a command; it is not run."""
+    """Return what is wrong with a command, or with those that `&&` joins; they are not run."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
         return str(error)
+    if "&&" in words:
+        end = words.index("&&")
+        first, rest = shlex.join(words[:end]), shlex.join(words[end + 1 :])
+        return command_fault(first, plugins) or command_fault(rest, plugins)
     while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]
     if not words:
@@ -169,6 +173,10 @@ def command_fault(line: str, plugins: Plugins) -> str | None:
         return next((f"the Makefile has no target `{name}`" for name in rest if name not in targets), None)
     if program == "pip":
         return pip_fault(rest)
+    if program == "uv" and rest[:1] == ["run"]:
+        return command_fault(shlex.join(rest[1:]), plugins)
+    if program == "uv":
+        return uv_fault(rest)
     return None if program in PROGRAMS else f"`{program}` is no program that these pages use"
 
 
@@ -223,24 +231,61 @@ def _names_fault(command: str, given: Mapping[str, Any], plugins: Plugins) -> st
     return None
 
 
-def pip_fault(words: list[str]) -> str | None:
-    """Return what is wrong with `pip install`: directories, distributions and extras of this project."""
-    if words[:1] != ["install"]:
-        return f"`pip {' '.join(words[:1])}` is not what these pages need"
-    ours = {}
+def our_extras() -> dict[str, set[str]]:
+    """Return the extras of every distribution of this project, by its name."""
+    extras = {}
     for file in [ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]:
         project = tomllib.loads(file.read_text("utf-8"))["project"]
-        extras = set(project.get("optional-dependencies", {}))
-        ours[project["name"]] = ours[file.parent.relative_to(ROOT).as_posix()] = extras
+        extras[project["name"]] = set(project.get("optional-dependencies", {}))
+    return extras
+
+
+def pip_fault(words: list[str]) -> str | None:
+    """Return what is wrong with `pip install`: files, distributions and extras of this project."""
+    if words[:1] != ["install"]:
+        return f"`pip {' '.join(words[:1])}` is not what these pages need"
+    extras_of = our_extras()
     for word in words[1:]:
         name, _, extras = word.rstrip("]").partition("[")
-        if name not in ours:
+        name = name.removeprefix("./").rstrip("/")
+        if name.startswith(("requirements/", "examples/")) and not (ROOT / name).exists():
+            return f"there is no `{name}`"
+        distribution = {"core": "sentbed"}.get(name, name.replace("plugins/", "sentbed-"))
+        if distribution not in extras_of:
             if name.startswith(("plugins/", "core/")):
                 return f"there is no distribution in `{name}`"
             continue
         for extra in filter(None, extras.split(",")):
-            if extra not in ours[name]:
+            if extra not in extras_of[distribution]:
                 return f"`{name}` has no extra `{extra}`"
+    return None
+
+
+def uv_fault(words: list[str]) -> str | None:
+    """Return what is wrong with `uv sync` or `uv pip install`: groups, distributions and extras."""
+    if words[:1] == ["pip"]:
+        return pip_fault(words[1:])
+    if words[:1] != ["sync"]:
+        return f"`uv {' '.join(words[:1])}` is not what these pages need"
+    extras_of = our_extras()
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    names = {
+        "--group": set(groups),
+        "--package": set(extras_of),
+        "--extra": set().union(*extras_of.values()),
+    }
+    options = iter(words[1:])
+    for option in options:
+        if option == "--inexact":
+            continue
+        if option == "--python":
+            next(options)
+            continue
+        if option not in names:
+            return f"`uv sync {option}` is not what these pages need"
+        name = next(options)
+        if name not in names[option]:
+            return f"`uv sync {option} {name}` names nothing of this project"
     return None
 
 

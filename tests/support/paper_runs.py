@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pytest
 import sentbed
+from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import load_plugins
 
 SAMPLE = "pkg:sentbed_data/sample"
-DEV = f'{{ use = "sts", path = "{SAMPLE}/sts-dev.tsv", split = "dev" }}'
 STEPS = 2
 LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
 
@@ -74,8 +77,12 @@ RUNS: dict[str, Run] = {
 """A study below `recipes/papers` -> the cell that is run; settings are as of `--set`, on its recipe."""
 
 
-def local(table: Mapping[str, Any], directory: Path) -> list[str]:
-    """Settings that give a recipe data of this machine, for training and for every evaluation."""
+def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> list[str]:
+    """Settings that give a recipe data of this machine, for training and for every evaluation.
+
+    Evaluations read `sts-dev.tsv` and `sts-test.tsv` in `pairs`.
+    """
+    development = f'{{ use = "sts", path = "{pairs}/sts-dev.tsv", split = "dev" }}'
     text = directory / "sentences.txt"
     other = directory / "translations.txt"
     with sentbed.locate(f"{SAMPLE}/triplets.csv").open(encoding="utf-8", newline="") as file:
@@ -113,19 +120,21 @@ def local(table: Mapping[str, Any], directory: Path) -> list[str]:
         ).items():
             settings += [f"{place}.{key}={value}" for key, value in data[source["use"]].items()]
         if "validate" in stage:
-            settings.append(f"stage.{i}.validate.with={DEV}")
+            settings.append(f"stage.{i}.validate.with={development}")
         for j, watch in enumerate(stage.get("watch", ())):
-            settings.append(_geometry(f"stage.{i}.watch.{j}.with", watch["with"], parallel, "dev"))
+            settings.append(
+                _geometry(f"stage.{i}.watch.{j}.with", watch["with"], parallel, f"{pairs}/sts-dev.tsv")
+            )
     if "search" in table:
-        settings += ["search.candidates=", f"search.with={DEV}"]
+        settings += ["search.candidates=", f"search.with={development}"]
     for i, evaluate in enumerate(table["evaluate"]):
         if evaluate["use"] == "geometry":
-            settings.append(_geometry(f"evaluate.{i}", evaluate, parallel, "test"))
+            settings.append(_geometry(f"evaluate.{i}", evaluate, parallel, f"{pairs}/sts-test.tsv"))
         elif evaluate["use"] == "encoding-cost":
-            settings.append(f'evaluate.{i}.texts={{ use = "sts", path = "{SAMPLE}/sts-test.tsv" }}')
+            settings.append(f'evaluate.{i}.texts={{ use = "sts", path = "{pairs}/sts-test.tsv" }}')
         elif evaluate["use"] != "throughput":
             kept = {key: evaluate[key] for key in ("encoder", "second", "at") if key in evaluate}
-            new = {**kept, "use": "sts", "path": f"{SAMPLE}/sts-test.tsv", "task": f"t{i}"}
+            new = {**kept, "use": "sts", "path": f"{pairs}/sts-test.tsv", "task": f"t{i}"}
             inline = ", ".join(f"{key} = {json.dumps(value)}" for key, value in new.items())
             settings.append(f"evaluate.{i}={{ {inline} }}")
     return _of_keys_there(table, settings)
@@ -148,10 +157,10 @@ def _of_keys_there(table: Mapping[str, Any], settings: list[str]) -> list[str]:
     return [one for one in settings if not one.endswith("=") or there(one.removesuffix("="))]
 
 
-def _geometry(place: str, evaluator: Mapping[str, Any], parallel: str, split: str) -> str:
+def _geometry(place: str, evaluator: Mapping[str, Any], parallel: str, pairs: str) -> str:
     if "parallel" in evaluator:
         return f"{place}.parallel={parallel}"
-    return f"{place}.path={SAMPLE}/sts-{split}.tsv"
+    return f"{place}.path={pairs}"
 
 
 def small(table: Mapping[str, Any], directory: Path) -> list[str]:
@@ -159,16 +168,22 @@ def small(table: Mapping[str, Any], directory: Path) -> list[str]:
     encoders = {f"encoders.{key}": value for key, value in table.get("encoders", {}).items()}
     # A tokenizer is trained on the texts of a stage or of a speed test.
     texts = table.get("stage") or any(evaluate["use"] == "throughput" for evaluate in table["evaluate"])
-    settings = ["search.limit=2"] if "search" in table else []
+    settings = []
     for place, encoder in (encoders or {"encoder": table["encoder"]}).items():
         settings += [f"{place}.backbone.{key}=" for key in ("model", "revision", "size")]
         if "quantization" in encoder["backbone"] or not texts:
             settings.append(f"{place}.backbone.model={saved(encoder['backbone']['use'], directory)}")
         else:
             settings.append(f"{place}.backbone.init=random")
-        if len(encoders) > 1:
-            # All tiny models have one width.
-            settings.append(f"{place}.head.projection=")
+    return [*_of_keys_there(table, settings), *short(table)]
+
+
+def short(table: Mapping[str, Any]) -> list[str]:
+    """Settings that make batches, stages and evaluations small, for models that all have one width."""
+    settings = ["search.limit=2"] if "search" in table else []
+    encoders = table.get("encoders", {})
+    if len(encoders) > 1:
+        settings += [f"encoders.{name}.head.projection=" for name in encoders]
     for i, stage in enumerate(table.get("stage", ())):
         settings += [f"stage.{i}.epochs=", f"stage.{i}.steps={STEPS}", f"stage.{i}.batch_size=8"]
         if "micro_batch" in stage:
@@ -198,3 +213,31 @@ def saved(use: str, directory: Path) -> Path:
     backbone = load_plugins().find("backbone", "opt" if use == "causal" else use).cls(init="random")
     backbone.build(BuildContext(lambda: texts)).save(directory / use)
     return directory / use
+
+
+def runs_small(recipe: Recipe, directory: Path) -> None:
+    """Run a recipe, and look at what it has done step by step."""
+    run = sentbed.run(recipe, directory / "run")
+    events = [json.loads(line) for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()]
+    steps = [(e["stage"], e["step"]) for e in events if e["event"] == "step_finished"]
+    assert steps == [(stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)]
+    assert all(math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished")
+    validated = [e["stage"] for e in events if e["event"] == "validated"]
+    assert validated == [stage.name for stage in recipe.stage if stage.validate is not None]
+    watched = [e["stage"] for e in events if e["event"] == "observed"]
+    assert watched == [stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))]
+    assert {score.encoder for score in run.scores} == {e.encoder or "encoder" for e in recipe.evaluate}
+    for encoder in recipe.encoders:
+        place = run.directory / "encoder"
+        vectors = sentbed.Encoder.load(place if len(recipe.encoders) == 1 else place / encoder).encode(
+            ["A cat sits on the mat.", "A dog barks at night."]
+        )
+        assert np.isfinite(vectors).all()
+        assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+def require_packages(text: str) -> None:
+    """Skip where a recipe needs packages for adapters and 4-bit weights that are not there."""
+    if "qlora" in text or '"nf4"' in text:
+        for package in ("peft", "bitsandbytes", "accelerate"):
+            pytest.importorskip(package, reason="needs the extra `qlora` of sentbed-backbones")

@@ -92,6 +92,7 @@ def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> S
         else f"learnt from {temperature['initial']:g}",
         "queue": loss.get("size", "none"),
         "optimizer": stage["optimizer"]["use"],
+        "scale_parameter": stage["optimizer"].get("scale_parameter", "none"),
         "learning_rate": stage["optimizer"]["lr"],
         "weight_decay": stage["optimizer"]["weight_decay"],
         "max_grad_norm": stage["max_grad_norm"],

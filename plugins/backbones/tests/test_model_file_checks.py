@@ -97,6 +97,14 @@ def test_a_pointer_of_git_lfs_is_named_before_anything_else(model: Path, name: s
     assert "run `git lfs pull`" in problem
 
 
+@pytest.mark.parametrize("method", ["gptq", "awq", "compressed-tensors"])
+def test_quantised_weights_are_refused_where_weights_are_needed(model: Path, method: str) -> None:
+    (model / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": method}}))
+    (problem,) = problems_of(model, True, False)
+    assert problem.startswith(f"in `{model}`, the weights are quantised by ")
+    assert list(problems_of(model, False, False)) == []
+
+
 def test_pickled_weights_beside_safetensors_are_not_in_the_way(model: Path) -> None:
     (model / "pytorch_model.bin").write_bytes(b"")
     assert list(problems_of(model, True, False)) == []

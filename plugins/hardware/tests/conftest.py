@@ -24,6 +24,7 @@ from sentbed.protocols import (
     LossOutput,
     LossTraits,
     Optimizer,
+    ParameterSettings,
     Pooler,
     TokenBatch,
     TokenIds,
@@ -191,6 +192,8 @@ class ContrastModule(torch.nn.Module):
         super().__init__()
         start = torch.tensor(math.log(parameters.temperature))
         self.log_temperature = torch.nn.Parameter(start, parameters.learned)
+        if parameters.settings is not None:
+            self.parameter_settings = {"log_temperature": parameters.settings}
         self.seen: list[Mapping[str, torch.Tensor]] = []
 
     def forward(self, inputs: Mapping[str, torch.Tensor], memory: torch.Tensor | None = None) -> LossOutput:
@@ -227,6 +230,7 @@ class Contrast(Loss):
     temperature: float = 0.2
     learned: bool = False
     memory: int = 0
+    settings: ParameterSettings | None = None
 
     @property
     def traits(self) -> LossTraits:

@@ -5,12 +5,19 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from sentbed_hardware.learning_rate_schedules import Constant, Cosine, Linear, LinearAfterHold
+from sentbed_hardware.learning_rate_schedules import (
+    Constant,
+    Cosine,
+    Linear,
+    LinearAfterHold,
+    RelativeStep,
+)
 from transformers import (
     get_constant_schedule_with_warmup,
     get_cosine_schedule_with_warmup,
     get_linear_schedule_with_warmup,
 )
+from transformers.optimization import Adafactor
 
 
 def multiplier_of(
@@ -30,6 +37,17 @@ def test_multipliers_are_those_of_transformers(warmup: int, total: int) -> None:
     for schedule, reference in pairs:
         for step in range(total + 1):
             assert schedule.factor(step, total) == pytest.approx(reference(step), abs=1e-12), (schedule, step)
+
+
+@pytest.mark.parametrize("warmup_init", [False, True])
+def test_the_relative_step_is_that_of_transformers_adafactor(warmup_init: bool) -> None:
+    optimizer = Adafactor([torch.zeros(1)], scale_parameter=False, warmup_init=warmup_init)
+    schedule = RelativeStep(warmup_init)
+    for step in (0, 1, 9, 100, 9_998, 9_999, 10_000, 10_001, 250_000):
+        expected = optimizer._get_lr(optimizer.param_groups[0], {"step": step + 1})
+        assert schedule.factor(step, 10) == pytest.approx(expected, rel=1e-12)
+    rates = [schedule.factor(step, 10) for step in (0, 9_999, 39_999)]
+    assert rates == pytest.approx([1e-6 if warmup_init else 0.01, 0.01, 0.005])
 
 
 def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does() -> None:
@@ -88,11 +106,13 @@ def test_multipliers_of_ten_steps_by_hand(
         Linear(30),
         Cosine(30),
         LinearAfterHold(30),
+        RelativeStep(),
+        RelativeStep(warmup_init=True),
     ],
 )
 @pytest.mark.parametrize("total", [1, 7, 20])
 def test_multipliers_stay_within_zero_and_one_and_rise_before_they_fall(
-    schedule: Constant | Linear | LinearAfterHold | Cosine, total: int
+    schedule: Constant | Linear | LinearAfterHold | Cosine | RelativeStep, total: int
 ) -> None:
     factors = [schedule.factor(step, total) for step in range(total + 1)]
     assert all(0 <= factor <= 1 for factor in factors)

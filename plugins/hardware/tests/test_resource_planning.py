@@ -35,7 +35,7 @@ def bytes_of(state: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    "optimizer", [AdamW(lr=0.1), Adafactor(), Adafactor(scale_parameter=True)], ids=lambda o: o.name
+    "optimizer", [AdamW(lr=0.1), Adafactor(), Adafactor(scale_parameter=False)], ids=lambda o: o.name
 )
 def test_the_state_has_as_many_bytes_as_the_optimizer_says(optimizer: Any) -> None:
     parameters = [(name, torch.nn.Parameter(torch.ones(shape))) for name, shape in SHAPES.items()]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from sentbed import ModelError, RunError, RuntimeUnavailableError
-from sentbed.protocols import BuildContext, Head, TokenIds, Training
+from sentbed.protocols import BuildContext, Head, ParameterSettings, TokenIds, Training
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.learning_rate_schedules import Constant, Linear
+from sentbed_hardware.learning_rate_schedules import Constant, Linear, RelativeStep
 from sentbed_hardware.tpu import Tpu
 
 pytestmark = pytest.mark.jax
@@ -150,10 +150,46 @@ def test_numbers_reach_the_loss_as_on_torch(
     assert trainer.step(batch).metrics["score"] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    "own",
+    [ParameterSettings(lr=0.05), ParameterSettings(weight_decay=0.3), ParameterSettings(0.05, 0.3)],
+    ids=["rate", "decay", "both"],
+)
+@pytest.mark.parametrize(
+    "optimizer",
+    [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1)],
+    ids=["adamw", "adafactor"],
+)
+def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
+    toys: Any,
+    engine: Any,
+    place: Make,
+    columns: dict[str, TokenIds],
+    optimizer: Any,
+    own: ParameterSettings,
+):
+    reached = {}
+    for settings in (own, None):
+        on_torch, on_jax = (
+            train(place(on), toys.loss(learned=True, settings=settings), optimizer, schedule=Linear())
+            for on in (engine, engine_of())
+        )
+        for _ in range(3):
+            on_torch.step(columns)
+            on_jax.step(columns)
+        reached[settings] = on_torch.loss.log_temperature.item()
+        assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(reached[settings], abs=1e-4)
+    assert abs(reached[own] - reached[None]) > 1e-3
+
+
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
 @pytest.mark.parametrize(
     "optimizer",
-    [AdamW(lr=0.01, weight_decay=0.1), Adafactor(lr=0.01, weight_decay=0.1, scale_parameter=True)],
+    [
+        AdamW(lr=0.01, weight_decay=0.1),
+        Adafactor(lr=0.01, weight_decay=0.1),
+        Adafactor(lr=0.01, weight_decay=0.1, scale_parameter=False),
+    ],
 )
 def test_ten_steps_are_those_of_torch(
     toys: Any,
@@ -213,12 +249,28 @@ def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_de
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
+@pytest.mark.parametrize(
+    ("optimizer", "schedule"),
+    [
+        (AdamW(lr=0.01, eps=1e-4), Constant()),
+        (Adafactor(lr=0.01, weight_decay=0.1), Linear()),
+        (Adafactor(lr=1.0, scale_parameter=False), RelativeStep()),
+    ],
+)
 def test_a_trainer_goes_on_from_its_state_to_the_bit(
-    toys: Any, place: Make, columns: dict[str, TokenIds], tmp_path: Path, devices: int, parallel: str
+    toys: Any,
+    place: Make,
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
+    optimizer: Any,
+    schedule: Any,
+    devices: int,
+    parallel: str,
 ):
     def start() -> tuple[JaxEncoder, JaxTrainer]:
         encoder = place(engine_of(devices, parallel), dropout=0.2)
-        return encoder, train(encoder, toys.momentum(memory=6, learned=True))
+        loss = toys.momentum(memory=6, learned=True)
+        return encoder, train(encoder, loss, optimizer, schedule=schedule)
 
     del columns["negative"]
     encoder, trainer = start()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sentbed import PluginError, RunError
-from sentbed.protocols import Head, LossOutput, TokenIds
+from sentbed.protocols import Head, LossOutput, ParameterSettings, TokenIds
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.tower import Tower
 from sentbed_hardware.adafactor import Adafactor
@@ -43,7 +43,7 @@ def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
     ("optimizer", "reference"),
     [
         (AdamW(lr=1e-2, beta2=0.98, eps=1e-6, weight_decay=0.1), adamw_by_hand),
-        (Adafactor(lr=1e-2, weight_decay=0.01), adafactor_by_hand),
+        (Adafactor(lr=1e-2, scale_parameter=False, weight_decay=0.01), adafactor_by_hand),
     ],
 )
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
@@ -131,6 +131,40 @@ def test_a_loss_trains_its_own_weights(
     slope = reference.log_temperature.grad.item()
     assert abs(slope) > 1e-3
     assert trainer.loss.log_temperature.item() == pytest.approx(start - 0.1 * slope, rel=1e-5)
+
+
+def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
+    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+) -> None:
+    own = ParameterSettings(lr=0.05, weight_decay=0.2)
+    loss = toys.loss(temperature=0.2, learned=True, settings=own)
+    trainer = toys.train(assemble(), loss, AdamW(lr=0.01), schedule=Linear(), total_steps=4)
+    plain = toys.train(assemble(), toys.loss(temperature=0.2, learned=True), AdamW(lr=0.01))
+    start = math.log(0.2)
+    _, gradients = trainer.gradients(columns)
+    slope = float(gradients["loss.log_temperature"])
+    for one in (trainer, plain):
+        one.step(columns)
+    # The first update of Adam is the sign of the gradient.
+    expected = start * (1 - 0.05 * 0.2) - 0.05 * math.copysign(1, slope)
+    assert trainer.loss.log_temperature.item() == pytest.approx(expected, rel=1e-5)
+    assert plain.loss.log_temperature.item() == pytest.approx(
+        start - 0.01 * math.copysign(1, slope), rel=1e-5
+    )
+    before = trainer.loss.log_temperature.item()
+    trainer.step(columns)
+    assert trainer.optimizer.param_groups[-1]["lr"] == pytest.approx(0.05 * 3 / 4)
+    assert abs(trainer.loss.log_temperature.item() - before) > 0.02
+    others = {name: value for name, value in trainer.parameters.items() if "loss." not in name}
+    assert len(others) == sum(len(group["params"]) for group in trainer.optimizer.param_groups[:-1])
+
+
+def test_a_decay_that_the_optimizer_does_not_have_is_refused(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
+    loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
+    with pytest.raises(RunError, match=r"`loss.log_temperature` has a weight decay .* `toy-sgd` has no"):
+        toys.train(assemble(), loss, toys.sgd())
 
 
 def test_frozen_weights_stay(

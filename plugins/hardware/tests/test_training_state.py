@@ -18,7 +18,7 @@ from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
-from sentbed_hardware.learning_rate_schedules import Linear
+from sentbed_hardware.learning_rate_schedules import Linear, RelativeStep
 
 TWO = {"anchor": "zh", "positive": "en", "negative": "zh"}
 ONE = dict.fromkeys(TWO, "zh")
@@ -74,18 +74,25 @@ def made(toys: Any, assemble: Callable[..., TorchEncoder]) -> Callable[..., Torc
 @pytest.mark.parametrize("micro_batch", [None, 2])
 @pytest.mark.parametrize("towers", [ONE, TWO])
 @pytest.mark.parametrize(
-    "optimizer",
-    [AdamW(lr=1e-2, weight_decay=0.1), Adafactor(lr=1e-2), Adafactor(lr=1e-2, scale_parameter=True)],
+    ("optimizer", "schedule"),
+    [
+        (AdamW(lr=1e-2, weight_decay=0.1), Linear(2)),
+        (Adafactor(lr=1e-2, scale_parameter=False), Linear(2)),
+        (Adafactor(lr=1e-2, weight_decay=0.1), Linear(2)),
+        (Adafactor(lr=1.0), RelativeStep()),
+        (Adafactor(lr=1e3), RelativeStep(warmup_init=True)),
+    ],
 )
 def test_a_restored_trainer_goes_on_to_the_bit(
     made: Callable[..., TorchTrainer],
     columns: dict[str, TokenIds],
     tmp_path: Path,
     optimizer: Any,
+    schedule: Any,
     towers: dict[str, str],
     micro_batch: int | None,
 ) -> None:
-    options = {"optimizer": optimizer, "towers": towers, "micro_batch": micro_batch}
+    options = {"optimizer": optimizer, "schedule": schedule, "towers": towers, "micro_batch": micro_batch}
     trainer = made(0, **options)
     for _ in range(3):
         trainer.step(columns)

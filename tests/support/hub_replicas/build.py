@@ -6,7 +6,6 @@ import fnmatch
 import json
 import re
 import shutil
-import tomllib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+from hub_replicas.layouts import Layout, read_layouts
 from hub_replicas.server import LocalHub, Repository
 from hub_replicas.tokenizer_files import KINDS, TokenizerFiles
 
@@ -51,64 +51,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "gemma2": OF_BERT,
 }
 """Architecture -> the settings of a model of 2 layers and width 32."""
-
-
-@attrs.frozen(kw_only=True)
-class Layout:
-    """One row of `layouts.toml`, which has the meaning of the fields."""
-
-    name: str
-    source: str
-    architecture: str
-    weights: tuple[str, ...]
-    tokenizer: str
-    tokenizer_files: tuple[str, ...]
-    config: Mapping[str, Any] = attrs.field(factory=dict)
-    moved_to: str = ""
-    old_pickle: bool = False
-    shards: int = 1
-    no_index: bool = False
-    no_metadata: bool = False
-    consolidated: bool = False
-    dtype: str = "fp32"
-    keys: tuple[tuple[str, str], ...] = ()
-    without: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
-    rows: int = 0
-    conversion: int = 0
-    gated: bool = False
-    quantized: str = ""
-    sentence_transformers: str = ""
-    lfs_pointers: tuple[str, ...] = ()
-    other_files: tuple[str, ...] = ()
-
-    @property
-    def pickled_only(self) -> bool:
-        """Whether `main` has no safetensors."""
-        return self.weights == ("pickle",)
-
-
-def read_layouts() -> dict[str, Layout]:
-    """Read the table of layouts, by id."""
-    rows = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text("utf-8"))["repository"]
-    tables: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        ids = row.pop("ids")
-        below = tables[row.pop("like")] if "like" in row else {}
-        for name in ids:
-            if name in tables:
-                raise ValueError(f"`{name}` has two rows in layouts.toml; keep one")
-            tables[name] = {**below, **row}
-    layouts = {}
-    for name, table in tables.items():
-        fields: dict[str, Any] = {}
-        for key, value in table.items():
-            fields[key.replace("-", "_")] = tuple(value) if isinstance(value, list) else value
-        fields["keys"] = tuple((pattern, new) for pattern, new in fields.get("keys", ()))
-        if fields.get("moved_to", "").endswith("/"):
-            fields["moved_to"] += name
-        layouts[name] = Layout(name=name, **fields)
-    return layouts
 
 
 @attrs.frozen

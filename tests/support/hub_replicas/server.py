@@ -134,10 +134,10 @@ class LocalHub:
         self.repositories[name] = repository
         return repository
 
-    def fetched(self) -> list[str]:
-        """The names of the files that were downloaded, each time that they were."""
+    def fetched(self, since: int = 0) -> list[str]:
+        """The names of the files that were downloaded since so many requests, each time that they were."""
         names = []
-        for method, path in self.requests:
+        for method, path in self.requests[since:]:
             if method != "GET":
                 continue
             # `/ID/resolve/COMMIT/NAME`, or `/lfs/SHA256/NAME` after a redirect.
@@ -252,6 +252,14 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization")
         return None if authorization is None else authorization.removeprefix("Bearer ")
 
+    def _require_reader(self, repository: Repository) -> None:
+        token = self._token()
+        if repository.gated and token not in repository.readers:
+            place = f"Access to model {repository.name} is restricted"
+            if token is None:
+                raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
+            raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+
     def _commit(self, repository: Repository, revision: str) -> Commit:
         commit = repository.find(revision)
         if commit is None:
@@ -280,6 +288,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(self._discussions(repository, query))
         elif rest[0] == "refs":
             self._send_json(_reference_lists(repository))
+        elif rest[0] == "auth-check":
+            self._require_access(repository)
+            self._send_json({})
+        elif rest[0] == "auth-check":
+            self._require_reader(repository)
+            self._send_json({})
         else:
             raise _RefusedError(404, "", f"no such part of the API: {rest[0]}")
 
@@ -351,17 +365,23 @@ class _Handler(BaseHTTPRequestHandler):
         shown = matching[page * PAGE : (page + 1) * PAGE]
         return {"discussions": shown, "count": len(matching), "start": page * PAGE}
 
+    def _require_access(self, repository: Repository) -> None:
+        """Refuse a gated repository to who has not accepted its licence."""
+        token = self._token()
+        if not repository.gated or token in repository.readers:
+            return
+        place = f"Access to model {repository.name} is restricted"
+        if token is None:
+            raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
+        raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+
     def _answer_resolve(self, repository: Repository, rest: list[str]) -> None:
         if len(rest) < 3 or rest[0] != "resolve":
             raise _RefusedError(404, "", "no such page")
         commit = self._commit(repository, rest[1])
         name = "/".join(rest[2:])
-        token = self._token()
-        if repository.gated and token not in repository.readers and name != "README.md":
-            place = f"Access to model {repository.name} is restricted"
-            if token is None:
-                raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
-            raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+        if name != "README.md":
+            self._require_reader(repository)
         path = commit.directory / name
         if not path.is_file():
             refused = _RefusedError(404, "EntryNotFound", "Entry not found")

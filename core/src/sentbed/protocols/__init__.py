@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         LossOutput,
         Mixture,
         Optimizer,
+        ParameterSettings,
         Pooler,
         Schedule,
         Tracker,

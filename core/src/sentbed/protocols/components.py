@@ -229,6 +229,16 @@ LABEL = "label"
 """Column of a data source that holds class names instead of texts; see `LossTraits.classes`."""
 
 
+@attrs.frozen
+class ParameterSettings:
+    """How a loss's own parameter is optimised where it is not as the stage's optimiser does by itself."""
+
+    lr: float | None = None
+    """Peak learning rate, which follows the stage's schedule; None for the optimiser's."""
+    weight_decay: float | None = None
+    """Decoupled weight decay; None for what the optimiser does with such a parameter."""
+
+
 class Loss(Component):
     """Sentence vectors -> a scalar to minimise."""
 
@@ -246,6 +256,9 @@ class Loss(Component):
         `inputs` maps columns to fp32 vectors `(batch, width)`, columns of numbers (`LossTraits.numbers`) to
         fp32 `(batch,)`, and `label` to class indices `(batch,)`. The module is a pure function of its
         arguments and parameters: nothing is kept between calls, gradients are stopped with `.detach()`.
+
+        The module, or one within it, may have `parameter_settings`: the name of a parameter of its own -> its
+        `ParameterSettings`.
 
         If the traits have `stateful`, the module has `initial_state() -> dict[str, Tensor]` and is called as
         `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every

@@ -116,24 +116,24 @@ def fetch(repository: str, revision: str | None = None, code: bool = False, weig
         conversion = None
         if weights and listing.is_pickled:
             conversion = find_conversion(listing)
-        if conversion is None:
-            directory = snapshot_download(
-                repository, revision=revision, allow_patterns=listing.files(code), ignore_patterns=["*/*"]
-            )
-            return Fetched(Path(directory))
-        converted = ask_for_listing(repository, conversion.commit)
-        if converted is None:
-            raise ModelError(
-                f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
-            )
+        if conversion is not None:
+            converted = ask_for_listing(repository, conversion.commit)
+            if converted is None:
+                raise ModelError(
+                    f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
+                )
+            listing = converted
+        files = listing.files(code)
+        # The name of a branch is kept by huggingface-hub beside the files, for when the hub cannot be asked.
         directory = snapshot_download(
             repository,
-            revision=conversion.commit,
-            allow_patterns=converted.files(code),
+            revision=revision if conversion is None else conversion.commit,
+            allow_patterns=files,
             ignore_patterns=["*/*"],
         )
-        _remember(repository, revision, conversion)
-        return Fetched(Path(directory), conversion.reference)
+        reference = None if conversion is None else conversion.reference
+        _remember(repository, revision, directory, files, reference)
+        return Fetched(Path(directory), reference)
 
 
 def ask_for_listing(
@@ -208,26 +208,46 @@ def _without_weights(listing: Listing, revision: str | None) -> str:
 
 
 def _record(repository: str, revision: str | None) -> Path:
-    """Return the file that remembers which conversion was taken, for when the hub cannot be asked."""
+    """Return the file that remembers what was fetched, for when the hub cannot be asked."""
     name = hashlib.sha256(f"{repository}@{revision or 'main'}".encode()).hexdigest()[:40]
-    return cache_root() / "hub-conversions" / f"{name}.json"
+    return cache_root() / "hub-models" / f"{name}.json"
 
 
-def _remember(repository: str, revision: str | None, conversion: Conversion) -> None:
-    content = {"repository": repository, "revision": revision, **attrs.asdict(conversion)}
+def _remember(
+    repository: str, revision: str | None, directory: str, files: Sequence[str], reference: str | None
+) -> None:
+    """Remember the commit, the files and the pull request that were taken for a revision."""
+    content = {
+        "repository": repository,
+        "revision": revision,
+        "commit": Path(directory).name,
+        "files": list(files),
+        "reference": reference,
+    }
     write_atomic(_record(repository, revision), json.dumps(content))
 
 
 def _fetched_before(repository: str, revision: str | None) -> Fetched:
-    """Return what was fetched before; raises as `snapshot_download` if that is nothing."""
+    """Return what was fetched before; raises as `snapshot_download` if that is nothing.
+
+    If another program has fetched it, its weights are looked for when they are read.
+    """
     from huggingface_hub import snapshot_download
 
+    files, conversion = list(SMALL_FILES), None
     record = _record(repository, revision)
     if record.is_file():
         content = json.loads(read_file(record))
-        directory = snapshot_download(repository, revision=content["commit"], local_files_only=True)
-        return Fetched(Path(directory), content["reference"])
-    return Fetched(Path(snapshot_download(repository, revision=revision, local_files_only=True)))
+        revision, conversion, files = content["commit"], content["reference"], content["files"]
+    directory = snapshot_download(
+        repository,
+        revision=revision,
+        # Without the files' names, a repository that is there in part is said to be incomplete.
+        allow_patterns=files,
+        ignore_patterns=["*/*"],
+        local_files_only=True,
+    )
+    return Fetched(Path(directory), conversion)
 
 
 @functools.cache

@@ -12,6 +12,8 @@ from sentbed import ModelError, SentbedError
 from sentbed.helpers import foreign, is_device, read_file
 from sentbed_common import pickled_files
 
+from sentbed_backbones.quantised_checkpoints import quantisation_problem
+
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """Files any of which defines a tokenizer; without them, transformers invents one that knows no words."""
 
@@ -90,6 +92,8 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
             "read it, then set `trust_remote_code = true` in the recipe's backbone or the saved encoder's "
             "`encoder.toml`, or choose a model of a known architecture"
         )
+    if needs_weights and (problem := quantisation_problem(content)) is not None:
+        yield f"in `{directory}`, {problem}"
     if needs_weights:
         yield from _outside(directory, content)
         yield from _incomplete(directory)

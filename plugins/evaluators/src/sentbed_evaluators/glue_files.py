@@ -43,10 +43,11 @@ class Task:
         """Return the path of a split's file, relative to the directory of GLUE."""
         return f"{self.folder}/{'train.tsv' if split == 'train' else self.dev}"
 
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        """The splits to read: a task without classes trains nothing."""
-        return ("train", "dev") if self.classes else ("dev",)
+    def splits(self, regression: bool) -> tuple[Split, ...]:
+        """Return the splits to read: a task with scores trains only if a `regression` is to predict them."""
+        if self.classes or regression:
+            return ("train", "dev")
+        return ("dev",)
 
 
 def _mnli(dev: str, size: int) -> Task:
@@ -102,10 +103,11 @@ def find_root(data_dir: str | None) -> Path:
     return data_directories.find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
 
 
-def missing_message(root: Path, name: str) -> str | None:
+def missing_message(root: Path, name: str, regression: bool = False) -> str | None:
     """Return a message with the missing files of a task; None if there are none."""
     task = TASKS[name]
-    missing = [f"`{task.path(split)}`" for split in task.splits if not (root / task.path(split)).is_file()]
+    paths = [task.path(split) for split in task.splits(regression)]
+    missing = [f"`{path}`" for path in paths if not (root / path).is_file()]
     if not missing:
         return None
     return (

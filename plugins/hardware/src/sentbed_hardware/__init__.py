@@ -64,6 +64,10 @@ def schedules() -> Mapping[str, Lazy]:
             "sentbed_hardware.learning_rate_schedules:Cosine",
             "Half a cosine from 1 to `floor` over the steps after the warm-up.",
         ),
+        "relative-step": Lazy(
+            "sentbed_hardware.learning_rate_schedules:RelativeStep",
+            "The inverse square root of the step, at most 0.01, as Adafactor's `relative_step`.",
+        ),
     }
 
 

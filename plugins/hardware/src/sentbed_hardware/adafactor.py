@@ -15,24 +15,38 @@ from sentbed.protocols import ComponentTraits, Optimizer, Tensor
 
 @attrs.frozen
 class Adafactor(Optimizer):
-    """Adafactor with factored second moments (Shazeer and Stern, 2018), as Sentence-T5 trains."""
+    """Adafactor with factored second moments (Shazeer and Stern, 2018), as Sentence-T5 trains.
+
+    The default multiplies the step of each weight by the weight's root mean square, as T5's frameworks
+    (mesh-tensorflow and T5X) do. The learning rate is then relative: at 1e-3, a matrix whose root mean square
+    is 0.05 moves by at most 5e-5 per weight. With `scale_parameter = false` it would move by 1e-3.
+
+    There are no fields `relative_step` and `warmup_init`: a learning rate that depends on the step is a
+    schedule here, which the log shows. `lr = 1.0` with the schedule `relative-step` takes the same steps.
+    There is no first moment either, which T5 does not use.
+
+    Equal to `transformers.optimization.Adafactor`. T5X factors only matrices whose sides both have at least
+    128 entries; of T5 that leaves out the relative positions, which transformers factors.
+    """
 
     name: ClassVar[str] = "adafactor"
     traits = ComponentTraits(cites=("shazeer2018adafactor",))
 
     lr: float = attrs.field(default=1e-3, validator=gt(0))
-    """Peak learning rate, > 0; Sentence-T5 uses 1e-3."""
+    """Peak learning rate, > 0; Sentence-T5 uses 1e-3, T5's pretraining 1.0 with `relative-step`."""
     decay_rate: float = attrs.field(default=-0.8, validator=lt(0))
     """Exponent of the second moment's decay 1 - step ** decay_rate, < 0."""
     clip_threshold: float = attrs.field(default=1.0, validator=gt(0))
     """Largest root mean square of an update, before the learning rate."""
-    scale_parameter: bool = False
-    """Whether the learning rate is multiplied by the root mean square of each weight."""
+    scale_parameter: bool = True
+    """Whether each step is multiplied by the weight's root mean square, at least 1e-3; T5X calls it
+    `multiply_by_parameter_scale`."""
     weight_decay: float = attrs.field(default=0.0, validator=ge(0))
-    """Decoupled decay of all weights."""
+    """Decoupled decay of all weights, multiplied by the learning rate; with `scale_parameter`, by the root
+    mean square as well."""
 
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
-        """Return `transformers.optimization.Adafactor` with the given learning rate, no relative step."""
+        """Return `transformers.optimization.Adafactor`, whose learning rate the schedule sets."""
         # transformers imports bitsandbytes here if it is installed, which advertises a package of kernels.
         logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
         from transformers.optimization import Adafactor as TransformersAdafactor

@@ -91,3 +91,23 @@ class Cosine(Schedule):
         left = _left(step, _span(self.warmup, total_steps), total_steps)
         decayed = self.floor + (1 - self.floor) * (1 + math.cos(math.pi * (1 - left))) / 2
         return _warm(step, self.warmup, total_steps) * decayed
+
+
+@attrs.frozen
+class RelativeStep(Schedule):
+    """The inverse square root of the step, at most 0.01, as Adafactor's `relative_step`.
+
+    With `lr = 1.0` it is the rate of T5's pretraining: 0.01 for 10,000 steps, then the inverse square root.
+    It does not depend on the total number of steps. Source: Shazeer and Stern (2018), section 9.
+    """
+
+    name: ClassVar[str] = "relative-step"
+
+    warmup_init: bool = False
+    """Whether the rate grows by 1e-6 a step, to 0.01 at step 10,000, instead of starting at 0.01."""
+
+    def factor(self, step: int, total_steps: int) -> float:
+        """Return the multiplier, in (0, 0.01]."""
+        number = step + 1
+        longest = 1e-6 * number if self.warmup_init else 1e-2
+        return min(longest, 1 / math.sqrt(number))

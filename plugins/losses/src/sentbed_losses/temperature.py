@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import attrs
-from attrs.validators import gt
+from attrs.validators import ge, gt, optional
 
 
 @attrs.frozen
 class LearnableTemperature:
-    """A temperature whose logarithm is learned with the weights."""
+    """A temperature that is learned with the weights.
+
+    The optimiser sees one number p, of which the temperature t follows. A step of Adam changes p by about the
+    learning rate, whatever the gradient: from t = 1, N steps of a rate r lead at most to exp(-r N) for the
+    logarithm, to 1 - r N for the value, and to 1 / (1 + r N) for the inverse.
+    """
 
     initial: float = attrs.field(default=1.0, validator=gt(0))
     """Initial temperature, > 0."""
@@ -19,6 +24,15 @@ class LearnableTemperature:
     """Smallest temperature, > 0."""
     max: float = attrs.field(default=100.0, validator=gt(0))
     """Largest temperature, at least `min`."""
+    parameter: Literal["log", "value", "inverse"] = "log"
+    """What is learned: the logarithm of the temperature (CLIP, up to the sign), the temperature itself, or
+    its inverse, the factor of the similarities."""
+    lr: float | None = attrs.field(default=None, validator=optional(gt(0)))
+    """Peak learning rate of the parameter, > 0, which follows the stage's schedule; default: the optimiser's
+    own."""
+    weight_decay: float | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Decoupled weight decay of the parameter, >= 0, towards 0: a temperature of 1 for `log`, `min` for
+    `value`, `max` for `inverse`. Default: what the optimiser does with a single number, in `adamw` none."""
 
     def __attrs_post_init__(self) -> None:
         if not self.min <= self.initial <= self.max:

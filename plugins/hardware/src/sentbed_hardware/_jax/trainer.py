@@ -24,6 +24,7 @@ from sentbed.helpers import pad, plan_batches, returned
 from sentbed.protocols import (
     Columns,
     Module,
+    Optimizer,
     StepResult,
     TokenIds,
     Trainer,
@@ -39,6 +40,7 @@ from sentbed_hardware._common.component_output_checks import (
     named_loss,
     named_parts,
 )
+from sentbed_hardware._common.parameter_settings import rate_factor, require_decay, settings_of
 from sentbed_hardware._common.process_group import said
 from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
 from sentbed_hardware._common.training_checks import keyed_towers, keys_of, require_trainable
@@ -162,8 +164,14 @@ class JaxTrainer(Trainer):
             self.averages |= {EMA + name: tower.copies(tower.trained) for name, tower in self.towers.items()}
         self.steps = 0
         self.key = jax.random.fold_in(engine.key, 1)
+        self.settings = {f"loss.{name}": own for name, own in settings_of(loss, training.loss).items()}
+        require_decay(self.settings, training.optimizer)
+        self.rate_factors = {
+            name: rate_factor(own, training.optimizer) for name, own in self.settings.items()
+        }
+        """What the learning rate of a step is multiplied by, for parameters that have one of their own."""
         shapes = {name: tuple(value.shape) for name, value in self.weights().items()}
-        self.transform = self._optax(shapes)
+        self.transform = self._transform(shapes)
         initial = self.transform.init
         spread = jax.tree.map(
             lambda value: layout.weight(value.shape), jax.eval_shape(initial, self.weights())
@@ -174,14 +182,20 @@ class JaxTrainer(Trainer):
         self._gather = jit(_gather, out_shardings=layout.rows)
         self._update = jit(self._updated, donate_argnums=(0, 1, 2, 3))
 
-    def _optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        found = self.training.optimizer.build_optax(shapes)
-        if found is None:
-            raise RunError(
-                f"the optimizer `{self.training.optimizer.name}` has no twin for JAX (`build_optax`), which "
-                "the runtime `tpu` needs; use `adamw` or `adafactor`, or another runtime"
-            )
-        return returned(found, optax.GradientTransformation, self.training.optimizer, "build_optax")
+    def _transform(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        """Return the optimiser's updates, with the decay of parameters that have one of their own."""
+        optimizer = self.training.optimizer
+        decays = {
+            name: own.weight_decay for name, own in self.settings.items() if own.weight_decay is not None
+        }
+        if not decays:
+            return _optax(optimizer, shapes)
+        undecayed = _optax(attrs.evolve(optimizer, weight_decay=0.0), shapes)  # type: ignore[call-arg]
+        transforms = {"": _optax(optimizer, shapes)}
+        for name, decay in decays.items():
+            transforms[name] = optax.chain(undecayed, optax.add_decayed_weights(decay))
+        labels = {name: name if name in decays else "" for name in shapes}
+        return optax.multi_transform(transforms, labels)
 
     def weights(self) -> Arrays:
         """All trained weights, by the names of `Trainer.gradients`."""
@@ -411,7 +425,10 @@ class JaxTrainer(Trainer):
         def take() -> Any:
             clipped = jax.tree.map(lambda gradient: gradient * scale, gradients)
             updates, moved = self.transform.update(clipped, optimizer, weights)
-            new = {name: value - rate * updates[name] for name, value in weights.items()}
+            new = {
+                name: value - rate * self.rate_factors.get(name, 1.0) * updates[name]
+                for name, value in weights.items()
+            }
             followed = {
                 name: {
                     key: self.decays[name] * old
@@ -460,6 +477,16 @@ class JaxTrainer(Trainer):
     def go_on(self, found: training_state.State) -> None:
         """Restore the state that `read` returned; called by all processes."""
         training_state.restore(self, found)
+
+
+def _optax(optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation:
+    built = optimizer.build_optax(shapes)
+    if built is None:
+        raise RunError(
+            f"the optimizer `{optimizer.name}` has no twin for JAX (`build_optax`), which the runtime `tpu` "
+            "needs; use `adamw` or `adafactor`, or another runtime"
+        )
+    return returned(built, optax.GradientTransformation, optimizer, "build_optax")
 
 
 def _scatter(into: jax.Array, vectors: jax.Array, places: jax.Array) -> jax.Array:

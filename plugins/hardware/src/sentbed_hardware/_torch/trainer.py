@@ -22,6 +22,7 @@ from sentbed.protocols import (
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.component_output_checks import learning_rate
+from sentbed_hardware._common.parameter_settings import settings_of
 from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.training_checks import (
@@ -34,6 +35,7 @@ from sentbed_hardware._common.training_checks import (
 from sentbed_hardware._torch import gradients, training_state
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
+from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
 from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.tower import Tower, plan_chunks
@@ -95,6 +97,9 @@ class TorchTrainer(Trainer):
         }
         found = training.optimizer.build(list(self.optimized.items()))
         self.optimizer = returned(found, torch.optim.Optimizer, training.optimizer, "build")
+        settings = {f"loss.{name}": own for name, own in settings_of(self.loss, training.loss).items()}
+        self.rate_factors = separate(self.optimizer, self.optimized, settings, training.optimizer)
+        """What the learning rate of a step is multiplied by, for each group of the optimiser."""
         self.steps = 0
         self.made: list[BatchVectors] = []
         """Vectors of the step under way, with the loss's gradient."""
@@ -111,8 +116,8 @@ class TorchTrainer(Trainer):
         numbers and stops.
         """
         rate = learning_rate(self.training, self.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for group, factor in zip(self.optimizer.param_groups, self.rate_factors, strict=True):
+            group["lr"] = rate * factor
         output = self._backward(columns)
         interrupted = gradients.add_up(self)
         if self.steps == 0:

@@ -1,0 +1,141 @@
+"""Relatedness of sentence pairs by a trained regression, as SentEval scores SICK-R and STS-B."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sentbed_evaluators.classifier_training import Progress
+from sentbed_evaluators.pair_features import FORMULAS, pair_features
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+GRADES = 5
+"""Classes of the softmax: the grades 1 to 5, also of scores from 0."""
+
+
+@attrs.frozen(eq=False)
+class ScoredPairs:
+    """Sentence pairs with gold scores."""
+
+    vectors: tuple[NDArray[np.float32], NDArray[np.float32]]
+    """Vectors of the first and of the second sentences, each `(n, width)`."""
+    texts: tuple[Sequence[str], Sequence[str]]
+    """First and second sentences."""
+    scores: Sequence[float]
+    """Gold scores from 0 to 5."""
+
+
+@attrs.frozen
+class Relatedness:
+    """SentEval's supervised relatedness, `RelatednessPytorch` and `SICKRelatednessEval`.
+
+    A linear layer and a softmax over the grades 1 to 5 read [|u-v|, u*v]. The target of a score is the two
+    neighbouring grades in proportion (Tai et al., 2015, section 5.2); a score below 1 gives less than 1 in
+    total. The loss is the mean squared error. Pairs are sorted by numbers of words and score before they are
+    drawn. Every 50 epochs, up to 1,050, Pearson's correlation on the development pairs is computed. The best
+    weights are kept, and the fourth time without improvement ends the training.
+
+    Source: Conneau and Kiela (2018), and their code. SimCSE's fork stops on Spearman's correlation instead.
+    """
+
+    seed: int = 1111
+    """Seed of the initial weights and of the order of the batches; SentEval's is 1111."""
+    device: str = "cpu"
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings, for a score's protocol."""
+        return {
+            "protocol": "relatedness",
+            "features": FORMULAS["senteval"],
+            "grades": GRADES,
+            "loss": "mean squared error of the probabilities",
+            "optimizer": "adam, 1e-3",
+            "batch_size": 64,
+            "stop": "pearson",
+            "seed": self.seed,
+        }
+
+    def predict(
+        self,
+        train: ScoredPairs,
+        development: ScoredPairs,
+        test: ScoredPairs,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float64]:
+        """Train on `train`, stop on `development`, and return the expected grade of each pair of `test`."""
+        import numpy as np
+
+        from sentbed_evaluators._torch.relatedness_regression import RelatednessRegression
+
+        train, development = in_order(train), in_order(development)
+        features = features_of(train)
+        gold = np.array(development.scores, np.float64)
+        regression = RelatednessRegression(features.shape[1], GRADES, self.seed, self.device)
+
+        def advance(epochs: int, most: int) -> None:
+            if progress is not None:
+                progress(epochs, most)
+
+        regression.fit(
+            features,
+            targets_of(train.scores),
+            features_of(development),
+            lambda expected: _pearson(expected, gold),
+            advance,
+        )
+        return regression.predict(features_of(test))
+
+
+def in_order(pairs: ScoredPairs) -> ScoredPairs:
+    """Return the pairs by the words of the first sentence, then of the second, then by score."""
+
+    def key(row: int) -> tuple[int, int, float]:
+        first, second = (side[row] for side in pairs.texts)
+        return len(first.split()), len(second.split()), pairs.scores[row]
+
+    rows = sorted(range(len(pairs.scores)), key=key)
+    first, second = pairs.texts
+    return ScoredPairs(
+        (pairs.vectors[0][rows], pairs.vectors[1][rows]),
+        ([first[row] for row in rows], [second[row] for row in rows]),
+        [pairs.scores[row] for row in rows],
+    )
+
+
+def features_of(pairs: ScoredPairs) -> NDArray[np.float32]:
+    """Return the features [|u-v|, u*v] of pairs, `(n, 2 * width)`."""
+    return pair_features(*pairs.vectors, "senteval")
+
+
+def targets_of(scores: Sequence[float]) -> NDArray[np.float32]:
+    """Return the probabilities of the grades 1 to 5 for scores from 0 to 5, `(n, 5)`.
+
+    A score between two grades is shared by them: 3.8 is 0.2 of grade 3 and 0.8 of grade 4. There is no grade
+    0, so that 0.3 is 0.3 of grade 1 and nothing else.
+    """
+    import numpy as np
+
+    targets = np.zeros((len(scores), GRADES), np.float32)
+    for row, score in enumerate(scores):
+        lower = int(np.floor(score))
+        if lower >= 1:
+            targets[row, lower - 1] = lower - score + 1
+        if lower < GRADES:
+            targets[row, lower] = score - lower
+    return targets
+
+
+def _pearson(expected: NDArray[np.float64], gold: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation, 0 where it is not defined."""
+    import numpy as np
+
+    x, y = expected - expected.mean(), gold - gold.mean()
+    norms = float(np.linalg.norm(x) * np.linalg.norm(y))
+    if norms == 0.0:
+        return 0.0
+    return float(x @ y) / norms

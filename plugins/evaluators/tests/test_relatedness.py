@@ -1,0 +1,214 @@
+"""The regression of relatedness, held against SentEval's arithmetic written out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sentbed import DataError, RunError
+from sentbed_evaluators.relatedness import Relatedness, ScoredPairs, in_order, targets_of
+from sentbed_evaluators.sentglue import SentGLUE
+
+
+def pairs(seed: int, count: int, signal: float) -> ScoredPairs:
+    """Pairs of words and vectors; `signal` is how much of the score the vectors show."""
+    generator = np.random.default_rng(seed)
+    first = generator.normal(size=(count, 6)).astype(np.float32)
+    second = generator.normal(size=(count, 6)).astype(np.float32)
+    similar = stats.rankdata((first * second).sum(axis=1)) / count
+    scores = np.round(5 * (signal * similar + (1 - signal) * generator.random(count)), 2)
+    scores[:6] = (0.0, 0.4, 1.0, 3.8, 4.5, 5.0)
+    texts = [[" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)] for _ in range(2)]
+    return ScoredPairs((first, second), (texts[0], texts[1]), scores.tolist())
+
+
+def by_hand(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, seed: int) -> tuple[np.ndarray, int]:
+    """The arithmetic of SentEval's `SICKRelatednessEval` and `RelatednessPytorch`, pair by pair.
+
+    Returns the expected grades of the test pairs, and how often the development pairs were looked at.
+    """
+
+    def prepared(part: ScoredPairs) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
+        rows = sorted(
+            zip(*part.texts, part.scores, *part.vectors, strict=True),
+            key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]),
+        )
+        inputs, targets = [], []
+        for *_, score, u, v in rows:
+            inputs.append(np.concatenate([np.abs(u - v), u * v]))
+            target = np.zeros(5)
+            for grade in (1, 2, 3, 4, 5):
+                if grade == np.floor(score) + 1:
+                    target[grade - 1] = score - np.floor(score)
+                if grade == np.floor(score):
+                    target[grade - 1] = np.floor(score) - score + 1
+            targets.append(target)
+        floats = (torch.tensor(np.array(part), dtype=torch.float32) for part in (inputs, targets))
+        return *floats, [row[2] for row in rows]
+
+    (train_x, train_y, _), (dev_x, _, dev_scores) = prepared(train), prepared(dev)
+    test_x = torch.tensor(
+        np.array([np.concatenate([np.abs(u - v), u * v]) for u, v in zip(*test.vectors, strict=True)])
+    )
+
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(train_x.shape[1], 5), torch.nn.Softmax(dim=-1))
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=0.0)
+    best, best_model, misses, epochs, looks, stop = -1.0, None, 0, 0, 0, False
+    grades = np.arange(1, 6)
+    while not stop and epochs <= 1000:
+        for _ in range(50):
+            order = np.random.permutation(len(train_x))
+            for start in range(0, len(train_x), 64):
+                rows = torch.from_numpy(order[start : start + 64])
+                loss = torch.nn.MSELoss()(model(train_x[rows]), train_y[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        epochs += 50
+        looks += 1
+        with torch.no_grad():
+            correlation = stats.pearsonr(model(dev_x).numpy() @ grades, dev_scores)[0]
+        if correlation > best:
+            best, best_model = correlation, copy.deepcopy(model)
+        else:
+            if misses >= 3:
+                stop = True
+            misses += 1
+    with torch.no_grad():
+        return best_model(test_x).numpy() @ grades, looks
+
+
+@attrs.define
+class Epochs:
+    """Counts the looks at the development pairs."""
+
+    seen: list[tuple[int, int]] = attrs.field(factory=list)
+
+    def __call__(self, epochs: int, most: int) -> None:
+        self.seen.append((epochs, most))
+
+
+@pytest.mark.parametrize(("signal", "seed", "stops"), [(1.0, 1111, False), (0.2, 3, True)])
+def test_the_regression_is_that_of_senteval(signal: float, seed: int, stops: bool) -> None:
+    train, dev, test = pairs(0, 70, signal), pairs(1, 50, signal), pairs(2, 80, signal)
+    expected, looks = by_hand(train, dev, test, seed)
+    progress = Epochs()
+    found = Relatedness(seed).predict(train, dev, test, progress)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert progress.seen == [(50 * look, 1050) for look in range(1, looks + 1)]
+    assert (looks < 21) == stops
+    assert found.std() > 0.1
+
+
+def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generators() -> None:
+    part = pairs(0, 40, 0.1)
+    results = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        before = torch.get_rng_state(), np.random.get_state()[1].copy()
+        results.append(Relatedness().predict(part, part, part))
+        assert torch.equal(torch.get_rng_state(), before[0])
+        assert np.array_equal(np.random.get_state()[1], before[1])
+    np.testing.assert_array_equal(*results)
+
+
+def test_targets_share_a_score_between_its_neighbours() -> None:
+    found = targets_of([0.0, 0.25, 1.0, 3.75, 4.0, 5.0])
+    expected = [
+        [0, 0, 0, 0, 0],
+        [0.25, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+        [0, 0, 0.25, 0.75, 0],
+        [0, 0, 0, 1, 0],
+        [0, 0, 0, 0, 1],
+    ]
+    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+
+
+def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score() -> None:
+    texts = (["a b", "a", "a", "a", "a b"], ["c", "c d", "c", "c", "c"])
+    vectors = np.arange(5, dtype=np.float32)[:, None]
+    found = in_order(ScoredPairs((vectors, -vectors), texts, [1.0, 2.0, 4.0, 3.0, 0.5]))
+    assert found.vectors[0].ravel().tolist() == [3, 2, 1, 4, 0]
+    assert found.vectors[1].ravel().tolist() == [-3, -2, -1, -4, 0]
+    assert found.scores == [3.0, 4.0, 2.0, 0.5, 1.0]
+
+
+# SentGLUE's STS-B
+
+
+@pytest.fixture
+def directory(write: Callable[[str, str], Path], tmp_path: Path) -> Path:
+    """STS-B, small: the more letters two sentences share, the higher their score."""
+    generator = np.random.default_rng(0)
+    for split, count in (("train", 90), ("dev", 30)):
+        lines = ["sentence1\tsentence2\tscore"]
+        for row in range(count):
+            shared = int(generator.integers(0, 6))
+            first = " ".join(f"{split}{row}{letter}" for letter in "abcde")
+            second = " ".join(f"{split}{row}{letter}" for letter in "abcde"[:shared] + "vwxyz"[shared:])
+            lines.append(f"{first}\t{second}\t{min(5.0, shared + 0.1 * (row % 5)):.1f}")
+        write(f"glue/STS-B/{split}.tsv", "\n".join(lines) + "\n")
+    return tmp_path / "glue"
+
+
+def sts_b(directory: Path, **fields: Any) -> SentGLUE:
+    return SentGLUE(("STS-B",), data_dir=str(directory), check_sizes=False, **fields)
+
+
+def test_sts_b_is_scored_by_the_trained_relatedness(directory: Path, encoder: Any) -> None:
+    evaluator = sts_b(directory, similarity="relatedness", development_share=0.2)
+    progress: list[tuple[str, int, int]] = []
+    (score,) = evaluator.prepare().evaluate(encoder, progress=lambda *told: progress.append(told)).scores
+
+    def part(split: str, rows: list[int] | None = None) -> ScoredPairs:
+        lines = [
+            line.split("\t") for line in (directory / "STS-B" / f"{split}.tsv").read_text().splitlines()[1:]
+        ]
+        chosen = [lines[row] for row in (range(len(lines)) if rows is None else rows)]
+        first, second, scores = zip(*chosen, strict=True)
+        vectors = encoder.encode(list(first)), encoder.encode(list(second))
+        return ScoredPairs(vectors, (first, second), [float(text) for text in scores])
+
+    order = np.random.default_rng(1111).permutation(90).tolist()
+    held, trained = sorted(order[:18]), sorted(order[18:])
+    expected, _ = by_hand(part("train", trained), part("train", held), part("dev"), 1111)
+    np.testing.assert_allclose(score.items.y, expected, rtol=1e-5)
+    assert score.value == pytest.approx(100 * stats.spearmanr(part("dev").scores, expected).statistic)
+    assert (score.metric, score.task) == ("spearman", "STS-B")
+    assert {name for name, *_ in progress} == {"STS-B: classifiers"}
+    protocol = score.protocol
+    assert (protocol["train"], protocol["held_out"], protocol["test"]) == (72, 18, 30)
+    assert (protocol["similarity"], protocol["features"]) == ("relatedness", "[|u-v|, u*v]")
+    assert protocol["classifier"]["stop"] == "pearson"
+
+
+def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_training_set(
+    directory: Path, encoder: Any
+) -> None:
+    (cosine,) = sts_b(directory).prepare().evaluate(encoder).scores
+    (trained,) = sts_b(directory, similarity="relatedness").prepare().evaluate(encoder).scores
+    assert cosine.protocol["similarity"] == "cosine"
+    assert cosine.protocol["data"] != trained.protocol["data"]
+    assert [path.name for path in sts_b(directory).files()] == ["dev.tsv"]
+    files = [path.name for path in sts_b(directory, similarity="relatedness").files()]
+    assert files == ["train.tsv", "dev.tsv"]
+    (directory / "STS-B" / "train.tsv").unlink()
+    assert list(sts_b(directory).check()) == []
+    with pytest.raises(DataError, match=r"`STS-B/train\.tsv`"):
+        sts_b(directory, similarity="relatedness").prepare()
+
+
+def test_too_few_pairs_to_train_on_or_to_stop_on_are_refused(directory: Path) -> None:
+    with pytest.raises(RunError, match="9 rows to train on and 1 to stop on"):
+        sts_b(directory, similarity="relatedness", limit=10).prepare()

@@ -1,0 +1,42 @@
+"""Groups of an optimiser for the loss's parameters that have settings of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from sentbed.protocols import Optimizer, ParameterSettings
+
+from sentbed_hardware._common.parameter_settings import rate_factor, require_decay
+
+
+def separate(
+    optimizer: torch.optim.Optimizer,
+    parameters: Mapping[str, torch.Tensor],
+    settings: Mapping[str, ParameterSettings],
+    component: Optimizer,
+) -> list[float]:
+    """Move each parameter with settings into a group of its own.
+
+    Return for each group of the optimiser what the learning rate of a step is multiplied by.
+
+    Raises:
+        RunError: if a parameter is to have a weight decay, and the optimiser has none.
+    """
+    require_decay(settings, component)
+    for name, own in settings.items():
+        parameter = parameters[name]
+        former = next(group for group in optimizer.param_groups if _has(group["params"], parameter))
+        former["params"] = [other for other in former["params"] if other is not parameter]
+        # Not the optimiser's defaults: a component may give its groups other settings.
+        group = {**former, "params": [parameter]}
+        if own.weight_decay is not None:
+            group["weight_decay"] = own.weight_decay
+        optimizer.add_param_group(group)
+    optimizer.param_groups[:] = [group for group in optimizer.param_groups if group["params"]]
+    shared = len(optimizer.param_groups) - len(settings)
+    return [1.0] * shared + [rate_factor(own, component) for own in settings.values()]
+
+
+def _has(parameters: list[torch.Tensor], parameter: torch.Tensor) -> bool:
+    return any(other is parameter for other in parameters)

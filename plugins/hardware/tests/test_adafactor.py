@@ -1,0 +1,190 @@
+"""Every combination of Adafactor's settings takes the steps of transformers' own, on torch and on JAX."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sentbed.protocols import Schedule
+from sentbed_hardware.adafactor import Adafactor
+from sentbed_hardware.learning_rate_schedules import Constant, RelativeStep
+from transformers.optimization import Adafactor as TransformersAdafactor
+
+SHAPES = {"wide": (3, 40), "tall": (40, 3), "column": (5, 1), "bias": (7,), "temperature": ()}
+STEPS, STEPS_BEFORE_SAVING = 20, 7
+Arrays = dict[str, NDArray[np.float32]]
+
+
+@attrs.frozen
+class Settings:
+    """Transformers' settings, and ours that mean the same."""
+
+    scale_parameter: bool
+    relative_step: bool
+    warmup_init: bool
+    weight_decay: float
+    decay_rate: float
+
+    @property
+    def optimizer(self) -> Adafactor:
+        return Adafactor(
+            lr=1.0 if self.relative_step else 0.02,
+            decay_rate=self.decay_rate,
+            clip_threshold=0.7,
+            scale_parameter=self.scale_parameter,
+            weight_decay=self.weight_decay,
+        )
+
+    @property
+    def schedule(self) -> Schedule:
+        return RelativeStep(self.warmup_init) if self.relative_step else Constant()
+
+    def reference(self, parameters: list[torch.nn.Parameter]) -> Any:
+        return TransformersAdafactor(
+            parameters,
+            lr=None if self.relative_step else 0.02,
+            decay_rate=self.decay_rate,
+            clip_threshold=0.7,
+            weight_decay=self.weight_decay,
+            scale_parameter=self.scale_parameter,
+            relative_step=self.relative_step,
+            warmup_init=self.warmup_init,
+        )
+
+
+COMBINATIONS = [
+    Settings(scaled, relative, warm, weight_decay, decay_rate)
+    for scaled, (relative, warm), weight_decay, decay_rate in itertools.product(
+        (False, True), ((False, False), (True, False), (True, True)), (0.0, 0.1), (-0.8, -0.5)
+    )
+]
+"""Transformers refuses `warmup_init` without `relative_step`."""
+
+
+def normal(generator: np.random.Generator, size: float) -> Arrays:
+    """Return normally distributed numbers of this standard deviation for every parameter."""
+    return {
+        name: np.asarray(size * generator.normal(size=shape), np.float32) for name, shape in SHAPES.items()
+    }
+
+
+def initial_weights() -> Arrays:
+    weights = normal(np.random.default_rng(0), 1.0)
+    # Below the smallest root mean square that scales a step.
+    weights["bias"] *= 1e-5
+    return weights
+
+
+def gradients() -> Iterator[Arrays]:
+    """Another gradient for every step, among them large and small ones."""
+    generator = np.random.default_rng(1)
+    for step in range(STEPS):
+        yield normal(generator, 10.0 ** (step % 3 - 1))
+
+
+def torch_parameters(weights: Arrays) -> dict[str, torch.nn.Parameter]:
+    return {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
+
+
+def set_gradients(parameters: dict[str, torch.nn.Parameter], gradient: Arrays) -> None:
+    for name, parameter in parameters.items():
+        parameter.grad = torch.from_numpy(gradient[name].copy())
+
+
+def values_of(parameters: dict[str, torch.nn.Parameter]) -> Arrays:
+    return {name: parameter.detach().numpy().copy() for name, parameter in parameters.items()}
+
+
+def steps_of_transformers(settings: Settings) -> list[Arrays]:
+    parameters = torch_parameters(initial_weights())
+    reference = settings.reference(list(parameters.values()))
+    weights = []
+    for gradient in gradients():
+        set_gradients(parameters, gradient)
+        reference.step()
+        weights.append(values_of(parameters))
+    return weights
+
+
+def steps_on_torch(settings: Settings) -> list[Arrays]:
+    """Take the steps as the trainer does; a new optimiser goes on from the state of the first."""
+    parameters = torch_parameters(initial_weights())
+    optimizer = settings.optimizer.build(list(parameters.items()))
+    weights = []
+    for step, gradient in enumerate(gradients()):
+        if step == STEPS_BEFORE_SAVING:
+            state = copy.deepcopy(optimizer.state_dict())
+            parameters = torch_parameters(values_of(parameters))
+            optimizer = settings.optimizer.build(list(parameters.items()))
+            optimizer.load_state_dict(state)
+        for group in optimizer.param_groups:
+            group["lr"] = settings.optimizer.lr * settings.schedule.factor(step, STEPS)
+        set_gradients(parameters, gradient)
+        optimizer.step()
+        weights.append(values_of(parameters))
+    return weights
+
+
+def steps_on_jax(settings: Settings) -> list[Arrays]:
+    """Take the steps as the trainer does; the state passes through NumPy in between."""
+    import jax
+
+    held: Any = jax.tree.map(jax.numpy.asarray, initial_weights())
+    transform = settings.optimizer.build_optax(SHAPES)
+    state = transform.init(held)
+    weights = []
+    for step, gradient in enumerate(gradients()):
+        if step == STEPS_BEFORE_SAVING:
+            leaves, structure = jax.tree.flatten(state)
+            restored = [jax.numpy.asarray(np.asarray(leaf).copy()) for leaf in leaves]
+            transform = settings.optimizer.build_optax(SHAPES)
+            state = jax.tree.unflatten(structure, restored)
+        rate = settings.optimizer.lr * settings.schedule.factor(step, STEPS)
+        updates, state = transform.update(jax.tree.map(jax.numpy.asarray, gradient), state, held)
+        held = {name: value - rate * updates[name] for name, value in held.items()}
+        weights.append({name: np.asarray(value) for name, value in held.items()})
+    return weights
+
+
+def assert_the_same_steps(found: list[Arrays], expected: list[Arrays]) -> None:
+    """Compare how far each weight has moved by each step, relative to the farthest of its parameter."""
+    initial = initial_weights()
+    assert len(found) == len(expected) == STEPS
+    for step, (weights, reference) in enumerate(zip(found, expected, strict=True), start=1):
+        for name, value in reference.items():
+            farthest = np.abs(value - initial[name]).max()
+            assert farthest > 0, name
+            # A step rounds weights below 4 to 2.4e-7. The first relative step with warm-up is 1e-6.
+            assert np.abs(weights[name] - value).max() <= 1e-4 * farthest + 2.4e-7 * step, (name, step)
+
+
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
+def test_torch_takes_the_steps_of_transformers(settings: Settings) -> None:
+    assert_the_same_steps(steps_on_torch(settings), steps_of_transformers(settings))
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
+def test_jax_takes_the_steps_of_transformers(settings: Settings) -> None:
+    pytest.importorskip("optax")
+    assert_the_same_steps(steps_on_jax(settings), steps_of_transformers(settings))
+
+
+def test_a_scaled_step_is_the_plain_one_times_the_root_mean_square() -> None:
+    before = initial_weights()
+    plain, scaled = (steps_on_torch(Settings(scale, False, False, 0.0, -0.8))[0] for scale in (False, True))
+    for name, value in before.items():
+        root_mean_square = max(1e-3, float(np.sqrt(np.mean(value.astype(np.float64) ** 2))))
+        expected = root_mean_square * (plain[name] - value)
+        np.testing.assert_allclose(scaled[name] - value, expected, rtol=1e-3, atol=3e-7)
+
+
+def test_the_default_scales_a_step_by_the_weight_as_t5x_does() -> None:
+    assert Adafactor().scale_parameter

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from sentbed.protocols import ParameterSettings
+from sentbed_losses._torch.temperature import Temperature
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.matryoshka import Matryoshka
+from sentbed_losses.temperature import LearnableTemperature
+
+SIMILARITIES = [[0.8, 0.1], [0.3, 0.5]]
+TEMPERATURE = 0.4
+
+
+def slope_by_hand() -> float:
+    """The derivative of the mean loss by the temperature: of row i, (s_ii - sum_j p_ij s_ij) / t^2."""
+    slopes = []
+    for row, similarities in enumerate(SIMILARITIES):
+        terms = [math.exp(similarity / TEMPERATURE) for similarity in similarities]
+        expected = sum(s * term for s, term in zip(similarities, terms, strict=True)) / sum(terms)
+        slopes.append((similarities[row] - expected) / TEMPERATURE**2)
+    return sum(slopes) / len(slopes)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "factor"),
+    [
+        ("log", math.log(TEMPERATURE), TEMPERATURE),
+        ("value", TEMPERATURE, 1.0),
+        ("inverse", 1 / TEMPERATURE, -(TEMPERATURE**2)),
+    ],
+)
+def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
+    parameter: str, value: float, factor: float
+) -> None:
+    learnable = LearnableTemperature(initial=TEMPERATURE, parameter=parameter)  # type: ignore[arg-type]
+    module = InfoNCE(temperature=learnable, similarity="dot").build(2)
+    ((name, held),) = module.named_parameters()
+    assert name == f"temperature.{parameter}"
+    assert held.item() == pytest.approx(value)
+    vectors = {"anchor": torch.eye(2), "positive": torch.tensor(SIMILARITIES).T}
+    output = module(vectors)
+    output.loss.backward()
+    assert output.metrics["temperature"].item() == pytest.approx(TEMPERATURE)
+    # dL/dp = dL/dt dt/dp, and dt/dp is t, 1 and -t^2.
+    assert held.grad.item() == pytest.approx(slope_by_hand() * factor, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "low", "high"), [("log", -9, 9), ("value", -1, 200), ("inverse", 900, 1e-4)]
+)
+def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
+    parameter: str, low: float, high: float
+) -> None:
+    module = Temperature(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
+    held = module.get_parameter(parameter)
+    for value, bound in ((low, 0.01), (high, 100.0)):
+        with torch.no_grad():
+            held.fill_(value)
+        temperature = module()
+        assert isinstance(temperature, torch.Tensor)
+        assert temperature.item() == pytest.approx(bound, rel=1e-5)
+        (slope,) = torch.autograd.grad(temperature, held)
+        assert slope.item() != 0
+
+
+@pytest.mark.parametrize(
+    ("parameter", "reached"),
+    [("log", math.exp(-0.5)), ("value", 0.5), ("inverse", 1 / 1.5)],
+)
+def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter: str, reached: float) -> None:
+    module = Temperature(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
+    held = module.get_parameter(parameter)
+    for _ in range(100):
+        temperature = module()
+        assert isinstance(temperature, torch.Tensor)
+        (slope,) = torch.autograd.grad(temperature, held)
+        with torch.no_grad():
+            # The largest update of Adam under gradients of one sign.
+            held -= 0.005 * slope.sign()
+    assert module().item() == pytest.approx(reached, rel=1e-4)  # type: ignore[union-attr]
+
+
+def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands() -> None:
+    learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
+    own = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
+    assert Temperature(learnable).parameter_settings == own
+    assert Temperature(LearnableTemperature()).parameter_settings == {}
+    nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
+    found = [part.parameter_settings for part in nested.modules() if isinstance(part, Temperature)]
+    assert found == [own, own]

@@ -1,0 +1,276 @@
+"""Models are read from the hub in the layouts that its repositories have, or it is said why not."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sentbed
+from hub_replicas.layouts import read_layouts
+from hub_replicas.server import LocalHub
+from sentbed._recipe.load import read_document
+from sentbed._registry.registry import load_plugins
+from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed_backbones.model_file_checks import is_local
+from sentbed_studies.study import read_study
+
+if TYPE_CHECKING:
+    from hub_replicas.build import Replica, Zoo
+
+READER = "token-of-a-reader"
+RECIPES = Path(__file__).parent.parent / "recipes"
+LAYOUTS = read_layouts()
+
+BACKBONES = {"bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "t5": "t5", "opt": "opt"}
+"""Architecture -> the backbone that reads it; all others are `causal`."""
+
+REFUSED = {
+    "zoo/opt-gptq": ("GPTQ", "without `-GPTQ`", '`quantization = "nf4"`'),
+    "zoo/llama-awq": ("AWQ", "without `-AWQ`", '`quantization = "nf4"`'),
+    "zoo/weights-are-lfs-pointers": ("`git lfs pull`", "model.safetensors"),
+    "zoo/tokenizer-is-an-lfs-pointer": ("`git lfs pull`", "spiece.model"),
+    "zoo/llama-shards-without-index": ("model.safetensors.index.json",),
+}
+"""Repository -> what the sentence says for which it is refused."""
+
+QUICK = ("bert-base-uncased", "facebook/opt-125m", "google/t5-v1_1-base", "huggyllama/llama-13b")
+TEXTS = 40
+
+
+def models_of_recipes() -> set[str]:
+    """Every hub id that a recipe of the project, or a cell of its studies, gives a backbone."""
+    models: set[str] = set()
+    for path in sorted(RECIPES.rglob("*.toml")):
+        if "schema" not in tomllib.loads(path.read_text("utf-8")):
+            continue
+        recipes = [sentbed.load_recipe(path, look=False)]
+        if "study" in read_document(path).data:
+            recipes = [cell.recipe for cell in read_study(path, look=False).cells]
+        for recipe in recipes:
+            for encoder in recipe.encoders.values():
+                for field in ("model", "adapter"):
+                    model = getattr(encoder.backbone, field, None)
+                    if model is not None and not is_local(model):
+                        models.add(model)
+    return models
+
+
+@pytest.mark.slow
+def test_every_model_of_a_recipe_has_a_replica() -> None:
+    models = models_of_recipes()
+    assert len(models) > 30
+    assert models - LAYOUTS.keys() == set()
+    for name, layout in LAYOUTS.items():
+        assert name in models or layout.source.startswith(("issue: ", "memory: ")), name
+
+
+def load(name: str, replica: Replica, **settings: Any) -> BuiltBackbone:
+    kind = json.loads((replica.main / "config.json").read_text("utf-8"))["model_type"]
+    backbone = load_plugins().find("backbone", BACKBONES.get(kind, "causal")).cls
+    needs = frozenset({"decoder"} if LAYOUTS[name].architecture == "T5ForConditionalGeneration" else ())
+    return backbone(model=name, **settings).build(BuildContext(tuple, needs=needs))
+
+
+def assert_same(built: Any, replica: Replica, texts: tuple[str, ...]) -> None:
+    """The weights are those of the replica, and the ids those of its tokenizer's own library."""
+    import torch
+
+    model = built.module.model
+    state = model.state_dict()
+    assert len(state) > 10
+    for key, value in state.items():
+        name = key if key in replica.weights else f"{model.base_model_prefix}.{key}"
+        assert torch.equal(value.float(), replica.weights[name].float()), key
+    ids = built.tokenizer.encode(texts, 400)
+    for row, text in enumerate(texts):
+        found = ids.ids[ids.offsets[row] : ids.offsets[row + 1]].tolist()
+        assert found == replica.encode(text), text
+
+
+def _marked(names: list[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", _marked([name for name in LAYOUTS if name not in REFUSED]))
+def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: LocalHub) -> None:
+    repository = zoo.publish(connected, name, READER)
+    replica = zoo.replica(name)
+    before = len(connected.requests)
+    built = load(name, replica)
+    texts = tuple(zoo.texts[:TEXTS])
+    assert_same(built, replica, (*texts, f'This sentence : "{texts[0]}" means in one word:"'))
+
+    files = connected.fetched(before)
+    layout = LAYOUTS[name]
+    origin = built.origin
+    assert len(files) == len(set(files)) > 0
+    assert not [file for file in files if "/" in file]
+    assert "consolidated.safetensors" not in files
+    assert "training_args.bin" not in files
+    if layout.pickled_only and not layout.conversion:
+        assert origin["commit"] == repository.references["main"]
+        assert origin["pickled_sha256"]
+        return
+    assert not [file for file in files if file.endswith(".bin")]
+    reference = f"refs/pr/{layout.conversion}" if layout.pickled_only else "main"
+    assert origin["commit"] == repository.references[reference]
+
+
+@pytest.mark.slow
+def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+    from sentbed_backbones.hub_models import outlook
+
+    with hub.connected(other_machine, READER):
+        for name, layout in LAYOUTS.items():
+            zoo.publish(hub, name, READER)
+            remark = outlook(name, None, True)
+            assert remark is not None
+            assert remark.startswith(f"`{name}`: ")
+            assert ("pickled" in remark) == layout.pickled_only, remark
+            assert ("refs/pr/" in remark) == (layout.pickled_only and layout.conversion > 0), remark
+            if layout.shards > 1 and not layout.pickled_only:
+                assert f"{layout.shards} files of weights" in remark
+    gated = [name for name, layout in LAYOUTS.items() if layout.gated]
+    with hub.connected(other_machine):
+        for name in gated:
+            with pytest.raises(sentbed.ModelError, match="accept its licence"):
+                outlook(name, None, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_said(name: str, zoo: Zoo, connected: LocalHub) -> None:
+    zoo.publish(connected, name, READER)
+    with pytest.raises(sentbed.ModelError) as caught:
+        load(name, zoo.replica(name))
+    for part in REFUSED[name]:
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_an_encoder_alone_has_no_decoder_to_read(zoo: Zoo, connected: LocalHub) -> None:
+    zoo.publish(connected, "sentence-transformers/sentence-t5-base")
+    backbone = load_plugins().find("backbone", "t5").cls(model="sentence-transformers/sentence-t5-base")
+    with pytest.raises(
+        sentbed.ModelError, match="they hold an encoder alone: name the whole model, or choose"
+    ):
+        backbone.build(BuildContext(tuple, needs=frozenset({"decoder"})))
+
+
+@pytest.fixture
+def other_machine(hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home in which nothing has been fetched yet, on a hub of which nothing is known."""
+    from sentbed_backbones.hub_models import hub_answers
+
+    monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "sentbed"))
+    hub_answers.cache_clear()
+    yield tmp_path / "home"
+    hub_answers.cache_clear()
+
+
+def sentence(name: str, zoo: Zoo) -> str:
+    """Why a repository cannot be read."""
+    with pytest.raises(sentbed.ModelError) as caught:
+        load(name, zoo.replica(name))
+    text = str(caught.value)
+    assert "\n" not in text
+    assert f"`{name}`" in text
+    return text
+
+
+@pytest.mark.parametrize("token", [None, "token-of-somebody-else"])
+def test_a_gated_repository_says_to_accept_the_licence(
+    token: str | None, zoo: Zoo, hub: LocalHub, other_machine: Path
+) -> None:
+    name = "meta-llama/Meta-Llama-3-8B"
+    zoo.publish(hub, name, READER)
+    with hub.connected(other_machine, token):
+        text = sentence(name, zoo)
+    assert "gated" in text
+    assert f"{hub.endpoint}/{name}" in text
+    assert "accept its licence" in text
+    assert "`hf auth login`" in text
+    assert "check the id" not in text
+
+
+def test_a_repository_that_is_not_there_says_to_check_the_id(
+    zoo: Zoo, hub: LocalHub, other_machine: Path
+) -> None:
+    backbone = load_plugins().find("backbone", "bert").cls(model="acme/mistyped")
+    for token in (None, READER):
+        with (
+            hub.connected(other_machine, token),
+            pytest.raises(sentbed.ModelError, match="`acme/mistyped`: there is no such repository") as caught,
+        ):
+            backbone.build(BuildContext(tuple))
+        assert "check the id" in str(caught.value)
+
+
+def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
+    zoo: Zoo, hub: LocalHub, other_machine: Path
+) -> None:
+    zoo.publish(hub, "facebook/opt-125m")
+    zoo.publish(hub, "roberta-base")
+    with hub.connected(other_machine):
+        online = load("facebook/opt-125m", zoo.replica("facebook/opt-125m"))
+    before = len(hub.requests)
+    with hub.connected(other_machine, offline=True):
+        offline = load("facebook/opt-125m", zoo.replica("facebook/opt-125m"))
+        text = sentence("roberta-base", zoo)
+    assert offline.origin == online.origin
+    assert "HF_HUB_OFFLINE" in text
+    assert "not on this machine" in text
+    assert len(hub.requests) == before
+
+
+@pytest.mark.slow
+def test_a_download_that_was_cut_off_goes_on(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+    zoo.publish(hub, "zoo/bert-fp16")
+    hub.cuts["model.safetensors"] = [20_000, 30_000]
+    with hub.connected(other_machine):
+        built = load("zoo/bert-fp16", zoo.replica("zoo/bert-fp16"))
+    assert hub.cuts["model.safetensors"] == []
+    assert_same(built, zoo.replica("zoo/bert-fp16"), tuple(zoo.texts[:2]))
+
+
+@pytest.mark.slow
+def test_a_hub_that_drops_every_connection_is_said(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+    zoo.publish(hub, "zoo/bert-fp16")
+    hub.cuts["model.safetensors"] = [0] * 20
+    try:
+        with hub.connected(other_machine):
+            text = sentence("zoo/bert-fp16", zoo)
+    finally:
+        hub.cuts.clear()
+    assert "broke the connection" in text
+    assert "try again" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("difference", ["author", "title", "closed", "older"])
+def test_a_pull_request_that_is_not_the_bots_on_this_commit_is_not_taken(
+    difference: str, zoo: Zoo, other_machine: Path, hub: LocalHub
+) -> None:
+    replica = zoo.replica("facebook/opt-125m")
+    assert replica.converted is not None
+    name = f"acme/{difference}"
+    repository = hub.add(name, replica.main)
+    if difference == "author":
+        repository.convert(1, replica.converted, author="SFconvertbot2")
+    elif difference == "title":
+        repository.convert(1, replica.converted, title="Better weights")
+    elif difference == "closed":
+        repository.convert(1, replica.converted, status="closed")
+    else:
+        repository.convert(1, replica.converted)
+        repository.commit("main", replica.main, "Newer weights")
+    with hub.connected(other_machine):
+        built = load_plugins().find("backbone", "opt").cls(model=name).build(BuildContext(tuple))
+    assert built.origin["commit"] == repository.references["main"]
+    assert built.origin["pickled_sha256"]
+    assert "conversion" not in built.origin

@@ -1,0 +1,286 @@
+"""What distributions declare, what uv and pip install, and what pages and messages say to install agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blocks import pages
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+DIRECTORIES = [ROOT / "core", *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
+
+
+def project(directory: Path) -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text("utf-8"))["project"]
+    return table
+
+
+def lines_of(name: str) -> list[str]:
+    """Return the lines of a file in `requirements/`, without comments."""
+    lines = (ROOT / "requirements" / name).read_text("utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+WORKSPACE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECTS = {project(directory)["name"]: directory for directory in DIRECTORIES}
+EXTRAS = {name: set(project(path).get("optional-dependencies", {})) for name, path in PROJECTS.items()}
+
+
+# --- uv and pip -------------------------------------------------------------------------------------------
+
+
+def test_uv_takes_every_distribution_from_the_workspace() -> None:
+    sources = WORKSPACE["tool"]["uv"]["sources"]
+    assert sources == {name: {"workspace": True} for name in PROJECTS}
+
+
+def test_uv_and_pip_have_the_same_constraints() -> None:
+    assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == lines_of("constraints.txt")
+
+
+def by_name(line: str) -> str:
+    """Return a line of a requirements file with a distribution's name in place of its directory."""
+    if not line.startswith("-e ./"):
+        return line
+    directory, bracket, extras = line.removeprefix("-e ./").partition("[")
+    return project(ROOT / directory)["name"] + bracket + extras
+
+
+def test_the_group_dev_of_uv_is_what_pip_installs_for_developers() -> None:
+    including, *requirements = WORKSPACE["dependency-groups"]["dev"]
+    assert including == {"include-group": "demo"}
+    first, *lines = lines_of("dev.txt")
+    assert first == "-r demo.txt"
+    assert requirements == [by_name(line) for line in lines]
+
+
+def test_the_group_demo_of_uv_is_what_pip_installs_for_the_quickstart() -> None:
+    assert WORKSPACE["dependency-groups"]["demo"] == ["sentbed[demo]"]
+    assert WORKSPACE["tool"]["uv"]["default-groups"] == ["demo"]
+    first, *lines = lines_of("demo.txt")
+    assert first == "-c constraints.txt"
+    extras = project(ROOT / "core")["optional-dependencies"]
+    standard = {Requirement(line).name for line in extras["standard"]}
+    assert {by_name(line) for line in lines} == {"sentbed[demo]", *standard}
+    assert "sentbed[standard]" in extras["demo"]
+
+
+# --- declared dependencies --------------------------------------------------------------------------------
+
+DISTRIBUTION_OF = {
+    "llama_index": "llama-index-core",
+    "mlflow": "mlflow-skinny",
+    "pynvml": "nvidia-ml-py",
+    "sklearn": "scikit-learn",
+}
+"""Packages that are not named after their distribution."""
+
+
+def imported_names(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return the packages that a statement imports; none for a relative import."""
+    if isinstance(statement, ast.Import):
+        return [alias.name.partition(".")[0] for alias in statement.names]
+    if statement.level or statement.module is None:
+        return []
+    return [statement.module.partition(".")[0]]
+
+
+def imports_of(node: ast.AST) -> Iterator[str]:
+    """Yield the packages that a module imports at any depth, but for those of `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield from imported_names(child)
+        else:
+            yield from imports_of(child)
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_a_distribution_declares_what_it_imports(name: str) -> None:
+    about = project(PROJECTS[name])
+    requirements = list(about["dependencies"])
+    if name != "sentbed":
+        # The extras of core are the plugins, which core does not import.
+        for lines in about.get("optional-dependencies", {}).values():
+            requirements += lines
+    declared = {name} | {canonicalize_name(Requirement(line).name) for line in requirements}
+
+    imported = set()
+    modules = sorted(PROJECTS[name].glob("src/**/*.py"))
+    assert modules
+    for module in modules:
+        imported.update(imports_of(ast.parse(module.read_text("utf-8"))))
+    imported -= sys.stdlib_module_names
+
+    needed = {canonicalize_name(DISTRIBUTION_OF.get(package, package)) for package in imported}
+    assert needed - declared == set()
+
+
+# --- what users are told to install -----------------------------------------------------------------------
+
+NAMED_WITH_EXTRAS = re.compile(
+    r"(?<![\w/.-])(?:\./)?"
+    r"(?P<name>sentbed(?:-[a-z]+)?|core|plugins/[a-z]+)"
+    r"\[(?P<extras>[a-z0-9][a-z0-9,-]*)\]"
+)
+"""A distribution or its directory, with extras: `sentbed-data[hub]`, `plugins/interop[onnx,sklearn]`."""
+
+
+OF_THE_READER = {"sentbed-largest": {"test"}}
+"""Distributions that a reader of the pages writes."""
+
+
+def wrong_extras(text: str) -> list[str]:
+    """Return the extras that a text names and that no distribution has."""
+    wrong = []
+    for named, extras in NAMED_WITH_EXTRAS.findall(text):
+        name = {"core": "sentbed"}.get(named, named.replace("plugins/", "sentbed-"))
+        known = EXTRAS.get(name) or OF_THE_READER.get(name, set())
+        wrong += [f"{named}[{extra}]" for extra in extras.split(",") if extra not in known]
+    return wrong
+
+
+def texts() -> list[Path]:
+    """Return the pages, the code and the recipes, which tell users what to install."""
+    code = [module for directory in DIRECTORIES for module in sorted(directory.glob("src/**/*.py"))]
+    return [*pages(), *code, *sorted(ROOT.glob("recipes/**/*.toml")), ROOT / "pyproject.toml"]
+
+
+def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists() -> None:
+    mentions = 0
+    for path in texts():
+        text = path.read_text("utf-8")
+        mentions += len(NAMED_WITH_EXTRAS.findall(text))
+        assert wrong_extras(text) == [], path
+    assert mentions > 30
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("run `pip install 'sentbed-data[hup]'`", ["sentbed-data[hup]"]),
+        ("-e 'plugins/interop[onnx,sklaern]'", ["plugins/interop[sklaern]"]),
+        ("-e ./core[demos]", ["core[demos]"]),
+        ("sentbed-dta[hub]", ["sentbed-dta[hub]"]),
+        ("`sentbed-data[hub]`, sentbed[standard], `'jax[tpu]==0.10.2'`", []),
+    ],
+)
+def test_an_extra_that_does_not_exist_is_noticed(text: str, wrong: list[str]) -> None:
+    assert wrong_extras(text) == wrong
+
+
+NAMED = re.compile(r"pip install (?:--[a-z-]+ )*(?:-e )?'?(sentbed-[a-z]+)")
+OF_A_PAGE = {"sentbed-largest", "sentbed-later", "sentbed-mine"}
+"""Distributions that the pages let the reader write."""
+
+
+def test_every_distribution_that_a_page_or_a_message_says_to_install_exists() -> None:
+    names = set()
+    for path in texts():
+        names.update(NAMED.findall(path.read_text("utf-8")))
+    assert len(names) > 8
+    assert names - PROJECTS.keys() - OF_A_PAGE == set()
+
+
+def local_dependencies(name: str) -> set[str]:
+    """Return the distributions of this project that one of them needs, itself included."""
+    needed = {name}
+    for line in project(PROJECTS[name])["dependencies"]:
+        dependency = Requirement(line).name
+        if dependency in PROJECTS:
+            needed |= local_dependencies(dependency)
+    return needed
+
+
+def installed_by(line: str) -> set[str]:
+    """Return the distributions that a line with `pip install` takes from directories."""
+    directories = re.findall(r"(?<![\w/])(?:\./)?(core|plugins/[a-z]+)\b", line)
+    return {project(ROOT / directory)["name"] for directory in directories}
+
+
+def installations() -> dict[str, str]:
+    """Return the lines of the pages that install core from its directory, and the page of each."""
+    lines = {}
+    for page in pages():
+        for line in re.findall(r"pip install[^`\n]* (?:\./)?core\b[^`\n]*", page.read_text("utf-8")):
+            lines[line] = page.relative_to(ROOT).as_posix()
+    return lines
+
+
+def test_the_page_of_every_distribution_says_how_to_install_it() -> None:
+    of_distributions = {f"{path.relative_to(ROOT).as_posix()}/README.md" for path in DIRECTORIES}
+    assert of_distributions - {*installations().values()} == set()
+
+
+@pytest.mark.parametrize("line", installations())
+def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_needs(line: str) -> None:
+    """They are in no index: pip fails where one is missing."""
+    installed = installed_by(line)
+    assert "sentbed" in installed
+    needed = set()
+    for name in installed:
+        needed |= local_dependencies(name)
+    assert needed - installed == set()
+
+
+EXTRA_ROW = re.compile(r"^\| `(sentbed(?:-[a-z]+)?)` \| `([a-z-]+)` \|", re.MULTILINE)
+
+
+def test_the_page_on_installing_lists_all_extras() -> None:
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    listed = EXTRA_ROW.findall(page)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {(name, extra) for name, extras in EXTRAS.items() for extra in extras}
+
+
+CLASSIFIER = "Programming Language :: Python :: "
+
+
+def test_every_distribution_is_for_the_same_python() -> None:
+    requirements = {project(directory)["requires-python"] for directory in DIRECTORIES}
+    classifiers = {tuple(project(directory)["classifiers"]) for directory in DIRECTORIES}
+    assert len(requirements) == len(classifiers) == 1
+    versions = [line.removeprefix(CLASSIFIER) for line in classifiers.pop() if line.startswith(CLASSIFIER)]
+    assert requirements == {f">={versions[0]}"}
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    assert f"Python {', '.join(versions[:-1])} and {versions[-1]}" in page
+
+
+MESSAGES = {
+    "sentbed-backbones": "not_installed",
+    "sentbed-data": "require",
+    "sentbed-interop": "missing_library",
+}
+"""The function of a distribution that says what to install; its last arguments are packages and the extra."""
+
+
+def literal_calls(directory: Path, function: str) -> Iterator[list[Any]]:
+    """Yield the last two arguments of every call of a function, where both are literals."""
+    for module in sorted(directory.glob("src/**/*.py")):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) != function:
+                continue
+            try:
+                yield [ast.literal_eval(argument) for argument in node.args[-2:]]
+            except ValueError:
+                continue
+
+
+@pytest.mark.parametrize(("name", "function"), MESSAGES.items())
+def test_the_extra_of_a_message_installs_the_packages_that_it_misses(name: str, function: str) -> None:
+    extras = project(PROJECTS[name])["optional-dependencies"]
+    calls = list(literal_calls(PROJECTS[name], function))
+    assert len(calls) >= 3
+    for packages, extra in calls:
+        missing = {packages} if isinstance(packages, str) else {*packages}
+        assert missing <= {Requirement(line).name for line in extras[extra]}

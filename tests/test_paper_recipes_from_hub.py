@@ -1,0 +1,152 @@
+"""The recipes of the papers take their models from the hub, as these lie there, and train them two steps."""
+
+from __future__ import annotations
+
+import csv
+import math
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sentbed
+from hub_replicas.server import LocalHub
+from paper_runs import SAMPLE, local, require_packages, runs_small, short
+from sentbed._document.overrides import apply_overrides
+from sentbed._document.toml import Document
+from sentbed._recipe.checks import check
+from sentbed._recipe.load import read_document, structure_recipe
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins, load_plugins
+from sentbed_studies.demonstration_search import search
+from sentbed_studies.demonstration_search_config import Search
+from sentbed_studies.study import read_study
+
+if TYPE_CHECKING:
+    from hub_replicas.build import Zoo
+
+READER = "token-of-a-reader"
+PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
+RECIPES = [
+    path.relative_to(PAPERS).as_posix()
+    for path in sorted(PAPERS.rglob("*.toml"))
+    if "schema" in tomllib.loads(path.read_text("utf-8"))
+]
+QUICK = ("prompteol-opt-125m.toml", "simcse-sup-bert-base.toml")
+ROWS = 4
+"""Scored pairs of every evaluation."""
+
+TRAINED, ENCODED = "trained two steps a stage", "loaded and encoded"
+
+DONE: dict[str, list[tuple[str, str]]] = {}
+"""Recipe -> the cells of it that were run, and what they did."""
+
+
+def cells_of(path: Path, plugins: Any) -> Iterator[tuple[str, Document, Recipe]]:
+    """The cells of a study, or the recipe as its only one."""
+    document = read_document(path)
+    if "study" in document.data:
+        for cell in read_study(path, plugins=plugins, look=False).cells:
+            yield cell.name, cell.recipe.document, cell.recipe
+    else:
+        yield path.stem, document, sentbed.load_recipe(path, look=False)
+
+
+def what_is_run(recipe: Recipe) -> tuple[Any, ...]:
+    """What makes two cells different ones for this test: models, poolers and losses."""
+    encoders = []
+    for encoder in recipe.encoders.values():
+        backbone: Any = encoder.backbone
+        adapted = (backbone.quantization, backbone.lora is not None)
+        encoders.append((backbone.name, backbone.model, adapted, encoder.pooler.name))
+    return (*encoders, *(stage.loss.name for stage in recipe.stage))
+
+
+@pytest.fixture(scope="module")
+def combinations() -> set[tuple[Any, ...]]:
+    """The combinations of model, pooler and loss that recipes before this one have run."""
+    return set()
+
+
+@pytest.fixture
+def few_pairs(tmp_path: Path) -> str:
+    """A directory with scored pairs for evaluations, few of them."""
+    directory = tmp_path / "pairs"
+    directory.mkdir()
+    for name in ("sts-dev.tsv", "sts-test.tsv"):
+        with sentbed.locate(f"{SAMPLE}/{name}").open(encoding="utf-8", newline="") as file:
+            lines = list(csv.reader(file, delimiter="\t"))
+        # The pairs are in the order of their scores.
+        chosen = [lines[0], *lines[1 :: len(lines) // ROWS]]
+        text = "\n".join("\t".join(line) for line in chosen)
+        (directory / name).write_text(text + "\n", "utf-8")
+    return str(directory)
+
+
+def run_small(document: Document, pairs: str, directory: Path, plugins: Plugins) -> str:
+    """Run a recipe with the models that it names, on a few local texts; return what it has done."""
+    directory.mkdir()
+    settings = [*local(document.data, directory, pairs), *short(document.data)]
+    for place, encoder in encoder_tables(document.data):
+        if "model" not in encoder["backbone"]:
+            # Of its published size it would not fit in memory; such recipes measure random weights.
+            settings += [f"{place}.backbone.size=tiny", f"{place}.backbone.init=random"]
+    settings.append("run.cache=false")
+    recipe = structure_recipe(apply_overrides(document, settings), plugins, directory)
+    check(recipe, plugins)
+    if recipe.table(Search) is not None:
+        ranking = search(recipe, directory / "search", plugins).ranking
+        assert len(ranking.candidates) == 2
+        assert all(math.isfinite(candidate.score) for candidate in ranking.candidates)
+        return ENCODED
+    runs_small(recipe, directory)
+    return TRAINED if recipe.stage else ENCODED
+
+
+def encoder_tables(data: Any) -> list[tuple[str, Any]]:
+    """The tables of a recipe's encoders with their places."""
+    if "encoders" in data:
+        return [(f"encoders.{name}", encoder) for name, encoder in data["encoders"].items()]
+    return [("encoder", data["encoder"])]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECIPES]
+)
+def test_a_recipe_takes_its_models_from_the_hub(
+    name: str,
+    zoo: Zoo,
+    connected: LocalHub,
+    combinations: set[tuple[Any, ...]],
+    few_pairs: str,
+    tmp_path: Path,
+) -> None:
+    require_packages((PAPERS / name).read_text("utf-8"))
+    plugins = load_plugins()
+    for number, (cell, document, recipe) in enumerate(cells_of(PAPERS / name, plugins)):
+        combination = what_is_run(recipe)
+        if number > 0 and combination in combinations:
+            continue
+        combinations.add(combination)
+        for encoder in recipe.encoders.values():
+            model = encoder.backbone.model
+            if model is not None and not model.startswith("pkg:"):
+                zoo.publish(connected, model, READER)
+        done = run_small(document, few_pairs, tmp_path / str(number), plugins)
+        DONE.setdefault(name, []).append((cell, done))
+    assert DONE[name]
+
+
+@pytest.mark.slow
+def test_all_recipes_of_the_papers_have_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(RECIPES) > 50
+    if len(DONE) < len(RECIPES):
+        pytest.skip("needs the tests above, all of them, in one process")
+    runs = [done for cells in DONE.values() for _, done in cells]
+    with capsys.disabled():
+        print(f"\n{len(DONE)} recipes, {len(runs)} runs: {runs.count(TRAINED)} {TRAINED}, ", end="")
+        print(f"{runs.count(ENCODED)} {ENCODED}")
+        for name, cells in DONE.items():
+            trained = sum(done == TRAINED for _, done in cells)
+            print(f"{name:<48}{len(cells):>4} runs, {trained:>3} trained")
