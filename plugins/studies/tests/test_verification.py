@@ -11,8 +11,11 @@ from sentbed.errors import RunError
 from sentbed.protocols import ExpectedRow
 from sentbed_report.study.published_number_comparison import Number
 from sentbed_studies.reproduce_command import reproduce
+from sentbed_studies.study import read_study
 from sentbed_studies.verification import INCOMPLETE, Check, exit_code, find_checks, judge
 from toy_plugin import RECIPE
+
+PAPERS = Path(__file__).parents[3] / "recipes" / "papers"
 
 CHECKS = """
 [[evaluate]]
@@ -100,6 +103,29 @@ def test_the_checks_of_one_paper_or_of_all_are_found(tmp_path: Path) -> None:
     assert find_checks(tmp_path, "two") == {"two": tmp_path / "two" / "verify.toml"}
     with pytest.raises(RunError, match=r"no `verify\.toml` of `three` in .*; `one`, `two` has one"):
         find_checks(tmp_path, "three")
+
+
+@pytest.mark.parametrize("paper", find_checks(PAPERS, ""))
+def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(paper: str) -> None:
+    study = read_study(find_checks(PAPERS, paper)[paper], look=False)
+    published = {name for table in study.table.expected.values() for name in table.cells}
+    assert published == set(study.names)
+    assert not study.excluded
+    for cell in study.cells:
+        assert cell.recipe.stage == ()
+        model = cell.recipe.encoders[cell.recipe.main_encoder].backbone.traits.model
+        assert model is not None
+        # What is not on a machine yet is estimated by its parameters.
+        assert model.startswith("pkg:") or cell.labels["system"] in study.table.numbers["system"]
+
+
+def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:
+    for paper in ("one", "two"):
+        (tmp_path / paper).mkdir()
+        (tmp_path / paper / "table-1.toml").write_text("")
+    (tmp_path / "one" / "verify.toml").write_text("")
+    result = CliRunner().invoke(reproduce, ["--recipes", str(tmp_path)], catch_exceptions=False)
+    assert result.output.splitlines() == ["one: table-1, --verify", "two: table-1"]
 
 
 @pytest.fixture

@@ -14,6 +14,9 @@ from sentbed.tools import FAILED, set_option
 
 from sentbed_studies.study_command import entries, reported, workers_option
 
+CHECKS = "verify.toml"
+"""Recipe of a paper with its rows that need no training: a study, a cell a check."""
+
 
 @click.command()
 @click.argument("what", metavar="PAPER[:TABLE]", required=False)
@@ -80,7 +83,10 @@ def reproduce(
     paper, _, table = (what or "").partition(":")
     if not paper:
         for place in sorted(path for path in papers.iterdir() if path.is_dir()):
-            click.echo(f"{place.name}: {', '.join(tables_of(papers, place.name))}")
+            names = [*tables_of(papers, place.name)]
+            if (place / CHECKS).is_file():
+                names.append("--verify")
+            click.echo(f"{place.name}: {', '.join(names)}")
         return
     if not table:
         tables = tables_of(papers, paper)

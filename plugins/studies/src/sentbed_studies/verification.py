@@ -17,13 +17,11 @@ from sentbed_workbench.resource_plan import Planner
 from sentbed_workbench.workload_estimates import encoded, listed
 
 from sentbed_studies.published_table_recipes import missed, verdict
+from sentbed_studies.reproduce_command import CHECKS
 from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Cell, Study
 from sentbed_studies.time_left import RUN, START, Range, time_left
 from sentbed_studies.write_study_directory import is_finished
-
-FILE = "verify.toml"
-"""Recipe of a paper with its rows that need no training: a study, a cell a check."""
 
 INCOMPLETE = 3
 """Exit code where no number was missed, and not all were measured."""
@@ -68,12 +66,12 @@ def find_checks(papers: Path, paper: str) -> dict[str, Path]:
     Raises:
         RunError: if the paper has none.
     """
-    files = {file.parent.name: file for file in sorted(papers.glob(f"*/{FILE}"))}
+    files = {file.parent.name: file for file in sorted(papers.glob(f"*/{CHECKS}"))}
     if not paper:
         return files
     if paper not in files:
         having = ", ".join(f"`{name}`" for name in files) or "no paper"
-        raise RunError(f"there is no `{FILE}` of `{paper}` in `{papers}`; {having} has one")
+        raise RunError(f"there is no `{CHECKS}` of `{paper}` in `{papers}`; {having} has one")
     return {paper: files[paper]}
 
 

@@ -92,7 +92,10 @@ def read_verification(
         RecipeError: with all problems of the file, but for what is missing on this machine.
     """
     study = read_study(file, overrides, plugins, only=())
-    asked = study.only(only) if only else study
+    asked = study
+    if only:
+        # Of a combination that cannot work only the name is known, and not whether it was asked for.
+        asked = attrs.evolve(study.only(only), excluded=())
     work = plan_work(study.cells, CellKeys(plugins))
     directory = parent / study.name
     checks = read_checks(asked, work.of(asked.cells), directory)
