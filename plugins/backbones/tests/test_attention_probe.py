@@ -210,6 +210,24 @@ def test_a_reach_is_where_another_token_changes_a_state(save_model: SaveModel) -
         assert changed == [6 - reach.before <= place <= 6 + reach.after for place in range(13)]
 
 
+def test_the_first_blocks_of_each_kind_are_tried(save_model: SaveModel) -> None:
+    """A pass through the whole of a large model would not be cheap."""
+    kinds = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    model = load(save_model("gemma3", layer_types=kinds, num_hidden_layers=4))
+    calls: list[int] = []
+    for number, block in enumerate(model.layers):
+        block.register_forward_pre_hook(lambda *_, number=number: calls.append(number))
+    assert windowed_blocks(model) == (True, True, False)
+    assert prefix_can_be_shared(model)
+    # To read what the third block gives, the fourth is entered, and not run.
+    assert 3 not in calls[:3]
+    model = load(save_model("llama", "llama", num_hidden_layers=5))
+    assert len(block_reaches(model)) == 2
+    # Code of a model's own may do another thing in each block.
+    model.config.auto_map = {"AutoModel": "modeling.Own"}
+    assert len(block_reaches(model)) == 5
+
+
 def test_routing_to_experts_is_no_attention_to_later_tokens(save_model: SaveModel) -> None:
     attention = attention_of(load(save_model("mixtral")).bfloat16())
     assert not attention.bidirectional

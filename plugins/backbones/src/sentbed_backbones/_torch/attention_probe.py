@@ -6,7 +6,7 @@ A configuration says it under a name of each architecture's own, and not all cod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from sentbed import ModelError
 from sentbed.protocols import TokenStates
 from torch.nn import functional
 
+from sentbed_backbones._torch.interventions import ReachedError
 from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates, blocks_of
 
 FIRST_ID = 3
@@ -57,7 +58,7 @@ class Reach(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """How far the middle token of a trial text attends in each block, in a batch without and with padding."""
+    """How far the middle token of a trial text attends in each block tried, without and with padding."""
 
     unpadded: tuple[Reach, ...]
     padded: tuple[Reach, ...]
@@ -108,7 +109,7 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
 
 
 def block_reaches(model: Any, padded: bool = False, length: int = TRIAL_LENGTH) -> list[Reach]:
-    """Return how far the middle token of a text of `length` tokens attends, in each block.
+    """Return how far the middle token of a text of `length` tokens attends, in each block that is tried.
 
     Read from the gradient of the block's output for that token with respect to the block's inputs, which is
     exactly zero where a token is hidden, in every precision. Outputs for two texts would not do: where tokens
@@ -142,7 +143,7 @@ def block_reaches(model: Any, padded: bool = False, length: int = TRIAL_LENGTH) 
     states = CausalStates(model, False)
     with _in_eval_mode(model), torch.enable_grad():
         if (blocks := _blocks_or_none(model)) is not None:
-            with _each_measured(blocks, measure):
+            with _each_measured(blocks[: _trial_depth(model, blocks)], measure), suppress(ReachedError):
                 states(ids, mask)
             return reaches
         with _embeddings_kept(model) as embeddings:
@@ -159,7 +160,11 @@ def prefix_can_be_shared(model: Any) -> bool:
     """
     ids = torch.arange(FIRST_ID, FIRST_ID + TRIAL_LENGTH, device=_device_of(model))
     prefix, rest = ids[:TRIAL_PREFIX], ids[None, TRIAL_PREFIX:]
-    states = CausalStates(model, False)
+    blocks = _blocks_or_none(model)
+    depth = None if blocks is None else _trial_depth(model, blocks)
+    if blocks is not None and depth == len(blocks):
+        depth = None
+    states = CausalStates(model, False, depth)
     with _in_eval_mode(model), torch.no_grad():
         whole = _last_state(states(ids[None], None))
         dropped = _last_state(states(rest, None, shared=TRIAL_PREFIX))
@@ -182,6 +187,26 @@ def _device_of(model: Any) -> torch.device:
     return torch.device("cpu") if device.type == "meta" else device
 
 
+def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
+    """Return how many of the first blocks are tried: at least two, and one of each kind.
+
+    A pass through all of a large model takes seconds, and minutes in bf16 on a processor without it. Kinds
+    are those of the configuration and of the code; of code that is not transformers' own, all blocks are
+    tried.
+    """
+    if getattr(model.config, "auto_map", None):
+        return len(blocks)
+    layer_types = getattr(model.config, "layer_types", None) or [None] * len(blocks)
+    kinds: set[Any] = set()
+    depth = 2
+    for number, (block, layer_type) in enumerate(zip(blocks, layer_types, strict=False), 1):
+        kind = (type(block), layer_type)
+        if kind not in kinds:
+            kinds.add(kind)
+            depth = max(depth, number)
+    return min(depth, len(blocks))
+
+
 def _looks_ahead(reaches: tuple[Reach, ...]) -> tuple[bool, ...]:
     return tuple(reach.after > 0 for reach in reaches)
 
@@ -195,7 +220,10 @@ def _blocks_or_none(model: Any) -> Sequence[Any] | None:
 
 @contextmanager
 def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
-    """Call `measure` with the input and output of each block, whose graph begins at its input."""
+    """Call `measure` with the input and output of each block, whose graph begins at its input.
+
+    Behind the last of them, `ReachedError` ends the pass.
+    """
     inputs: dict[int, torch.Tensor] = {}
 
     def begin(block: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -208,6 +236,8 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
 
     def end(block: Any, _: Any, output: Any) -> None:
         measure(inputs.pop(id(block)), output[0] if isinstance(output, tuple | list) else output)
+        if block is blocks[-1]:
+            raise ReachedError
 
     hooks = []
     for block in blocks:
