@@ -88,6 +88,17 @@ TRAINED: dict[str, dict[str, Any]] = {
         "split_digits": True,
     },
     "open-llama": {"model_type": "bpe", "byte_fallback": True, "split_digits": True},
+    "deberta-v2": {
+        "model_type": "unigram",
+        "pad_id": 0,
+        "pad_piece": "[PAD]",
+        "bos_id": 1,
+        "bos_piece": "[CLS]",
+        "eos_id": 2,
+        "eos_piece": "[SEP]",
+        "unk_id": 3,
+        "unk_piece": "[UNK]",
+    },
 }
 """What the published models were trained with, where it is not sentencepiece's default (`nmt_nfkc`)."""
 
@@ -98,6 +109,7 @@ LAYOUTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "xlm-roberta": ("sentencepiece.bpe.model", {"model_type": "xlm-roberta"}, {}),
     "llama": ("tokenizer.model", {"model_type": "llama"}, LLAMA_SETTINGS),
     "open-llama": ("tokenizer.model", {"model_type": "llama"}, LLAMA_SETTINGS),
+    "deberta-v2": ("spm.model", {"model_type": "deberta-v2"}, {}),
 }
 """The file of the sentencepiece model, and what `config.json` and `tokenizer_config.json` say."""
 
@@ -183,6 +195,8 @@ def published_ids(kind: str, processor: Any, texts: Sequence[str]) -> list[Any]:
     if kind == "xlm-roberta":
         # fairseq puts <s>, <pad>, </s>, <unk> before sentencepiece's pieces, of which the first three go.
         return [[0, *(3 if number == 0 else number + 1 for number in row), 2] for row in rows]
+    if kind == "deberta-v2":
+        return [[1, *row, 2] for row in rows]
     return [[1, *row] for row in rows]
 
 
@@ -379,6 +393,16 @@ def test_a_model_that_cannot_be_converted_exactly_is_refused(
         target = altered(directory, "spiece.model", change, tmp_path / name)
         with pytest.raises(ModelError, match=rf"`{re.escape(str(target))}/spiece.model` .*{reason}"):
             load_tokenizer(target, False)
+
+
+def test_a_class_that_changes_texts_before_is_refused(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, _ = trained("deberta-v2")
+    (tmp_path / "spiece.model").write_bytes((directory / "spm.model").read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "albert"}))
+    with pytest.raises(ModelError, match="`AlbertTokenizer` changes texts before the sentencepiece model"):
+        load_tokenizer(tmp_path, False)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x0e\x01", b"version https://x\n", b"IQ== 0\nIg== 1\n"])

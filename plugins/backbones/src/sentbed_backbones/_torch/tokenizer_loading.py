@@ -34,6 +34,9 @@ from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
 SPACE = "▁"
 """sentencepiece's sign for a space."""
 
+QUOTATION_MARKS = ("``", "''")
+"""What ALBERT's and XLNet's classes replace by a double quote."""
+
 UNIGRAM, BPE = 1, 2
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 """sentencepiece's numbers of its algorithms, and of the kinds of pieces."""
@@ -182,6 +185,12 @@ def _convert(tokenizer: Any, file: Path) -> None:
             "another model"
         )
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
+    if _changes_texts_before(definition):
+        raise ModelError(
+            f"`{type(tokenizer).__name__}` changes texts before the sentencepiece model `{file}` sees them "
+            "(case, accents, quotation marks or punctuation), which is not converted here; take a revision "
+            "or model with `tokenizer.json`"
+        )
     definition["model"] = _model_definition(definition["model"], model)
     definition["normalizer"] = _normalizer_definition(definition["normalizer"], model)
     # A Unigram model is faster word by word; one with pieces of several words must see them together.
@@ -222,6 +231,16 @@ def _reason_against(model: Any) -> str | None:
     if not model.normalizer_spec.escape_whitespaces:
         return "keeps spaces as they are"
     return None
+
+
+def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
+    """Whether transformers' class does more to texts than their sentencepiece model, as ALBERT's does."""
+    for step in normalizer_steps(definition["normalizer"]):
+        if step["type"] in ("Lowercase", "StripAccents"):
+            return True
+        if step["type"] == "Replace" and step["pattern"].get("String") in QUOTATION_MARKS:
+            return True
+    return "Punctuation" in json.dumps(definition["pre_tokenizer"])
 
 
 def _has_inner_spaces(model: Any) -> bool:
