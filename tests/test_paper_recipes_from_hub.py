@@ -92,6 +92,9 @@ def run_small(document: Document, pairs: str, directory: Path, plugins: Plugins)
         if "model" not in encoder["backbone"]:
             # Of its published size it would not fit in memory; such recipes measure random weights.
             settings += [f"{place}.backbone.size=tiny", f"{place}.backbone.init=random"]
+    if document.data.get("runtime", {}).get("precision") == "bf16":
+        # Not every processor has it.
+        settings.append("runtime.precision=auto")
     settings.append("run.cache=false")
     recipe = structure_recipe(apply_overrides(document, settings), plugins, directory)
     check(recipe, plugins)

@@ -86,7 +86,7 @@ def build_replica(layout: Layout, tokenizer: TokenizerFiles, directory: Path) ->
     if layout.conversion:
         converted = directory / "converted"
         shutil.copytree(main, converted)
-        _write_safetensors(layout, named, converted)
+        _write_conversion(layout, named, converted)
     if layout.quantized:
         named = _quantized(layout.quantized, named, main)
     if "safetensors" in layout.weights:
@@ -260,13 +260,8 @@ def _write_index(
 
 
 def _write_safetensors(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
-    """Write each weight once, as the conversion bot does with weights that share their memory."""
-    kept: dict[str, torch.Tensor] = {}
-    seen: set[int] = set()
-    for key, value in weights.items():
-        if value.data_ptr() not in seen:
-            seen.add(value.data_ptr())
-            kept[key] = value.contiguous()
+    """Write each weight once, by its first name."""
+    kept = _without_shared(weights, "")
     shards = _shards(kept, layout.shards)
     names = _file_names("model", ".safetensors", layout.shards)
     metadata = None if layout.no_metadata else {"format": "pt"}
@@ -277,6 +272,24 @@ def _write_safetensors(layout: Layout, weights: Mapping[str, torch.Tensor], dire
         # The same weights by the names of the authors' own code.
         renamed = {key.removeprefix("model."): value for key, value in kept.items()}
         save_file(renamed, directory / "consolidated.safetensors", metadata)
+
+
+def _write_conversion(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+    """Write what the conversion bot makes of the pickles, file by file."""
+    shards = _shards(weights, layout.shards)
+    names = _file_names("model", ".safetensors", layout.shards)
+    for name, shard in zip(names, shards, strict=True):
+        save_file(_without_shared(shard, layout.conversion_keeps), directory / name, {"format": "pt"})
+    _write_index(layout, shards, names, directory / "model.safetensors.index.json")
+
+
+def _without_shared(weights: Mapping[str, torch.Tensor], preferred: str) -> dict[str, torch.Tensor]:
+    """Weights by one name each where several share their memory: the preferred one, or the first."""
+    names: dict[int, str] = {}
+    for key, value in weights.items():
+        if key == preferred or value.data_ptr() not in names:
+            names[value.data_ptr()] = key
+    return {key: weights[key].contiguous() for key in weights if names[weights[key].data_ptr()] == key}
 
 
 def _write_pickles(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:

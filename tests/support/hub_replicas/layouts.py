@@ -33,6 +33,7 @@ class Layout:
     more: tuple[str, ...] = ()
     rows: int = 0
     conversion: int = 0
+    conversion_keeps: str = ""
     gated: bool = False
     quantized: str = ""
     sentence_transformers: str = ""

@@ -54,6 +54,9 @@ OF_A_LAYER = re.compile(
 """Names of weights that a model uses: not those of a pre-training head, nor positions, frequencies and causal
 masks, which old files hold and the code now computes."""
 
+HEADS = ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight")
+"""Names of the weights of language-modelling heads that may be tied to the input embeddings."""
+
 WHOLE_NUMBERS = frozenset({"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"})
 """Names that safetensors has for types of whole numbers."""
 
@@ -267,6 +270,9 @@ def _load(
         prepare_4bit(model)
     model = _without_pooler(model)
     missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
+    embeddings = _name_of_embeddings(model)
+    if embeddings in missing and _read_tied_embeddings(model, directory):
+        missing.remove(embeddings)
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
     unused = sorted(
         key for key in info["unexpected_keys"] if OF_A_LAYER.search(key) and not family.left_out(key)
@@ -287,6 +293,35 @@ def _load(
                 "diverged; take another checkpoint"
             )
     return model
+
+
+def _name_of_embeddings(model: Any) -> str | None:
+    """Return the name of the input embeddings among the model's parameters."""
+    embeddings = model.get_input_embeddings().weight
+    return next((name for name, parameter in model.named_parameters() if parameter is embeddings), None)
+
+
+def _read_tied_embeddings(model: Any, directory: Path) -> bool:
+    """Read the input embeddings from the head that they are tied to, and return whether the files have it.
+
+    A file of safetensors holds tied weights once, by any of their names. transformers looks for that of the
+    embeddings alone, and initialises them at random if it is another.
+    """
+    if not getattr(model.config, "tie_word_embeddings", False):
+        return False
+    embeddings = model.get_input_embeddings().weight
+    for file in sorted(directory.glob("*.safetensors")):
+        with safe_open(file, "pt") as weights:
+            for name in HEADS:
+                if name not in weights.keys():  # noqa: SIM118 - it is no mapping
+                    continue
+                head = weights.get_tensor(name)
+                if head.shape != embeddings.shape:
+                    return False
+                with torch.no_grad():
+                    embeddings.copy_(head)
+                return True
+    return False
 
 
 def _is_finite(weights: torch.Tensor) -> bool:
