@@ -294,7 +294,7 @@ def test_what_a_loss_remarks_on_the_rows_of_all_epochs_is_a_warning(
 ):
     @attrs.frozen
     class Remarking(Pull):
-        def remarks(self, rows: int) -> Iterator[str]:
+        def without_effect(self, rows: int) -> Iterator[str]:
             yield f"{rows} rows are few"
 
     train(recipe_of(), loss=Remarking(), epochs=2)

@@ -117,10 +117,10 @@ def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator() -> N
 
 
 def test_a_memory_that_never_fills_is_remarked() -> None:
-    (remark,) = Queue(size=50_000).remarks(47_862)
+    (remark,) = Queue(size=50_000).without_effect(47_862)
     assert "has 50,000 places and sees 47,862 positives in all" in remark
-    assert list(Queue(size=47_862).remarks(47_862)) == list(Queue(size=0).remarks(47_862)) == []
-    assert list(Matryoshka(Queue(size=50_000), dimensions=(4,)).remarks(47_862)) == [remark]
+    assert list(Queue(size=47_862).without_effect(47_862)) == list(Queue(size=0).without_effect(47_862)) == []
+    assert list(Matryoshka(Queue(size=50_000), dimensions=(4,)).without_effect(47_862)) == [remark]
 
 
 def test_the_state_is_what_the_documentation_says() -> None:

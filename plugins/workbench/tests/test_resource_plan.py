@@ -252,7 +252,7 @@ def test_a_step_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
 def test_a_plan_has_what_the_loss_remarks_on_its_rows(outlined: Callable[..., Recipe]) -> None:
     @attrs.frozen
     class Remarking(toy_plugin.Pull):
-        def remarks(self, rows: int) -> Iterator[str]:
+        def without_effect(self, rows: int) -> Iterator[str]:
             yield f"{rows} rows"
 
     recipe = outlined()

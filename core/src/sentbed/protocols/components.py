@@ -276,7 +276,7 @@ class Loss(Component):
         """
         return iter(())
 
-    def remarks(self, rows: int) -> Iterator[str]:
+    def without_effect(self, rows: int) -> Iterator[str]:
         """Yield a warning for each field without effect in a stage of `rows` rows, all epochs together."""
         return iter(())
 

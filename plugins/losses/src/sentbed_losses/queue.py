@@ -85,7 +85,7 @@ class Queue(Contrastive):
                 "use the loss `momentum`, or set `size = 0` for no memory"
             )
 
-    def remarks(self, rows: int) -> Iterator[str]:
+    def without_effect(self, rows: int) -> Iterator[str]:
         """Yield that the memory never fills, if all epochs together have fewer rows than it has places."""
         if rows < self.size:
             yield (
