@@ -97,8 +97,8 @@ class Cosine(Schedule):
 class RelativeStep(Schedule):
     """The inverse square root of the step, at most 0.01, as Adafactor's `relative_step`.
 
-    With `lr = 1.0` it is the rate of T5's pretraining: 0.01 for 10,000 steps, then the inverse square root. It
-    does not depend on the total number of steps. Source: Shazeer and Stern (2018), section 9.
+    With `lr = 1.0` it is the rate of T5's pretraining: 0.01 for 10,000 steps, then the inverse square root.
+    It does not depend on the total number of steps. Source: Shazeer and Stern (2018), section 9.
     """
 
     name: ClassVar[str] = "relative-step"

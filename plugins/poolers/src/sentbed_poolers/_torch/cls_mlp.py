@@ -1,4 +1,4 @@
-"""First-token pooling with a dense layer and tanh."""
+"""A single state with a dense layer and tanh."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from sentbed import DataError, ModelError, locate
 from sentbed.helpers import foreign
 from sentbed.protocols import TokenStates
 
-from sentbed_poolers._torch.first import FirstPooling
-
 INITIAL_DEVIATION = 0.02
 """Standard deviation of the initial weights: `initializer_range` of BERT and RoBERTa."""
 LAYERS = ("mlp.dense", "pooler.dense")
 """Names of the layer in a training run of SimCSE's code and in a released model."""
 
 
-class ClsMLPPooling(torch.nn.Module):
-    """`(batch, length, width)` -> the first real token's state after the layer and tanh, `(batch, width)`."""
+class MLPPooling(torch.nn.Module):
+    """A state of each text, `(batch, width)`, after the layer and tanh; `state` takes it from the tokens'."""
 
-    def __init__(self, width: int, mlp_only_train: bool) -> None:
+    def __init__(self, state: torch.nn.Module, width: int, mlp_only_train: bool) -> None:
         super().__init__()
-        self.first = FirstPooling()
+        self.state = state
         self.dense = torch.nn.Linear(width, width)
         torch.nn.init.normal_(self.dense.weight, std=INITIAL_DEVIATION)
         torch.nn.init.zeros_(self.dense.bias)
@@ -29,10 +27,10 @@ class ClsMLPPooling(torch.nn.Module):
 
     def forward(self, states: TokenStates) -> torch.Tensor:
         """Return the sentence vectors."""
-        first: torch.Tensor = self.first(states)
+        state: torch.Tensor = self.state(states)
         if self.mlp_only_train and not self.training:
-            return first
-        return torch.tanh(self.dense(first))
+            return state
+        return torch.tanh(self.dense(state))
 
 
 def start_from(dense: torch.nn.Linear, location: str) -> None:
