@@ -63,7 +63,7 @@ CELLS = {
     "papers/prompteol/table-1.toml": 16,
     "papers/prompteol/table-1-baselines.toml": 6,
     "papers/prompteol/table-2.toml": 12,
-    "papers/prompteol/table-2-baselines.toml": 1,
+    "papers/prompteol/table-2-baselines.toml": 2,
     "papers/prompteol/table-3.toml": 10,
     "papers/prompteol/table-4.toml": 16,
     "papers/prompteol/table-6.toml": 32,

@@ -37,7 +37,7 @@ RUNS: dict[str, Run] = {
     "prompteol/table-1.toml": Run("OPT 2.7B, PromptEOL+ICL"),
     "prompteol/table-1-baselines.toml": Run("PromptRoBERTa"),
     "prompteol/table-2.toml": Run("LLaMA 13B, 0.5"),
-    "prompteol/table-2-baselines.toml": Run("SGPT 5.8B"),
+    "prompteol/table-2-baselines.toml": Run("PromptRoBERTa"),
     "prompteol/table-3.toml": Run(),
     "prompteol/table-4.toml": Run("OPT 125M, PromptEOL+ICL"),
     "prompteol/table-6.toml": Run("OPT 125M, PromptEOL+ICL, 4-bit"),

@@ -68,6 +68,9 @@ class BuildContext:
     """SHA-256 of the files in `saved`, by their paths there, verified; empty if they were saved without."""
     readings: tuple[tuple[int, ...], ...] = ()
     """Layers that prompts choose instead of the backbone's own; see `Tokenizer.encode_marked`."""
+    template: tuple[str, str] | None = None
+    """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token; None
+    without a prompt or with several."""
 
 
 class BuiltBackbone:

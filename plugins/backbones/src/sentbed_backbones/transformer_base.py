@@ -19,6 +19,9 @@ from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems
 
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 
+TEMPLATE_ALONE = ("template-alone", "template-alone-from-0")
+"""Needs of poolers that subtract the state of the template alone; see `TokenStates.mask_state`."""
+
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
 """The layers behind each name, numbered as in transformers: 0 is the embedding output."""
 
@@ -126,7 +129,7 @@ class Transformer(PlannedBackbone):
         return BackboneTraits(
             cites=(*papers, *intervenes.cites, *(("hu2022lora",) if self.lora is not None else ())),
             offers=self.offered | {"span"},
-            heeds=frozenset({"decoder", "layers", "mask-token", "span"}),
+            heeds=frozenset({"decoder", "layers", "mask-token", "span", *TEMPLATE_ALONE}),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
             pretrained=self.init == "pretrained",

@@ -31,10 +31,11 @@ from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
 from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import Read
+from sentbed_backbones._torch.token_states import EmptyTemplate, Read, TemplateDenoising
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
+from sentbed_backbones.transformer_base import TEMPLATE_ALONE
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer_base import Transformer
@@ -70,6 +71,8 @@ class Family:
         """Numbers of the layers to read: the backbone's own, and those that prompts choose."""
         self.acting: Acting | None = None
         """The intervention of the built backbone."""
+        self.template: tuple[str, str] | None = None
+        """Text before and after the sentence; see `BuildContext.template`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a tokenizer on the recipe's texts, for a model with random weights."""
@@ -91,12 +94,25 @@ class Family:
         """
 
     @property
+    def denoises(self) -> bool:
+        """Whether the pooler wants the template's own part taken out of the mask token's state."""
+        return self.template is not None and bool(self.needs & set(TEMPLATE_ALONE))
+
+    @property
     def protocol(self) -> dict[str, Any]:
         """Entries for every score's protocol."""
         return {}
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
+        raise NotImplementedError
+
+    def first_position(self, model: Any) -> int:
+        """Return the position of a text's first token, for a model that takes positions.
+
+        Raises:
+            ModelError: if it takes none.
+        """
         raise NotImplementedError
 
     def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
@@ -175,6 +191,10 @@ class BuiltTransformer(BuiltBackbone):
                     "the pooler reads a mask token, and the tokenizer has none; take another model"
                 )
             self.mask_id = int(tokenizer.mask_token_id)
+        self.empty_template: EmptyTemplate | None = None
+        if family.denoises:
+            assert family.template is not None
+            self.empty_template = EmptyTemplate.of(family.template, tokenizer)
         self.module = self._read(family.states(model, self._all_layers))
 
     @property
@@ -195,7 +215,12 @@ class BuiltTransformer(BuiltBackbone):
             return states
         # A pass that ends early has no last layer to count from.
         counted = [ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings]
-        return Read(states, counted, "layers" in needs, self.mask_id, hides or len(readings) > 1, hides)
+        read = Read(states, counted, "layers" in needs, self.mask_id, hides or len(readings) > 1, hides)
+        if self.empty_template is None:
+            return read
+        from_zero = "template-alone-from-0" in needs
+        first = 0 if from_zero else self.family.first_position(self.model)
+        return TemplateDenoising(read, self.empty_template, first)
 
     def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
         """Return a form of `module` for encoding.
