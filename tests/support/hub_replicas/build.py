@@ -22,6 +22,7 @@ from hub_replicas.tokenizer_files import KINDS, TokenizerFiles
 
 WIDTH = 32
 POSITIONS = 512
+POSITIONS_OF_DECODERS = 2048
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 OF_BERT = {
@@ -31,6 +32,7 @@ OF_BERT = {
     "num_attention_heads": 4,
     "max_position_embeddings": POSITIONS,
 }
+OF_LLAMA = {**OF_BERT, "max_position_embeddings": POSITIONS_OF_DECODERS}
 OF_ROBERTA = {**OF_BERT, "max_position_embeddings": POSITIONS + 2}
 SIZES: dict[str, dict[str, Any]] = {
     "bert": OF_BERT,
@@ -42,13 +44,19 @@ SIZES: dict[str, dict[str, Any]] = {
         "ffn_dim": 64,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
-        "max_position_embeddings": POSITIONS,
+        "max_position_embeddings": POSITIONS_OF_DECODERS,
     },
-    "gptj": {"n_embd": WIDTH, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": POSITIONS},
-    "llama": OF_BERT,
-    "mistral": OF_BERT,
-    "qwen2": OF_BERT,
-    "gemma2": OF_BERT,
+    "gptj": {
+        "n_embd": WIDTH,
+        "n_layer": 2,
+        "n_head": 4,
+        "rotary_dim": 4,
+        "n_positions": POSITIONS_OF_DECODERS,
+    },
+    "llama": OF_LLAMA,
+    "mistral": OF_LLAMA,
+    "qwen2": OF_LLAMA,
+    "gemma2": OF_LLAMA,
 }
 """Architecture -> the settings of a model of 2 layers and width 32."""
 

@@ -19,6 +19,9 @@ UNIGRAM_TOKENS = 360
 BPE_TOKENS = 620
 """Tokens of each kind, special ones included; that of BPE has 256 bytes among them."""
 
+SIGNS = "".join(map(chr, range(33, 127)))
+"""Characters that every tokenizer of sentencepiece has, however rare: those of ASCII."""
+
 EXTRA_IDS = 100
 """Sentinel tokens of T5, behind its sentencepiece tokens."""
 
@@ -253,6 +256,7 @@ def _train_sentencepiece(texts: Sequence[str], **settings: Any) -> tuple[bytes, 
         num_threads=1,
         minloglevel=2,
         hard_vocab_limit=False,
+        required_chars=SIGNS,
         **settings,
     )
     content = written.getvalue()
