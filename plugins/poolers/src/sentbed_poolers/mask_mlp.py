@@ -29,7 +29,7 @@ class MaskMLP(Mask):
     mlp_only_train: bool = False
     """Whether layer and tanh are used in training only, as in PromptBERT's unsupervised runs."""
     pretrained: bool = False
-    """Whether the layer is that of the backbone's own model, from its files, such as a released PromptBERT."""
+    """Whether the layer is that of the backbone's own model, from its files: a released PromptBERT's."""
     mlp: FilePath | None = None
     """A safetensors file with the layer to start from: `mlp.dense.*`, or `pooler.dense.*` in a released
     model. Default: a new layer. A saved encoder has its own layer, and no need of the file."""
