@@ -99,6 +99,8 @@ def read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
                 lacking="; ".join(lacking.get(task.cell.name, ())),
             )
         )
+    # Work is in the order in which it is shared.
+    checks.sort(key=lambda check: study.names.index(check.name))
     for excluded in study.excluded:
         checks.append(Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons)))  # noqa: PERF401
     return checks
