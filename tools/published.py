@@ -20,6 +20,10 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
     tolerance = 1.0
     [table-2.studies.table-2-baselines.rows]
     "SBERT-NLI | NLI" = "SBERT"
+    [table-2.verify]                # besides, rows that need no training, for `verify.toml`
+    tolerance = 0.1
+    [table-2.verify.rows]
+    "SBERT-NLI | NLI" = "SBERT"
     [table-2.references.figure-1]   # row -> system beside the cells of a study, in tables and plots
     "SBERT-NLI | NLI" = "SBERT"
     [table-2.elsewhere]             # row -> the study of another paper that has it, and the cell there
@@ -30,8 +34,8 @@ recipes call them; from both comes `recipes/papers/PAPER/published/TABLE.toml`, 
 A column that a row has twice has a key for each column that stands before it: `Avg = { MRPC =
 "AVG/accuracy", SICK-R = "AVG/spearman" }`. A table may have `columns` and `left_out_columns` of its own,
 which go before those of the paper. Every row and every column is in one of its places; a row of
-`references` or `contradicted` is so besides. What a study has of a system in several tables becomes one
-reference.
+`references`, `contradicted` or `verify` is so besides. What a study has of a system in several tables becomes
+one reference.
 """
 
 from __future__ import annotations
@@ -49,6 +53,8 @@ from typing import Any, NamedTuple
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 MAPPING = "published.toml"
 PLACES = {"row": ("rows", "elsewhere", "left_out"), "column": ("columns", "left_out_columns")}
+VERIFY = "verify"
+"""Name of a paper's recipe with its rows that need no training."""
 SAID = ("tolerance", "source", "hardware", "hours", "note")
 """What a table says besides its cells, in this order."""
 
@@ -105,7 +111,7 @@ def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any
         wrong = list(_faults(found, own))
         faults += [f"`[{name}]`: {fault}" for fault in wrong]
         if not wrong:
-            for study, said in {name: own, **own.get("studies", {})}.items():
+            for study, said in {name: own, **own.get("studies", {}), **_verified(own)}.items():
                 written.setdefault(f"{study}.toml", []).append(
                     _fragment(table, found, {**said, "columns": own["columns"]})
                 )
@@ -140,18 +146,26 @@ def rows_of(own: Mapping[str, Any]) -> dict[str, set[str]]:
     return places | {f"studies.{name}": set(said.get("rows", {})) for name, said in _studies(own)}
 
 
+def _verified(own: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return `verify` as a study, if the table has it."""
+    return {VERIFY: own[VERIFY]} if VERIFY in own else {}
+
+
 def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from own.get("studies", {}).items()
 
 
 def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    known = (*SAID, *PLACES["row"], *PLACES["column"], "contradicted", "studies", "references")
+    known = (*SAID, *PLACES["row"], *PLACES["column"], "contradicted", "studies", "references", VERIFY)
     yield from (f"unknown key `{key}`" for key in own if key not in known)
     for name, study in _studies(own):
         for key in study:
             if key not in (*SAID, "rows", "contradicted"):
                 yield f"unknown key `studies.{name}.{key}`"
-    for place in (own, *own.get("studies", {}).values()):
+    for key in own.get(VERIFY, {}):
+        if key not in (*SAID, "rows", "contradicted"):
+            yield f"unknown key `{VERIFY}.{key}`"
+    for place in (own, *own.get("studies", {}).values(), *_verified(own).values()):
         for row in place.get("contradicted", {}):
             if row not in place.get("rows", {}):
                 yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
@@ -165,6 +179,7 @@ def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
                 found = f"both {' and '.join(having)}" if having else f"none of {', '.join(most)} and {last}"
                 yield f"the {what} {name!r} is in {found}"
     named = [*rows_of(own).values(), *map(set, own.get("references", {}).values())]
+    named += [set(verified.get("rows", {})) for verified in _verified(own).values()]
     yield from (f"there is no row {n!r}" for there in named for n in there if n not in rows)
     for number in numbers:
         keys = own["columns"].get(number.column, "")
@@ -172,7 +187,7 @@ def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
             yield f"{number.column!r} of {number.row!r} is after {number.before!r}, and has no key for it"
             return
     values: dict[tuple[str, str, str], float] = {}
-    for name, said in (("", own), *_studies(own)):
+    for name, said in (("", own), *_studies(own), *_verified(own).items()):
         for row, cell, key, value, _ in _scores(numbers, {**said, "columns": own["columns"]}):
             if values.setdefault((name, cell, key), value) != value:
                 yield f"{cell!r} has {key!r} {values[name, cell, key]} and, in the row {row!r}, {value}"

@@ -101,6 +101,32 @@ def found(
     return list(misfits(encoder_of(parts, backbone, pooler, prompt, **fields), parts))
 
 
+@pytest.fixture
+def denoising(parts: Plugins) -> Plugins:
+    """Those parts, and a pair that subtracts the state of the template alone."""
+    need = ("mask-token", "template-alone")
+    cleaned = pooler("cleaned", *need, "template", template="prompt-bert")
+    return offering(parts, [backbone("clean", *need)], [cleaned])
+
+
+def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(denoising: Plugins):
+    assert found(denoising, "clean", "cleaned") == []
+    prompts = (Prompt(), Prompt(template="a {text} b{mask}"))
+    encoder = attrs.evolve(encoder_of(denoising, "clean", "cleaned"), prompt=prompts)
+    ((key, message),) = misfits(encoder, denoising)
+    assert key == "prompt"
+    assert message.startswith("the pooler `cleaned` subtracts the state of one template, and there are 2")
+    assert encoder.template is None
+
+
+def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(denoising: Plugins):
+    assert encoder_of(denoising, "clean", "cleaned").template == ('This sentence of "', '" means{mask}.')
+    own = encoder_of(denoising, "clean", "cleaned", Prompt(template="a {text} b{mask}"))
+    assert own.template == ("a ", " b{mask}")
+    assert encoder_of(denoising, "bare", "end").template is None
+    assert encoder_of(denoising, "bare", "end", Prompt(template="{text} again {text}")).template is None
+
+
 # --- needs and offers --------------------------------------------------------------------------------------
 
 
@@ -197,7 +223,8 @@ def test_an_impossible_pair_is_a_sentence_with_the_reason_and_what_to_take_inste
 
 
 def test_every_word_that_a_pooler_may_use_has_its_reason():
-    assert set(REASONS) == {"bidirectional", "causal", "decoder", "mask-token", "layers"}
+    attention, states = {"bidirectional", "causal"}, {"decoder", "mask-token", "layers"}
+    assert set(REASONS) == attention | states | {"template-alone", "template-alone-from-0"}
 
 
 def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts: Plugins):

@@ -320,7 +320,7 @@ def test_the_resolved_recipe_stands_alone(elsewhere: Path, put: Put, plugins: Pl
         ("3", "found 3, expected the path of a recipe, or an array of them"),
         ("{ a = 1 }", "found {{'a': 1}}, expected the path of a recipe, or an array of them"),
         ('"pkg:no_such/x"', "cannot read the base: `pkg:no_such/x` names the Python package `no_such`, "),
-        ('"a\\u0000b"', "cannot read the base: embedded null byte"),
+        ('"a\\u0000b"', "found 'a\\x00b', expected a path without null characters"),
     ],
 )
 def test_a_base_that_cannot_be_had_is_reported_where_it_is_named(

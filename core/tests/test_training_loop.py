@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -287,6 +287,18 @@ def test_a_trainer_is_told_what_the_stage_says(
     assert (training.micro_batch, training.max_grad_norm) == (2, 0.5)
     assert (training.total_steps, dict(training.towers)) == (6, {"anchor": "encoder", "positive": "encoder"})
     assert training.loss == Pull()
+
+
+def test_what_a_loss_remarks_on_the_rows_of_all_epochs_is_a_warning(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
+    @attrs.frozen
+    class Remarking(Pull):
+        def without_effect(self, rows: int) -> Iterator[str]:
+            yield f"{rows} rows are few"
+
+    train(recipe_of(), loss=Remarking(), epochs=2)
+    assert details(recorder, "warned", "message") == ["stage `pull`: 22 rows are few"]
 
 
 # --- two towers --------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ RUNS: dict[str, Run] = {
     "prompteol/table-1.toml": Run("OPT 2.7B, PromptEOL+ICL"),
     "prompteol/table-1-baselines.toml": Run("PromptRoBERTa"),
     "prompteol/table-2.toml": Run("LLaMA 13B, 0.5"),
-    "prompteol/table-2-baselines.toml": Run("SGPT 5.8B"),
+    "prompteol/table-2-baselines.toml": Run("PromptRoBERTa"),
     "prompteol/table-3.toml": Run(),
     "prompteol/table-4.toml": Run("OPT 125M, PromptEOL+ICL"),
     "prompteol/table-6.toml": Run("OPT 125M, PromptEOL+ICL, 4-bit"),
@@ -64,6 +64,7 @@ RUNS: dict[str, Run] = {
     "sentence-t5/table-5.toml": Run("nli, 3b, t5, decoder"),
     "sentence-t5/table-6.toml": Run("cqa+nli, 11b, t5"),
     "translation-pairs/figure-4.toml": Run("multilingual"),
+    "translation-pairs/loss-readings.toml": Run("inverse, both ways"),
     "translation-pairs/table-1.toml": Run("learnable"),
     "translation-pairs/table-2.toml": Run("BERT large, SMD, NLI"),
     "translation-pairs/table-2-baselines.toml": Run("SimCSE-BERT large"),
@@ -90,9 +91,12 @@ def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> lis
     text.write_text("\n".join(sentences), "utf-8")
     # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
     other.write_text("\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8")
-    labels = itertools.cycle(("entailment", "neutral", "contradiction"))
+    # Each premise has an entailment and a contradiction, of which triplets are made.
+    labels = ("entailment", "neutral", "contradiction")
     rows = [
-        f"{one}\t{two}\t{label}" for one, two, label in zip(sentences, sentences[1:], labels, strict=False)
+        f"{premise}\t{hypothesis}\t{label}"
+        for premise, *hypotheses in zip(sentences, sentences[1:], sentences[2:], sentences[3:], strict=False)
+        for hypothesis, label in zip(hypotheses, labels, strict=True)
     ]
     labelled = directory / "labelled.tsv"
     labelled.write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", "utf-8")
@@ -183,7 +187,13 @@ def short(table: Mapping[str, Any]) -> list[str]:
     settings = ["search.limit=2"] if "search" in table else []
     encoders = table.get("encoders", {})
     if len(encoders) > 1:
-        settings += [f"encoders.{name}.head.projection=" for name in encoders]
+        for name in encoders:
+            place = f"encoders.{name}"
+            settings += [
+                f"{place}.head.projection=",
+                f"{place}.pooler.mlp_width=",
+                f"{place}.pooler.pretrained=",
+            ]
     for i, stage in enumerate(table.get("stage", ())):
         settings += [f"stage.{i}.epochs=", f"stage.{i}.steps={STEPS}", f"stage.{i}.batch_size=8"]
         if "micro_batch" in stage:

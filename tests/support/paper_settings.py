@@ -67,11 +67,43 @@ def _encoder(encoder: Mapping[str, Any]) -> Settings:
     quantized = backbone.get("quantization")
     return {
         "backbone": backbone.get("model", random),
-        "pooler": pooler["use"] + (", in training only" if pooler.get("mlp_only_train") else ""),
+        "pooler": _pooler(pooler),
         "head": f"{width}, normalized" if head["normalize"] else width,
         "weights": f"{quantized}, computed in {backbone['dtype']}" if quantized else backbone["dtype"],
         "demonstration": _demonstration(prompt.get("demonstration", ())),
     }
+
+
+def _pooler(pooler: Mapping[str, Any]) -> str:
+    parts = [pooler["use"]]
+    if "mlp_width" in pooler:
+        parts.append(f"{pooler['mlp_width']} wide")
+    if pooler.get("mlp_only_train"):
+        parts.append("in training only")
+    if pooler.get("pretrained"):
+        parts.append("the model's own")
+    return ", ".join(parts)
+
+
+def _loss(loss: Mapping[str, Any]) -> str:
+    parts = [loss["use"]]
+    if loss["use"] == "queue":
+        parts.append("both ways" if loss["symmetric"] else "one way")
+        if loss["mask_duplicates"]:
+            parts.append("duplicates left out")
+    return ", ".join(parts)
+
+
+def _temperature(loss: Mapping[str, Any]) -> Any:
+    temperature = loss.get("temperature", "none")
+    if not isinstance(temperature, Mapping):
+        return temperature
+    parts = [f"its {temperature['parameter']} learnt from {temperature['initial']:g}"]
+    if "lr" in temperature:
+        parts.append(f"learning rate {temperature['lr']:g}")
+    if "weight_decay" in temperature:
+        parts.append(f"weight decay {temperature['weight_decay']:g}")
+    return ", ".join(parts)
 
 
 def _demonstration(given: Mapping[str, str] | Sequence[Mapping[str, str]]) -> str:
@@ -82,14 +114,11 @@ def _demonstration(given: Mapping[str, str] | Sequence[Mapping[str, str]]) -> st
 def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> Settings:
     loss, schedule, validate = stage["loss"], stage["schedule"], stage.get("validate", {})
     lora = encoder["backbone"].get("lora")
-    temperature = loss.get("temperature", "none")
     evaluator = validate.get("with", {})
     return {
         "data": stage["data"]["use"],
-        "loss": loss["use"],
-        "temperature": temperature
-        if not isinstance(temperature, dict)
-        else f"learnt from {temperature['initial']:g}",
+        "loss": _loss(loss),
+        "temperature": _temperature(loss),
         "queue": loss.get("size", "none"),
         "optimizer": stage["optimizer"]["use"],
         "scale_parameter": stage["optimizer"].get("scale_parameter", "none"),

@@ -63,14 +63,45 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_attention_heads": 4,
         "word_embed_proj_dim": 32,
     },
+    "gptj": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": POSITIONS, "rotary_dim": 4},
 }
 """How the architectures say 2 layers of width 32, where they say it otherwise than BERT."""
+
+WINDOW_AND_ALL = ["sliding_attention", "full_attention"]
+"""A layer whose tokens attend within a window, and one whose tokens attend to the whole text."""
+
+GEMMA = {"num_key_value_heads": 2, "head_dim": 8}
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "t5-1.1": ("t5", {"feed_forward_proj": "gated-gelu"}),
     "opt-350m": ("opt", {"word_embed_proj_dim": 16, "do_layer_norm_before": False}),
     "llama-grouped": ("llama", {"num_key_value_heads": 2}),
     "mistral": ("mistral", {"num_key_value_heads": 2, "sliding_window": 6}),
+    "gemma-flagged": ("gemma", {**GEMMA, "use_bidirectional_attention": True}),
+    "gemma2": ("gemma2", {**GEMMA, "sliding_window": 5}),
+    "gemma2-flagged": ("gemma2", {**GEMMA, "sliding_window": 5, "use_bidirectional_attention": True}),
+    "gemma3": ("gemma3_text", {**GEMMA, "sliding_window": 5, "layer_types": WINDOW_AND_ALL}),
+    "embedding-gemma": (
+        "gemma3_text",
+        {
+            **GEMMA,
+            "sliding_window": 6,
+            "layer_types": WINDOW_AND_ALL,
+            "use_bidirectional_attention": True,
+        },
+    ),
+    "modernbert": ("modernbert", {"local_attention": 6, "layer_types": WINDOW_AND_ALL}),
+    # Its class of tokenizers adds a token.
+    "qwen2": ("qwen2", {"num_key_value_heads": 2, "vocab_size": 150}),
+    "qwen3": ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}),
+    "mixtral": (
+        "mixtral",
+        {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None},
+    ),
+    "lfm2": (
+        "lfm2",
+        {"num_key_value_heads": 2, "block_ff_dim": 64, "layer_types": ["conv", "full_attention"]},
+    ),
 }
 """Architectures with settings of their own."""
 

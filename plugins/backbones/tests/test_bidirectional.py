@@ -12,8 +12,8 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
+from sentbed_backbones._torch.attention_probe import attention_of
 from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.token_states import sees_later_tokens
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
@@ -44,11 +44,16 @@ def forms(built: Any) -> list[Any]:
 def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
     """The embeddings and the output of each block for one text, `(length, width)`, the last after the norm.
 
-    transformers' own blocks, called one after the other under a mask of ones: nothing is hidden.
+    transformers' own blocks, called one after the other under a mask that hides only what is beyond a window.
     """
     model = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
     places = torch.arange(len(ids))[None]
-    ones = torch.zeros(1, 1, len(ids), len(ids))
+    mask = torch.zeros(1, 1, len(ids), len(ids))
+    window = getattr(model.config, "sliding_window", None)
+    for query in range(len(ids)):
+        for key in range(len(ids)):
+            if window is not None and abs(query - key) > window:
+                mask[0, 0, query, key] = -torch.inf
     if isinstance(model, transformers.OPTModel):
         part = model.decoder
         hidden = part.embed_tokens(ids[None])
@@ -65,7 +70,7 @@ def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
         blocks, norm = model.layers, model.norm
     states = [hidden]
     for block in blocks:
-        output = block(states[-1], attention_mask=ones, **named)
+        output = block(states[-1], attention_mask=mask, **named)
         states.append(output[0] if isinstance(output, tuple) else output)
     last = norm(states[-1])
     if getattr(getattr(model, "decoder", None), "project_out", None) is not None:
@@ -76,7 +81,7 @@ def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask_of_ones(
+def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask(
     save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, side: str
 ) -> None:
     directory = save_model(kind)
@@ -232,7 +237,7 @@ def test_a_random_decoder_can_be_bidirectional(sentences: tuple[str, ...]) -> No
         built = kind(init="random", vocab_size=320, attention="bidirectional").build(
             BuildContext(lambda: sentences)
         )
-        assert sees_later_tokens(built.model)
+        assert attention_of(built.model).bidirectional_in_every_block
         assert built.model.training
 
 
@@ -243,16 +248,6 @@ def test_building_draws_no_random_number(save_model: SaveModel, no_texts: BuildC
         Causal(model=str(directory), attention=attention).build(no_texts)
         drawn.append(torch.rand(3))
     assert torch.equal(*drawn)
-
-
-def test_a_bidirectional_configuration_is_not_taken_for_a_causal_one(
-    save_model: SaveModel, no_texts: BuildContext, edit_json: Callable[..., None]
-) -> None:
-    directory = save_model("llama")
-    edit_json(directory / "config.json", is_causal=False)
-    with pytest.raises(ModelError, match=r"says `is_causal` = false, .* add `attention = \"bidirectional\"`"):
-        Causal(model=str(directory)).build(no_texts)
-    assert sees_later_tokens(backbone("llama", directory).build(no_texts).model)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +267,6 @@ def test_an_architecture_that_stays_causal_is_refused(
     config = transformers.AutoConfig.for_model(kind, vocab_size=320, bos_token_id=0, eos_token_id=0, **sizes)
     transformers.AutoModel.from_config(config).save_pretrained(directory)
     part = backbone("causal", directory)
-    assert not sees_later_tokens(attrs.evolve(part, attention="causal").build(no_texts).model)
+    assert not attention_of(attrs.evolve(part, attention=None).build(no_texts).model).bidirectional
     with pytest.raises(ModelError, match="has no bidirectional attention; take out"):
         part.build(no_texts)

@@ -20,6 +20,7 @@ from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
+from sentbed_backbones.token_prepending import TokenPrepending
 from torch.nn import functional
 
 SaveModel = Callable[..., Path]
@@ -296,6 +297,7 @@ import sys, threading, time
 from pathlib import Path
 from sentbed.protocols import BuildContext
 from sentbed_backbones.t5 import T5
+from sentbed_backbones.token_prepending import TokenPrepending
 from sentbed_backbones.opt import Opt
 # What is imported lazily belongs to no model.
 from sentbed_backbones._torch import adaptation, opt, t5
@@ -799,15 +801,50 @@ def test_without_texts_there_is_no_random_backbone(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["t5", "opt", "gpt2"])
-def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
-    save_model: SaveModel, no_texts: BuildContext, kind: str
+def test_a_text_with_a_token_beyond_the_models_embeddings_is_refused_and_others_are_not(
+    save_model: SaveModel, no_texts: BuildContext, sentences: tuple[str, ...], kind: str
 ) -> None:
-    directory = save_model(kind, vocab_size=300)
-    message = refusal(of(kind, directory), no_texts)
-    assert "has 320 tokens, the model has embeddings for 300; fetch the model again" in message
+    directory = save_model(kind)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    tokenizer.add_tokens(["<unused>"])
+    tokenizer.add_special_tokens({"pad_token": "<padding>"})
+    tokenizer.save_pretrained(directory)
+    size = tokenizer.convert_tokens_to_ids("<unused>")
+    built = of(kind, directory).build(no_texts)
+    plain = transformers.AutoTokenizer.from_pretrained(directory)
+    expected = [number for row in plain(list(sentences))["input_ids"] for number in row]
+    assert built.tokenizer.encode(sentences, 64).ids.tolist() == expected
+    assert built.tokenizer.pad_id < size
+    for encode in (
+        lambda texts: built.tokenizer.encode(texts, 64),
+        lambda texts: built.tokenizer.encode_marked(texts, None, None),
+    ):
+        with pytest.raises(
+            ModelError,
+            match=f"the token '<unused>', number {size}, and the model has embeddings for {size} tokens",
+        ):
+            encode(["a cat", "a <unused> cat"])
 
 
-def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused(
+def test_a_placeholder_behind_tokens_without_embeddings_has_one_and_they_have_none(
+    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
+) -> None:
+    directory = save_model("llama")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    tokenizer.add_tokens(["<unused>"])
+    tokenizer.save_pretrained(directory)
+    size = tokenizer.convert_tokens_to_ids("<unused>")
+    backbone = of("llama", directory, intervention=TokenPrepending(first=0, exit=1))
+    built = backbone.build(no_texts)
+    built.save(tmp_path / "saved")
+    again = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
+    for encoder in (built, again):
+        assert size + 1 in encoder.tokenizer.encode(["a <PST> cat"], 64).ids
+        with pytest.raises(ModelError, match=f"'<unused>', number {size}, .* for {size} tokens"):
+            encoder.tokenizer.encode(["a <PST> <unused> cat"], 64)
+
+
+def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused_in_a_text(
     save_model: SaveModel, no_texts: BuildContext
 ) -> None:
     directory = save_model("bert")
@@ -816,8 +853,10 @@ def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused(
     *_, last = content["model"]["vocab"]
     content["model"]["vocab"][last] = 10**6
     file.write_text(json.dumps(content))
-    message = refusal(of("bert", directory), no_texts)
-    assert f"gives {last!r} the number 1000000, the model has embeddings for" in message
+    built = of("bert", directory).build(no_texts)
+    built.tokenizer.encode(["a"], 64)
+    with pytest.raises(ModelError, match=f"the token {last!r}, number 1000000, .* fetch the model again"):
+        built.tokenizer.encode([last.removeprefix("##")], 64)
 
 
 @pytest.mark.parametrize("kind", ["opt", "llama"])

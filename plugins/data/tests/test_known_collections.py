@@ -16,7 +16,7 @@ from sentbed_data.wordnet import find_lexicon
 KNOWN = {known.name: known for known in known_data()}
 
 
-BY_HAND = {"cnsd-nli", "un-corpus-en-zh", "wmt20-en-zh"}
+BY_HAND = {"aic-en-zh", "cnsd-nli", "translation2019zh", "un-corpus-en-zh", "wmt20-en-zh"}
 
 
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)

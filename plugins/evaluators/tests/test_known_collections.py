@@ -56,9 +56,7 @@ def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
 
 @ALL
 def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
-    if known.name == "prompteol-label-pairs":
-        assert how_to_get(known.name) == f"`sentbed data get {known.name}` makes it"
-    elif all(known.can_download(file.path) for file in known.files):
+    if all(known.can_download(file.path) for file in known.files):
         assert how_to_get(known.name) == f"`sentbed data get {known.name}` downloads it"
     else:
         assert (known.name, how_to_get(known.name)) == ("rocstories", known.advice)

@@ -141,6 +141,42 @@ def test_the_last_token_of_a_causal_model(
     assert_same(encoder, theirs(source), tmp_path)
 
 
+def test_embedding_gemma_under_its_prompt(
+    tiny_opt_prompt: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A decoder that attends in both directions within windows shorter than the texts, as released."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_opt_prompt / "backbone")
+    torch.manual_seed(0)
+    config = transformers.Gemma3TextConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        head_dim=8,
+        query_pre_attn_scalar=8,
+        max_position_embeddings=64,
+        sliding_window=6,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        use_bidirectional_attention=True,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = transformers.Gemma3TextModel(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    model.save_pretrained(tmp_path / "gemma")
+    tokenizer.save_pretrained(tmp_path / "gemma")
+    layers = [dense(32, 48, Identity(), bias=False), dense(48, 32, Identity(), bias=False)]
+    prompts = {"query": "a bird sings:", "document": "no title:"}
+    source = folder(tmp_path / "gemma", pooling("mean", 32), *layers, normalize(), prompts=prompts, limit=40)
+    encoder = FromSentenceTransformers(prompt="query").read(source)
+    assert (encoder.recipe.backbone.name, encoder.protocol()["attention"]) == ("causal", "bidirectional")
+    assert_same(encoder, theirs(source, prompt_name="query"), tmp_path)
+
+
 @pytest.mark.parametrize("name", [None, "query"])
 def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     name: str | None, tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path

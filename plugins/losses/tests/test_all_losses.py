@@ -44,6 +44,7 @@ LOSSES = [
     InfoNCE(),
     InfoNCE(**EVERYTHING),
     Queue(size=7),
+    Queue(size=7, mask_duplicates=False),
     Queue(size=7, **EVERYTHING),
     Momentum(size=7, **EVERYTHING),
     Momentum(size=7, in_batch=False, mask_duplicates=True, false_negative_threshold=0.8),

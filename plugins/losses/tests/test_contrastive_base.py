@@ -155,6 +155,7 @@ def test_the_gradient_of_the_temperature_is_that_of_its_logarithm(
         temperature=LearnableTemperature(0.3),
         margin=0.1,
         symmetric=True,
+        mask_duplicates=False,
         false_negative_threshold=0.3 if masked else None,
     )
     module = parameters.build(4)

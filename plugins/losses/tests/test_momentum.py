@@ -16,7 +16,7 @@ def test_eight_steps_with_a_moving_average_are_those_of_a_naive_loop(
     formula: Formula, agrees: Callable[..., None]
 ) -> None:
     """A linear tower in fp32 with our loss, and one in fp64 with the formula, side by side."""
-    parameters = Momentum(size=7, momentum=0.9, temperature=0.3)
+    parameters = Momentum(size=7, momentum=0.9, temperature=0.3, mask_duplicates=False)
     module = parameters.build(3)
     generator = torch.Generator().manual_seed(0)
     ours = torch.randn(5, 3, generator=generator)
@@ -51,7 +51,7 @@ def test_eight_steps_with_negatives_of_the_memory_alone_are_those_of_a_naive_loo
     agrees: Callable[..., None],
 ) -> None:
     """MoCo's algorithm 1 in fp64, one logit after the other; the queue fills, overflows and wraps."""
-    loss = Momentum(size=7, momentum=0.9, temperature=0.3, in_batch=False)
+    loss = Momentum(size=7, momentum=0.9, temperature=0.3, in_batch=False, mask_duplicates=False)
     module = loss.build(3)
     generator = torch.Generator().manual_seed(0)
     ours = torch.randn(5, 3, generator=generator)
@@ -93,7 +93,7 @@ def test_eight_steps_with_negatives_of_the_memory_alone_are_those_of_a_naive_loo
 
 def test_with_negatives_of_the_memory_alone_the_rest_of_the_batch_decides_nothing() -> None:
     """A row's loss in a batch of four is its loss alone, with the same memory."""
-    loss = Momentum(size=8, in_batch=False)
+    loss = Momentum(size=8, in_batch=False, mask_duplicates=False)
     module = loss.build(3)
     generator = torch.Generator().manual_seed(0)
     filled, anchor, positive = (torch.randn(4, 3, generator=generator) for _ in range(3))
@@ -102,9 +102,8 @@ def test_with_negatives_of_the_memory_alone_the_rest_of_the_batch_decides_nothin
     rows = [{"anchor": anchor[[row]], "positive": positive[[row]]} for row in range(4)]
     alone = [module(row, state).loss.item() for row in rows]
     assert together == pytest.approx(sum(alone) / 4, rel=1e-6)
-    assert not math.isclose(
-        Momentum(size=8).build(3)({"anchor": anchor, "positive": positive}, state).loss.item(), together
-    )
+    in_batch = Momentum(size=8, mask_duplicates=False).build(3)
+    assert not math.isclose(in_batch({"anchor": anchor, "positive": positive}, state).loss.item(), together)
     assert loss.traits.takes == frozenset()
 
 

@@ -65,7 +65,7 @@ def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(draw: Ca
 
 @pytest.mark.parametrize("nest", [Matryoshka, WeightedSum])
 def test_a_memory_is_kept_for_each_loss(draw: Callable[..., Vectors], nest: type) -> None:
-    inner = Queue(size=6, temperature=0.5)
+    inner = Queue(size=6, temperature=0.5, mask_duplicates=False)
     sizes = (4, 2) if nest is Matryoshka else (4,)
     loss = Matryoshka(inner, dimensions=sizes) if nest is Matryoshka else WeightedSum((SpreadOut(), inner))
     module = loss.build(4)

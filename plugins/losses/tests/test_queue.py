@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import torch
 from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.queue import Queue
 
 Vectors = Mapping[str, torch.Tensor]
@@ -15,9 +16,10 @@ BATCHES = [4, 4, 4, 4, 4, 4, 4, 3]
 
 CASES = [
     Queue(size=10),
+    Queue(size=10, mask_duplicates=False),
     Queue(size=10, temperature=0.5, similarity="dot"),
     Queue(size=10, temperature=0.2, symmetric=True, margin=0.1, hard_negative_weight=2.0),
-    Queue(size=10, temperature=0.2, mask_duplicates=True, symmetric=True),
+    Queue(size=10, temperature=0.2, mask_duplicates=False, symmetric=True),
     Queue(size=10, temperature=0.2, false_negative_threshold=0.5),
     Queue(size=8, temperature=0.3),
     Queue(size=8, temperature=0.3, hardness=3.0, hardness_of="others", hard_negatives="own"),
@@ -63,7 +65,7 @@ def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
 
 
 def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps() -> None:
-    module = Queue(size=5, similarity="dot").build(1)
+    module = Queue(size=5, similarity="dot", mask_duplicates=False).build(1)
     state = module.initial_state()
 
     def step(*values: float) -> list[float]:
@@ -85,7 +87,7 @@ def test_the_oldest_vectors_are_overwritten_first_and_a_batch_wraps() -> None:
 
 def test_empty_places_are_no_candidates() -> None:
     vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
-    first = Queue(size=50).build(3)
+    first = Queue(size=50, mask_duplicates=False).build(3)
     output = first(vectors, first.initial_state())
     assert torch.equal(output.loss, InfoNCE().build(3)(vectors).loss)
     assert output.metrics["negatives"].item() == 2
@@ -98,7 +100,7 @@ def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine() -> N
         ("cosine", [[0.6, 0.8], [0.0, 1.0]]),
         ("dot", vectors["positive"].tolist()),
     ):
-        module = Queue(size=2, similarity=similarity).build(2)
+        module = Queue(size=2, similarity=similarity, mask_duplicates=False).build(2)
         memory = module(vectors, module.initial_state()).state["memory"]
         assert memory.dtype == torch.float32
         torch.testing.assert_close(memory, torch.tensor(expected))
@@ -107,26 +109,33 @@ def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine() -> N
 def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator() -> None:
     ids = {"anchor.id": torch.tensor([1, 2]), "positive.id": torch.tensor([3, 4])}
     vectors = {"anchor": torch.eye(2), "positive": torch.eye(2), **ids}
-    module = Queue(size=6, mask_duplicates=True).build(2)
+    module = Queue(size=6).build(2)
     state = module(vectors, module.initial_state()).state
     assert state["ids"].tolist() == [3, 4, 0, 0, 0, 0]
     # In the batch and in the memory: the other row's positive, and nothing else.
     assert module(vectors, state).metrics["negatives"].item() == 2
 
 
+def test_a_memory_that_never_fills_is_remarked() -> None:
+    (remark,) = Queue(size=50_000).without_effect(47_862)
+    assert "has 50,000 places and sees 47,862 positives in all" in remark
+    assert list(Queue(size=47_862).without_effect(47_862)) == list(Queue(size=0).without_effect(47_862)) == []
+    assert list(Matryoshka(Queue(size=50_000), dimensions=(4,)).without_effect(47_862)) == [remark]
+
+
 def test_the_state_is_what_the_documentation_says() -> None:
-    plain = Queue(size=7).build(3).initial_state()
+    plain = Queue(size=7, mask_duplicates=False).build(3).initial_state()
     assert {name: (tuple(value.shape), value.dtype) for name, value in plain.items()} == {
         "memory": ((7, 3), torch.float32),
         "filled": ((), torch.int64),
         "next": ((), torch.int64),
     }
-    masked = Queue(size=7, mask_duplicates=True).build(3).initial_state()
+    masked = Queue(size=7).build(3).initial_state()
     assert (tuple(masked["ids"].shape), masked["ids"].dtype) == ((7,), torch.int64)
 
 
 def test_the_state_carries_no_gradient(draw: Callable[..., Vectors]) -> None:
-    module = Queue(size=10).build(4)
+    module = Queue(size=10, mask_duplicates=False).build(4)
     vectors = {name: value.requires_grad_() for name, value in draw().items()}
     output = module(vectors, module.initial_state())
     assert output.loss.requires_grad
@@ -134,7 +143,7 @@ def test_the_state_carries_no_gradient(draw: Callable[..., Vectors]) -> None:
 
 
 def test_without_a_memory_it_is_info_nce_and_has_no_state(draw: Callable[..., Vectors]) -> None:
-    module = Queue(size=0, symmetric=True).build(4)
+    module = Queue(size=0, symmetric=True, mask_duplicates=False).build(4)
     assert not hasattr(module, "initial_state")
     output = module(draw())
     assert torch.equal(output.loss, InfoNCE(symmetric=True).build(4)(draw()).loss)

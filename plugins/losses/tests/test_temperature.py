@@ -79,8 +79,10 @@ def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter: str, reache
         (slope,) = torch.autograd.grad(temperature, held)
         with torch.no_grad():
             # The largest update of Adam under gradients of one sign.
-            held -= 0.005 * slope.sign()
-    assert module().item() == pytest.approx(reached, rel=1e-4)  # type: ignore[union-attr]
+            held.sub_(0.005 * slope.sign())
+    temperature = module()
+    assert isinstance(temperature, torch.Tensor)
+    assert temperature.item() == pytest.approx(reached, rel=1e-4)
 
 
 def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +247,20 @@ def test_a_step_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
     seconds = stage.flops_a_step / 1e6
     moved = 44 * trained / 1e6
     assert stage.seconds == pytest.approx((6 * (seconds / 0.5 + moved), 6 * (seconds / 0.25 + moved)))
+
+
+def test_a_plan_has_what_the_loss_remarks_on_its_rows(outlined: Callable[..., Recipe]) -> None:
+    @attrs.frozen
+    class Remarking(toy_plugin.Pull):
+        def without_effect(self, rows: int) -> Iterator[str]:
+            yield f"{rows} rows"
+
+    recipe = outlined()
+    (stage,) = recipe.stage
+    epochs = attrs.evolve(stage, loss=Remarking(), epochs=2, steps=None)
+    steps = attrs.evolve(stage, loss=Remarking(), epochs=None, steps=3)
+    found = plan(attrs.evolve(recipe, stage=(epochs, steps))).stages
+    assert [one.remarks for one in found] == [("16 rows",), (f"{3 * stage.batch_size} rows",)]
 
 
 def test_gradient_caching_takes_one_more_forward_pass_and_holds_less(outlined: Callable[..., Recipe]) -> None:

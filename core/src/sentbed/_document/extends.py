@@ -68,6 +68,10 @@ def _read(
             message = f"found {location!r}, expected the path of a recipe, or an array of them"
             yield document.problem(message, path)
             continue
+        if "\0" in location:
+            message = f"found {location!r}, expected a path without null characters; write it without them"
+            yield document.problem(message, path)
+            continue
         try:
             base = locate(absolute(location, own.parent)).resolve()
             if base in chain:

@@ -81,7 +81,9 @@ class Encoder:
         """
         recipe = self_contained(recipe)
         sums = _sums(saved) if saved else {}
-        context = BuildContext(texts, saved and saved / BACKBONE, recipe.needs, sums, recipe.readings)
+        context = BuildContext(
+            texts, saved and saved / BACKBONE, recipe.needs, sums, recipe.readings, recipe.template
+        )
         backbone = returned(recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build")
         if head_seed is not None:
             engine.seed(head_seed)

@@ -26,6 +26,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "decoder": "a decoder that reads the encoded text",
         "mask-token": "a mask token in the vocabulary",
         "layers": "the states of every layer",
+        "template-alone": "the state of the template without a sentence",
+        "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
     }
 )
 """Needs that a pooler may have of a backbone, with the reason; see `protocols.PoolerTraits`."""
@@ -71,6 +73,9 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
     if encoder.ensemble == "concatenate" and encoder.head.dimensions is not None:
         what = "the first `dimensions` of each prompt's vector are not the first of their concatenation"
         yield "ensemble", f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`'
+    if len(encoder.prompts) > 1 and needs & {"template-alone", "template-alone-from-0"}:
+        what = f"the pooler `{pooler.name}` subtracts the state of one template, and there are"
+        yield "prompt", f"{what} {len(encoder.prompts)} prompts; give one, or set `denoise = false`"
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
 

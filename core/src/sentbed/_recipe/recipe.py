@@ -109,6 +109,14 @@ class EncoderRecipe:
         return tuple(dict.fromkeys(prompt.layers for prompt in self.prompts if prompt.layers is not None))
 
     @property
+    def template(self) -> tuple[str, str] | None:
+        """Text before and after the sentence in the only prompt; None without a prompt or with several."""
+        prompts = self.resolved_prompts
+        if len(prompts) != 1 or prompts[0] is None or prompts[0].template.between is not None:
+            return None
+        return prompts[0].template.prefix, prompts[0].template.suffix
+
+    @property
     def backbones(self) -> tuple[Backbone, ...]:
         """The backbone, and with the layers that prompts choose instead, as far as it lets them."""
         own = self.backbone

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn
 
+from sentbed._component_faults import sentences
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._run.batch_sampling import Batch
@@ -66,6 +67,10 @@ class _Loop:
         self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
+        if resumed is None:
+            rows = stage.steps * stage.batch_size if stage.steps else len(dataset) * (stage.epochs or 1)
+            for remark in sentences(stage.loss.without_effect(rows), stage.loss, "without_effect"):
+                context.warn(f"stage `{stage.name}`: {remark}")
         towers = context.recipe.towers(stage)
         engine = next(iter(self.trained.values())).engine
         # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.

@@ -68,6 +68,9 @@ class BuildContext:
     """SHA-256 of the files in `saved`, by their paths there, verified; empty if they were saved without."""
     readings: tuple[tuple[int, ...], ...] = ()
     """Layers that prompts choose instead of the backbone's own; see `Tokenizer.encode_marked`."""
+    template: tuple[str, str] | None = None
+    """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token; None
+    without a prompt or with several."""
 
 
 class BuiltBackbone:
@@ -274,6 +277,10 @@ class Loss(Component):
 
         The columns `fixed` are encoded by towers that the stage does not train.
         """
+        return iter(())
+
+    def without_effect(self, rows: int) -> Iterator[str]:
+        """Yield a warning for each field without effect in a stage of `rows` rows, all epochs together."""
         return iter(())
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:

@@ -135,7 +135,9 @@ class TokenStates(NamedTuple):
     decoder_state: Tensor | None = None
     """`(batch, width)`, the decoder's first output; for a pooler that needs `decoder`."""
     mask_state: Tensor | None = None
-    """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`."""
+    """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`. If it also
+    needs `template-alone`, less that of the template without a sentence, whose second part has the positions
+    that it has behind the sentence; with `template-alone-from-0`, the template's positions start at 0."""
 
 
 class BlockStates(NamedTuple):

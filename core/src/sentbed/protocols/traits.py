@@ -61,6 +61,9 @@ class InterventionTraits(ComponentTraits):
 
     placeholder: str | None = attrs.field(default=None, validator=_TEXT)
     """Token that it needs in each prompt; its embedding is random, from N(0, 1)."""
+    placeholder_spacing: Literal["stripped", "kept"] | None = None
+    """Whether the space before the placeholder goes with it. Default: as in the tokenizers of transformers 4,
+    for a token added without further settings."""
     auxiliary: str | None = attrs.field(default=None, validator=_TEXT)
     """Template, or the name of one, of a second prompt that is run first; see `BlockStates.auxiliary`."""
     shares_prefix: bool = False
@@ -74,8 +77,8 @@ class PoolerTraits(ComponentTraits):
 
     needs: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Needs: `bidirectional` (every token attends to the whole text), `causal` (only the last one does),
-    `decoder`, `mask-token`, `layers` (see `TokenStates`), `template` (a prompt around the sentence), or
-    further words that a plugin's backbones offer."""
+    `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers` (see `TokenStates`),
+    `template` (a prompt around the sentence), or further words that a plugin's backbones offer."""
     template: str | None = attrs.field(default=None, validator=_TEXT)
     """Default template of the prompt; see `sentbed show prompt`."""
     normalizer: str | None = attrs.field(default=None, validator=_TEXT)

@@ -9,7 +9,7 @@ from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import import_heavy
 
-from sentbed_backbones.transformer_base import Transformer
+from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
 
 
 @attrs.frozen(kw_only=True)
@@ -22,7 +22,7 @@ class Bert(Transformer):
     name: ClassVar[str] = "bert"
     papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
     head_in_files: ClassVar[bool | None] = True
-    offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers"})
+    offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers", *TEMPLATE_ALONE})
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"
     """Size of a random BERT, as in Turc et al. (2019): tiny is 2 layers of width 128, base 12 of 768."""
@@ -41,4 +41,6 @@ class Bert(Transformer):
         from sentbed_backbones._torch.bert import BertFamily
         from sentbed_backbones._torch.loading import build
 
-        return build(self, BertFamily(self, context.needs, context.readings), context)
+        family = BertFamily(self, context.needs, context.readings)
+        family.template = context.template
+        return build(self, family, context)

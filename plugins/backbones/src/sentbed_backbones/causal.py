@@ -17,8 +17,8 @@ from sentbed_backbones.transformer_base import CausalTransformer
 class Causal(CausalTransformer):
     """Any causal language model of transformers without its head: LLaMA, Mistral, Qwen, GPT-2, ...
 
-    A token state is that of the last layer after the final norm. Attention is causal unless `attention` says
-    otherwise.
+    A token state is that of the last layer after the final norm. Attention is that of the model, unless
+    `attention` says otherwise.
     """
 
     name: ClassVar[str] = "causal"

@@ -18,7 +18,7 @@ class Opt(CausalTransformer):
     """OPT (Zhang et al., 2022), the causal model of PromptEOL's main table.
 
     A token state is that of the last layer after the final norm (and, at 350m, after the projection to width
-    512). Attention is causal unless `attention` says otherwise.
+    512).
     """
 
     name: ClassVar[str] = "opt"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, min_len
@@ -28,12 +28,21 @@ class TokenPrepending(Intervention):
     the 32 blocks of LLaMA2-7B, and 3 to 7 for other models; the paper's text gives one more."""
     placeholder: str = attrs.field(default="<PST>", validator=min_len(1))
     """The placeholder, a token of its own that is added to the tokenizer."""
+    placeholder_spacing: Literal["stripped", "kept"] | None = None
+    """Whether the space before the placeholder goes with it, or stays a token or part of one. Default: as in
+    transformers 4.46, with which the released code ran: `stripped` for LLaMA and LLaMA 2, whose normaliser
+    puts a space before a text, `kept` for others (LLaMA 3, Qwen2, Gemma 2)."""
 
     @property
     def traits(self) -> InterventionTraits:
         """The placeholder; states before it stay as they are."""
         cites = ("fu2025tokenprepending",)
-        return InterventionTraits(cites=cites, placeholder=self.placeholder, shares_prefix=True)
+        return InterventionTraits(
+            cites=cites,
+            placeholder=self.placeholder,
+            placeholder_spacing=self.placeholder_spacing,
+            shares_prefix=True,
+        )
 
     @property
     def places(self) -> Collection[tuple[str, int]]:

@@ -14,9 +14,13 @@ from sentbed.protocols import BackboneTraits, Intervention, InterventionTraits
 from sentbed_common import Outline, OutlineContext, PlannedBackbone
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
-from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.attention_settings import attends_both_ways
+from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
 
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
+
+TEMPLATE_ALONE = ("template-alone", "template-alone-from-0")
+"""Needs of poolers that subtract the state of the template alone; see `TokenStates.mask_state`."""
 
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
 """The layers behind each name, numbered as in transformers: 0 is the embedding output."""
@@ -125,7 +129,7 @@ class Transformer(PlannedBackbone):
         return BackboneTraits(
             cites=(*papers, *intervenes.cites, *(("hu2022lora",) if self.lora is not None else ())),
             offers=self.offered | {"span"},
-            heeds=frozenset({"decoder", "layers", "mask-token", "span"}),
+            heeds=frozenset({"decoder", "layers", "mask-token", "span", *TEMPLATE_ALONE}),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
             pretrained=self.init == "pretrained",
@@ -196,10 +200,11 @@ class CausalTransformer(Transformer):
     blocks: ClassVar[Mapping[str, int]]
     """Number of blocks of a random model, by `size`."""
 
-    attention: Literal["causal", "bidirectional"] = "causal"
-    """What a token attends to: itself and tokens before it, or the whole text (BehnamGhader et al., 2024).
-    The weights are the same; those that were trained with causal attention need training for the other.
-    A sliding window of all layers (Mistral) is then lifted, one of some layers (Gemma) stays."""
+    attention: Literal["causal", "bidirectional"] | None = None
+    """What a token attends to: itself and tokens before it, or the whole text (BehnamGhader et al., 2024);
+    default: as the model was trained, which a trial pass shows. Weights that were trained with causal
+    attention need training for the other; EmbeddingGemma and others that were not are refused under
+    `causal`. A sliding window stays, and then reaches as far behind a token as before it."""
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of a tokenizer trained on the recipe's texts (byte-level BPE)."""
     reuse_prefix: bool = True
@@ -214,12 +219,20 @@ class CausalTransformer(Transformer):
         if not self.both_ways:
             return traits
         offers = (traits.offers or frozenset()) - {"causal"} | {"bidirectional"}
-        return attrs.evolve(traits, offers=offers, cites=(*traits.cites, "behnamghader2024llm2vec"))
+        cites = traits.cites
+        if self.attention is not None:
+            cites = (*cites, "behnamghader2024llm2vec")
+        return attrs.evolve(traits, offers=offers, cites=cites)
 
     @property
     def both_ways(self) -> bool:
-        """Whether attention is bidirectional."""
-        return self.attention == "bidirectional"
+        """Whether attention is bidirectional, by this field or else by the configuration of a local model.
+
+        What a hub id's model does is found out when it is built.
+        """
+        if self.attention is not None:
+            return self.attention == "bidirectional"
+        return attends_both_ways(self._local_config())
 
     @property
     def shares_prefix(self) -> bool:
@@ -254,8 +267,17 @@ class CausalTransformer(Transformer):
         size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
         if self.model is None:
             return self.blocks[size]
-        if not is_local(self.model):
-            return None
-        content = json.loads(read_file(locate(self.model) / "config.json"))
+        content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
         return count if isinstance(count, int) else None
+
+    def _local_config(self) -> Mapping[str, Any]:
+        """Return the `config.json` of a local model; it is empty for a hub id, or if it cannot be read."""
+        if self.model is None or not is_local(self.model):
+            return {}
+        try:
+            content = json.loads(read_file(locate(self.model) / "config.json", LARGEST_JSON))
+        except (SentbedError, OSError, ValueError):
+            # `check` says so.
+            return {}
+        return content if isinstance(content, dict) else {}

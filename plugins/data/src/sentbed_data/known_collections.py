@@ -100,6 +100,25 @@ KNOWN = (
         advice="`apt-get install wordnet-base` puts it where it is found without `lexicon`",
     ),
     KnownData(
+        name="aic-en-zh",
+        summary='AI Challenger\'s pairs of English and Chinese: parallel, anchor = "data:aic/aic.en"',
+        places=("aic",),
+        files=(KnownFile("aic.en"), KnownFile("aic.zh")),
+        source="https://arxiv.org/abs/1711.06475",
+        advice="https://arxiv.org/abs/1711.06475 is what the translation-pairs paper cites for it; write the "
+        "sentences to `aic.en` and, line by line, their translations to `aic.zh`",
+    ),
+    KnownData(
+        name="translation2019zh",
+        summary="pairs of English and Chinese of nlp_chinese_corpus: parallel, "
+        'anchor = "data:translation2019zh/train.en"',
+        places=("translation2019zh",),
+        files=(KnownFile("train.en"), KnownFile("train.zh")),
+        source="https://github.com/brightmart/nlp_chinese_corpus",
+        advice="https://github.com/brightmart/nlp_chinese_corpus links to it, an object a line; write its "
+        "`english` to `train.en` and, line by line, its `chinese` to `train.zh`",
+    ),
+    KnownData(
         name="un-corpus-en-zh",
         summary="documents of the United Nations in English and Chinese: parallel, anchor = "
         '"data:un/UNv1.0.en-zh.en"; the first 1,000 pairs of its devset: geometry',

@@ -19,6 +19,7 @@ from sentbed_data.csv_tsv_jsonl import (
     select,
     tsv_rows,
 )
+from sentbed_data.known_collections import known_file
 from sentbed_data.readers import fault, resolve
 from sentbed_data.text_files import several
 
@@ -71,7 +72,9 @@ class LabelledFiles(DataSource):
             codec(self.encoding)
             self._files()
         except DataError as error:
-            yield str(error)
+            known = [known_file(location) for location in several(self.path)]
+            ways = dict.fromkeys(collection.how_to_get for collection, _ in filter(None, known))
+            yield "; ".join([str(error), *ways])
 
     def _files(self) -> list[Path]:
         if not self.path:

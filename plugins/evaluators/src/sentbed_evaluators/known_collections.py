@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
-from sentbed_evaluators import glue_files, label_demonstrations, probing_files, senteval_sts_files
+from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
 from sentbed_evaluators.sentbench_sets import sources
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
@@ -49,7 +49,7 @@ def how_to_get(name: str) -> str:
 @cache
 def known_collections() -> tuple[KnownData, ...]:
     """Return the collections."""
-    return (_senteval(), _probing(), _glue(), _label_pairs(), *_sentbench())
+    return (_senteval(), _probing(), _glue(), *_sentbench())
 
 
 def _senteval() -> KnownData:
@@ -117,19 +117,6 @@ def _glue() -> KnownData:
         ),
         made=(KnownMade(tuple(path for path in known if path.startswith("MRPC/")), originals, split_mrpc),),
         licence="each task its own",
-    )
-
-
-def _label_pairs() -> KnownData:
-    file = label_demonstrations.FILE
-    return KnownData(
-        name="prompteol-label-pairs",
-        summary=f'pairs of MR\'s sentences, their labels as words: search, candidates = "data:icl/{file}"',
-        places=("icl",),
-        files=(KnownFile(file, rows=label_demonstrations.PAIRS, header=True),),
-        made=(KnownMade((file,), sources=(), make=label_demonstrations.make_label_pairs),),
-        source="https://github.com/facebookresearch/SentEval",
-        licence="that of MR",
     )
 
 

@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
+from sentbed_common import KnownData, KnownFile, KnownMade
+
 FILE = "mr_labels.tsv"
 WORDS = {1: "Positive", 0: "Negative"}
 """Class of MR -> the word for it. The paper says that the labels are the words, and prints neither."""
@@ -40,3 +42,14 @@ def make_label_pairs(directory: Path) -> Mapping[str, bytes]:
             fields += [draw.choice(by_class[label]), word]
         rows.append("\t".join(fields))
     return {FILE: ("\n".join(rows) + "\n").encode()}
+
+
+LABEL_PAIRS = KnownData(
+    name="prompteol-label-pairs",
+    summary=f'pairs of MR\'s sentences, their labels as words: search, candidates = "data:icl/{FILE}"',
+    places=("icl",),
+    files=(KnownFile(FILE, rows=PAIRS, header=True),),
+    made=(KnownMade((FILE,), sources=(), make=make_label_pairs),),
+    source="https://github.com/facebookresearch/SentEval",
+    licence="that of MR",
+)

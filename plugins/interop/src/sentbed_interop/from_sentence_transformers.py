@@ -82,7 +82,7 @@ class FromSentenceTransformers(Importer):
             "backbone": {
                 "use": backbone,
                 "model": str(model.resolve()),
-                **_attention(backbone, config, model),
+                **_attention(backbone, config),
             },
             "pooler": {"use": modules.pooler},
             "head": head,
@@ -206,16 +206,13 @@ def _require_right(model: Path) -> None:
         )
 
 
-def _attention(backbone: str, config: Mapping[str, Any], model: Path) -> dict[str, str]:
+def _attention(backbone: str, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the field of a decoder that attends in both directions."""
     if backbone not in ("causal", "opt"):
         return {}
-    if config.get("use_bidirectional_attention"):
-        raise ModelError(
-            f"the causal model in `{model}` has `use_bidirectional_attention`, whose windows the backbone "
-            f"`{backbone}` does not have; a backbone plugin could (`sentbed new plugin backbone NAME`)"
-        )
-    return {"attention": "bidirectional"} if config.get("is_causal") is False else {}
+    if config.get("is_causal") is False or config.get("use_bidirectional_attention") in (True, "all"):
+        return {"attention": "bidirectional"}
+    return {}
 
 
 def _require_lowercase(encoder: Encoder, model: Path) -> None:

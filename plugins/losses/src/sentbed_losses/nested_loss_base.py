@@ -84,6 +84,11 @@ class Nested(Loss):
         for loss in self.inner:
             yield from loss.misfits(batch_size, fixed)
 
+    def without_effect(self, rows: int) -> Iterator[str]:
+        """Yield what the losses say about so many rows."""
+        for loss in self.inner:
+            yield from loss.without_effect(rows)
+
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the most that one of the losses has; None if one does not know."""
         found = [loss.negatives(batch_size, columns) for loss in self.inner]

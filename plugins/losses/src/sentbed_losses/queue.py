@@ -20,8 +20,11 @@ class Queue(Contrastive):
     of the latest `size` positives of earlier batches. A step sees the memory that the previous batch left;
     then the batch's positives replace the oldest ones. The memory is empty when a stage starts, and until
     it is full, the denominator holds what is there. The other direction of a symmetric loss does not use
-    it. The masks apply to the memory as to other rows: with several epochs, `mask_duplicates` leaves out a
-    row's own positive from the previous epoch.
+    it.
+
+    The masks apply to the memory as to other rows. `mask_duplicates` is on by default, unlike that of
+    `info-nce`: from the second epoch on, a memory holds a row's own positive from the epoch before, which is
+    no negative, with certainty where it has as many places as there are rows.
 
     Source: He et al. 2020 (MoCo), section 3; the translation-pair paper, section 4.2, where the source
     language's tower is frozen.
@@ -33,6 +36,9 @@ class Queue(Contrastive):
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Number of vectors in the memory; one that is smaller than a batch keeps its last. 0 is none. 10,000 for
     base and 200,000 for large models in the translation-pair paper."""
+    mask_duplicates: bool = True
+    """Leave a candidate, of the batch or the memory, out of a row's denominator if its text equals the row's
+    positive or anchor."""
     in_batch: bool = True
     """Whether the other positives and the hard negatives of the batch are negatives too. Off, negatives come
     from the memory alone, as in MoCo: hard negatives are not encoded, and the first step of a stage, which
@@ -77,6 +83,14 @@ class Queue(Contrastive):
                 f"the loss `{self.name}` remembers the positives of earlier steps, but this stage trains the "
                 "encoder that they come from, and old vectors go stale; freeze the encoder of `positive`, "
                 "use the loss `momentum`, or set `size = 0` for no memory"
+            )
+
+    def without_effect(self, rows: int) -> Iterator[str]:
+        """Yield that the memory never fills, if all epochs together have fewer rows than it has places."""
+        if rows < self.size:
+            yield (
+                f"the memory of the loss `{self.name}` has {self.size:,} places and sees {rows:,} positives "
+                f"in all, so that it never fills: any `size` of {rows:,} or more trains alike"
             )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:

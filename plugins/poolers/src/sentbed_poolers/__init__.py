@@ -50,6 +50,10 @@ def poolers() -> Mapping[str, Lazy]:
             "sentbed_poolers.mask:Mask",
             "The state of the mask token in a prompt that asks what the sentence means.",
         ),
+        "mask-mlp": Lazy(
+            "sentbed_poolers.mask_mlp:MaskMLP",
+            "The state of the mask token in a prompt, then a dense layer of the same width, then tanh.",
+        ),
         "prompt": Lazy(
             "sentbed_poolers.prompt:Prompt",
             "The state of the last token of a prompt that asks a causal model what the sentence means.",

@@ -42,20 +42,9 @@ class ClsMLP(Pooler):
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with the file that `mlp` names."""
-        if self.mlp is None:
-            return
-        if self.pretrained:
+        if self.mlp is not None and self.pretrained:
             yield "`mlp` takes the layer of a file, `pretrained` that of the backbone; take one of them out"
-        try:
-            file = locate(self.mlp)
-        except SentbedError as error:
-            yield str(error)
-            return
-        if file.suffix != ".safetensors":
-            yield (
-                f"`mlp` is `{self.mlp}`, expected a file `*.safetensors`; convert pickled weights on a "
-                "machine where you trust them"
-            )
+        yield from problems_of_layer_file(self.mlp)
 
     @property
     def traits(self) -> PoolerTraits:
@@ -75,9 +64,10 @@ class ClsMLP(Pooler):
         Raises:
             ModelError: if the file of `mlp` has no such layer, or one of another width.
         """
-        from sentbed_poolers._torch.cls_mlp import ClsMLPPooling, start_from_file
+        from sentbed_poolers._torch.cls_mlp import MLPPooling, start_from_file
+        from sentbed_poolers._torch.first import FirstPooling
 
-        module = ClsMLPPooling(width, self.trained_width(width), self.mlp_only_train)
+        module = MLPPooling(FirstPooling(), width, self.trained_width(width), self.mlp_only_train)
         if self.mlp is not None:
             start_from_file(module.dense, self.mlp)
         return module
@@ -99,3 +89,19 @@ class ClsMLP(Pooler):
         from sentbed_poolers._torch.cls_mlp import start_from_directory
 
         start_from_directory(module.dense, directory)
+
+
+def problems_of_layer_file(location: str | None) -> Iterator[str]:
+    """Yield what is wrong with the file that `mlp` names, if it does."""
+    if location is None:
+        return
+    try:
+        file = locate(location)
+    except SentbedError as error:
+        yield str(error)
+        return
+    if file.suffix != ".safetensors":
+        yield (
+            f"`mlp` is `{location}`, expected a file `*.safetensors`; convert pickled weights on a machine "
+            "where you trust them"
+        )

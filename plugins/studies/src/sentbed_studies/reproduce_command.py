@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -12,6 +13,9 @@ import click
 from sentbed.tools import FAILED, set_option
 
 from sentbed_studies.study_command import entries, reported, workers_option
+
+CHECKS = "verify.toml"
+"""Recipe of a paper with its rows that need no training: a study, a cell a check."""
 
 
 @click.command()
@@ -24,6 +28,11 @@ from sentbed_studies.study_command import entries, reported, workers_option
 @workers_option
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
 @click.option("--dry-run", is_flag=True, help="Check every cell and say what it takes; run nothing.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Run the rows of PAPER that need no training, or of all papers; exit code 3 if some cannot be run.",
+)
 def reproduce(
     what: str | None,
     size: str | None,
@@ -34,12 +43,20 @@ def reproduce(
     workers: int | None,
     keep_going: bool,
     dry_run: bool,
+    verify: bool,
 ) -> None:
     """Run the recipe of a published table, and print ours, theirs and the difference.
 
     `sentbed reproduce` lists the papers, `sentbed reproduce sentence-t5` its tables, and
-    `sentbed reproduce sentence-t5:table-2 --size base` runs one.
+    `sentbed reproduce sentence-t5:table-2 --size base` runs one. `sentbed reproduce --verify sentence-t5`
+    runs the rows that need no training.
     """
+    if verify:
+        if size is not None or ":" in (what or ""):
+            raise click.UsageError(
+                "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
+            )
+        sys.exit(_verify(what or "", only, overrides, recipes, out, workers, dry_run))
     from sentbed.tools import load_plugins
     from sentbed_jobs.executor_lookup import executor_of
 
@@ -66,7 +83,10 @@ def reproduce(
     paper, _, table = (what or "").partition(":")
     if not paper:
         for place in sorted(path for path in papers.iterdir() if path.is_dir()):
-            click.echo(f"{place.name}: {', '.join(tables_of(papers, place.name))}")
+            names = [*tables_of(papers, place.name)]
+            if (place / CHECKS).is_file():
+                names.append("--verify")
+            click.echo(f"{place.name}: {', '.join(names)}")
         return
     if not table:
         tables = tables_of(papers, paper)
@@ -120,3 +140,36 @@ def reproduce(
     click.echo(report)
     if result.failed or missed(numbers):
         sys.exit(FAILED)
+
+
+def _verify(
+    paper: str,
+    only: Sequence[str],
+    overrides: Sequence[str],
+    recipes: str | None,
+    out: str | None,
+    workers: int | None,
+    dry_run: bool,
+) -> int:
+    """Run the checks of a paper, or of all, and print what they take and have shown; return the exit code."""
+    from sentbed.tools import load_plugins
+
+    from sentbed_studies.published_table_recipes import find_papers
+    from sentbed_studies.verification import check_table, exit_code, find_checks
+    from sentbed_studies.verification_run import read_verification
+
+    plugins = load_plugins()
+    parent = Path(out or "studies")
+    verifications = [
+        read_verification(name, file, parent, overrides, entries(only), plugins)
+        for name, file in find_checks(find_papers(recipes), paper).items()
+    ]
+    for line in check_table({one.paper: one.checks for one in verifications}):
+        click.echo(line)
+    if dry_run:
+        return 0
+    verdicts = []
+    for verification in verifications:
+        with reported(verification.directory):
+            verdicts += verification.run(workers, plugins, click.echo)
+    return exit_code(verdicts)

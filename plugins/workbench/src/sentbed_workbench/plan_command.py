@@ -123,6 +123,8 @@ def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
     yield _row("steps", f"{steps} of {stage.batch_size:,} rows{micro}{epochs}")
     negatives = "unknown" if stage.negatives is None else f"{stage.negatives:,} an anchor and step, at most"
     yield _row("negatives", negatives)
+    for remark in stage.remarks:
+        yield _row("note", remark)
     if stage.tokens_a_text is not None:
         step = "" if stage.tokens_a_step is None else f", {stage.tokens_a_step:,.0f} a step"
         yield _row("tokens", f"{stage.tokens_a_text:.1f} a text{step} ({stage.lengths})")

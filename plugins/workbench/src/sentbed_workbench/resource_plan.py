@@ -87,6 +87,8 @@ class StagePlan:
     advice: str = ""
     seconds: tuple[float, float] | None = None
     """Range of the duration in seconds, without validations."""
+    remarks: tuple[str, ...] = ()
+    """What the loss says of fields that have no effect on so many rows."""
     problems: tuple[str, ...] = ()
 
 
@@ -231,6 +233,9 @@ class Planner:
             "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
             "lengths": texts.source,
         }
+        if steps is not None and texts.rows is not None:
+            rows = texts.rows * stage.epochs if stage.epochs else steps * stage.batch_size
+            fields["remarks"] = tuple(stage.loss.without_effect(rows))
         problems = [texts.problem] if texts.problem else []
         if unknown := [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]:
             problems += [f"the encoder `{name}` is not known" for name in unknown]

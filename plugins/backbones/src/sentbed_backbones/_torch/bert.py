@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import transformers
+from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.built_transformer import Family, base_of
@@ -54,11 +55,26 @@ class BertFamily(Family):
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return transformers' own forward pass."""
-        takes = "position_ids" in inspect.signature(type(base_of(model)).forward).parameters
-        return EncoderStates(model, layers, counts=takes and _counts_from(model) == 0)
+        return EncoderStates(model, layers, counts=_takes_positions(model) and _counts_from(model) == 0)
+
+    def first_position(self, model: Any) -> int:
+        """Return the position of a text's first token.
+
+        Raises:
+            ModelError: if the model takes no positions.
+        """
+        if not _takes_positions(model):
+            raise ModelError(
+                f"`{type(base_of(model)).__name__}` takes no positions, with which the template without a "
+                "sentence is read; use BERT or RoBERTa, or a pooler without `denoise`"
+            )
+        return _counts_from(model)
 
     def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form if the architecture is the plain one, else None."""
+        if self.denoises:
+            # The packed form counts positions itself.
+            return None
         return FastBert(model, products, layers) if FastBert.fits(model) else None
 
     def head_loader(self) -> Any:
@@ -68,6 +84,11 @@ class BertFamily(Family):
     def max_length(self, model: Any) -> int:
         """Return the number of positions: RoBERTa and its relatives count from after the padding id."""
         return super().max_length(model) - _counts_from(model)
+
+
+def _takes_positions(model: Any) -> bool:
+    """Whether the positions of tokens may be given to a model."""
+    return "position_ids" in inspect.signature(type(base_of(model)).forward).parameters
 
 
 def _counts_from(model: Any) -> int:

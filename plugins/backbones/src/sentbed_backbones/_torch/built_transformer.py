@@ -31,9 +31,11 @@ from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
 from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import Read
+from sentbed_backbones._torch.token_states import EmptyTemplate, Read, TemplateDenoising
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
+from sentbed_backbones.transformer_base import TEMPLATE_ALONE
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer_base import Transformer
@@ -57,6 +59,9 @@ class Family:
     predicts_next = False
     """Whether a state predicts the next token, and not its own."""
 
+    shares_prefix: bool = False
+    """Whether a prefix that all texts share is computed once when encoding."""
+
     def __init__(
         self, parameters: Any, needs: frozenset[str], readings: tuple[tuple[int, ...], ...] = ()
     ) -> None:
@@ -66,6 +71,8 @@ class Family:
         """Numbers of the layers to read: the backbone's own, and those that prompts choose."""
         self.acting: Acting | None = None
         """The intervention of the built backbone."""
+        self.template: tuple[str, str] | None = None
+        """Text before and after the sentence; see `BuildContext.template`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a tokenizer on the recipe's texts, for a model with random weights."""
@@ -79,11 +86,17 @@ class Family:
         """Return why a model of this configuration is not of the family, or None."""
         raise NotImplementedError
 
-    def prepare(self, config: Any) -> None:
-        """Set in a configuration what the recipe decides, before a model is made of it."""
-
     def require(self, model: Any) -> None:
-        """Raise `ModelError` if a model that has been built does not compute what the recipe says."""
+        """Set in a model that has been built what the recipe decides.
+
+        Raises:
+            ModelError: if it does not compute what the recipe says.
+        """
+
+    @property
+    def denoises(self) -> bool:
+        """Whether the pooler wants the template's own part taken out of the mask token's state."""
+        return self.template is not None and bool(self.needs & set(TEMPLATE_ALONE))
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -92,6 +105,14 @@ class Family:
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
+        raise NotImplementedError
+
+    def first_position(self, model: Any) -> int:
+        """Return the position of a text's first token, for a model that takes positions.
+
+        Raises:
+            ModelError: if it takes none.
+        """
         raise NotImplementedError
 
     def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
@@ -155,7 +176,7 @@ class BuiltTransformer(BuiltBackbone):
         self.width = family.width(model.config)
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
-        self.shares_prefix = parameters.shares_prefix and not getattr(base_of(model), "_is_stateful", False)
+        self.shares_prefix = family.shares_prefix
         self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
         """Whether accelerate has already placed the weights on their devices."""
         held = (parameters.quantization, parameters.dtype)
@@ -170,6 +191,10 @@ class BuiltTransformer(BuiltBackbone):
                     "the pooler reads a mask token, and the tokenizer has none; take another model"
                 )
             self.mask_id = int(tokenizer.mask_token_id)
+        self.empty_template: EmptyTemplate | None = None
+        if family.denoises:
+            assert family.template is not None
+            self.empty_template = EmptyTemplate.of(family.template, tokenizer)
         self.module = self._read(family.states(model, self._all_layers))
 
     @property
@@ -190,7 +215,12 @@ class BuiltTransformer(BuiltBackbone):
             return states
         # A pass that ends early has no last layer to count from.
         counted = [ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings]
-        return Read(states, counted, "layers" in needs, self.mask_id, hides or len(readings) > 1, hides)
+        read = Read(states, counted, "layers" in needs, self.mask_id, hides or len(readings) > 1, hides)
+        if self.empty_template is None:
+            return read
+        from_zero = "template-alone-from-0" in needs
+        first = 0 if from_zero else self.family.first_position(self.model)
+        return TemplateDenoising(read, self.empty_template, first)
 
     def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
         """Return a form of `module` for encoding.
@@ -235,7 +265,9 @@ class BuiltTransformer(BuiltBackbone):
         longest = min(CALIBRATION_LENGTH, self.max_length)
         tokens = self.tokenizer.encode(content.decode().splitlines(), longest)
         random, specials = np.random.default_rng(0), self.tokenizer.original.all_special_ids
-        others = np.setdiff1d(np.arange(len(self.tokenizer.original)), specials)
+        # A tokenizer may have tokens beyond the embeddings.
+        count = min(len(self.tokenizer.original), int(self.model.config.vocab_size))
+        others = np.setdiff1d(np.arange(count), specials)
         for number, ids in enumerate(np.split(tokens.ids, tokens.offsets[1:-1])):
             # Other sentences have other outliers than these few; tokens of the whole vocabulary have most.
             replaced = (random.random(len(ids)) < REPLACED[number % len(REPLACED)]) & ~np.isin(ids, specials)
@@ -351,6 +383,10 @@ class BuiltTransformer(BuiltBackbone):
         intervention: Any = self.parameters.intervention
         if intervention is not None:
             found["intervention"] = {"use": intervention.name, **attrs.asdict(intervention)}
+            placeholder = intervention.traits.placeholder
+            if placeholder is not None:
+                spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)
+                found["intervention"]["placeholder_spacing"] = spacing
         return found if layers == (-1,) else {**found, "layers": list(layers)}
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
@@ -362,9 +398,11 @@ class BuiltTransformer(BuiltBackbone):
 
             model = merged_copy(model, DTYPES[plain.dtype])
         origin = {key: value for key, value in self.origin.items() if key != "sha256"}
+        family = type(self.family)(plain, self.family.needs, self.family.readings[1:])
+        family.require(model)
         return plain, BuiltTransformer(
             plain,
-            type(self.family)(plain, self.family.needs, self.family.readings[1:]),
+            family,
             model,
             self.tokenizer.original,
             {**origin, "merged": True},

@@ -10,6 +10,12 @@ import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
+from sentbed_backbones._torch.attention_probe import (
+    Attention,
+    attention_of,
+    prefix_can_be_shared,
+    windowed_blocks,
+)
 from sentbed_backbones._torch.built_transformer import Family, base_of
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
@@ -17,9 +23,9 @@ from sentbed_backbones._torch.token_states import (
     CausalStates,
     SharedPrefixStates,
     blocks_of,
-    sees_later_tokens,
 )
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
+from sentbed_backbones.attention_settings import attends_both_ways
 
 SIZES: Mapping[str, tuple[int, int, int, int]] = {
     "tiny": (2, 128, 2, 352),
@@ -36,6 +42,14 @@ class CausalFamily(Family):
     """See `sentbed_backbones.Causal`."""
 
     predicts_next = True
+
+    def __init__(
+        self, parameters: Any, needs: frozenset[str], readings: tuple[tuple[int, ...], ...] = ()
+    ) -> None:
+        super().__init__(parameters, needs, readings)
+        self.both_ways: bool = parameters.both_ways
+        """Whether attention is bidirectional: as the recipe says, and then as the built model has it."""
+        self.shares_prefix: bool = parameters.shares_prefix
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with LLaMA's special tokens."""
@@ -72,40 +86,65 @@ class CausalFamily(Family):
             )
         return None
 
-    def prepare(self, config: Any) -> None:
-        """Set the direction of attention, as transformers reads it from a configuration.
+    def require(self, model: Any) -> None:
+        """Find out what the model attends to, and set it as the recipe says.
 
         Raises:
-            ModelError: if it is that of a bidirectional model, and the recipe says causal.
+            ModelError: if it cannot be set, is not what the recipe says, or does not suit the pooler.
         """
-        if self.parameters.both_ways:
-            config.is_causal = False
-            every = "sliding_attention" not in (getattr(config, "layer_types", None) or ())
-            if every and hasattr(config, "sliding_window"):
-                # LLM2Vec's mask has no window either. Layers that differ in their masks need theirs.
-                config.sliding_window = None
-        elif not getattr(config, "is_causal", True):
+        attention = attention_of(model)
+        asked = self.parameters.attention
+        if asked == "causal" and attention.bidirectional:
             raise ModelError(
-                f"the configuration of this `{config.model_type}` says `is_causal` = false, and the backbone "
-                '`attention = "causal"`; add `attention = "bidirectional"`, or choose another model'
+                f"{_described(model)} attends in both directions with this configuration, and the backbone "
+                'says `attention = "causal"`; take `attention` out, or choose another model'
             )
+        if asked == "bidirectional" and not attention.bidirectional_in_every_block:
+            attention = self._with_bidirectional_attention(model)
+        elif attention.depends_on_padding or self._contradicts(model, attention):
+            raise ModelError(
+                f"by its configuration, {_described(model)} attends in both directions, and it does not, or "
+                'not in a batch with padding; set `attention = "bidirectional"`'
+            )
+        self.both_ways = attention.bidirectional
+        if self.both_ways and "causal" in self.needs:
+            raise ModelError(
+                f"the pooler reads the state from which the next word is predicted, and {_described(model)} "
+                "attends in both directions; choose another pooler, such as `mean`, or another model"
+            )
+        self.shares_prefix = (
+            self.parameters.shares_prefix and not self.both_ways and prefix_can_be_shared(model)
+        )
 
-    def require(self, model: Any) -> None:
-        """Raise `ModelError` if attention is to be bidirectional and the model's is not."""
-        if not self.parameters.both_ways:
-            return
-        base = base_of(model)
-        if getattr(base, "_is_stateful", False) or not sees_later_tokens(model):
-            raise ModelError(
-                f"`{type(base).__name__}` of transformers {transformers.__version__} has no bidirectional "
-                'attention; take out `attention = "bidirectional"`, or choose another architecture, such as '
-                "LLaMA, Mistral, Qwen2 or OPT"
-            )
+    def _with_bidirectional_attention(self, model: Any) -> Attention:
+        """Let a causal model attend in both directions, as transformers reads it from a configuration.
+
+        A sliding window stays, and then reaches as far in the other direction.
+
+        Raises:
+            ModelError: if it attends as before.
+        """
+        windowed = windowed_blocks(model)
+        base_of(model).config.is_causal = False
+        attention = attention_of(model)
+        if attention.bidirectional_in_every_block and windowed_blocks(model) == windowed:
+            return attention
+        raise ModelError(
+            f"{_described(model)} has no bidirectional attention; take out "
+            '`attention = "bidirectional"`, or choose another architecture, such as LLaMA, Mistral, Qwen2 or '
+            "OPT"
+        )
+
+    def _contradicts(self, model: Any, attention: Attention) -> bool:
+        """Whether the configuration, and not the recipe, calls a causal model bidirectional."""
+        if self.parameters.attention is not None or attention.bidirectional:
+            return False
+        return attends_both_ways(base_of(model).config.to_dict())
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The direction of attention, if it is not the model's own."""
-        return {"attention": self.parameters.attention} if self.parameters.both_ways else {}
+        """The direction of attention, unless it is causal."""
+        return {"attention": "bidirectional"} if self.both_ways else {}
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return transformers' own forward pass, up to the last layer that is read."""
@@ -137,4 +176,8 @@ class CausalFamily(Family):
 
     def encoding(self, states: Any) -> Module:
         """Return the module that computes a shared prefix once."""
-        return SharedPrefixStates(states) if self.parameters.shares_prefix else states
+        return SharedPrefixStates(states) if self.shares_prefix else states
+
+
+def _described(model: Any) -> str:
+    return f"`{type(base_of(model)).__name__}` of transformers {transformers.__version__}"

@@ -14,7 +14,7 @@ import transformers
 from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import foreign, physical_memory, read_file, sha256
-from sentbed.protocols import BuildContext
+from sentbed.protocols import BuildContext, InterventionTraits
 from sentbed_common import in_safetensors, memory_limit
 
 from sentbed_backbones._torch.built_transformer import (
@@ -22,6 +22,11 @@ from sentbed_backbones._torch.built_transformer import (
     BuiltTransformer,
     Family,
     quiet,
+)
+from sentbed_backbones._torch.tokenizer_loading import (
+    add_placeholder,
+    load_tokenizer,
+    note_tokens_without_embeddings,
 )
 from sentbed_backbones.adaptation import PICKLED_ADAPTER, problems_of_adapter
 from sentbed_backbones.hub_models import fetch
@@ -85,7 +90,6 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         tokenizer = family.tokenizer(context)
         config = family.config(tokenizer)
         _set_dropout(config, parameters.dropout)
-        family.prepare(config)
         model = _spread(_initialise(family.loader(), config, False, parameters), parameters)
         origin: dict[str, Any] = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
@@ -106,7 +110,8 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         for key in ("dtype", "quantization")
         if (value := getattr(parameters, key)) not in (None, "fp32")
     }
-    _add_placeholder(parameters.traits.placeholder, tokenizer, model)
+    if parameters.intervention is not None:
+        _add_placeholder(parameters.intervention.traits, tokenizer, model)
     _require_blocks(parameters, family, model)
     model = _adapt(model, parameters, saved, origin)
     family.require(model)
@@ -116,11 +121,12 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
     return built
 
 
-def _add_placeholder(token: str | None, tokenizer: Any, model: Any) -> None:
+def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> None:
     """Add an intervention's placeholder to tokenizer and embeddings, unless a saved encoder has it."""
+    token = traits.placeholder
     if token is None or token in tokenizer.get_vocab():
         return
-    tokenizer.add_tokens([token])
+    add_placeholder(tokenizer, token, traits.placeholder_spacing)
     number = tokenizer.convert_tokens_to_ids(token)
     if number >= model.config.vocab_size:
         model.resize_token_embeddings(number + 1, mean_resizing=False)
@@ -198,28 +204,17 @@ def _from_directory(
             ModelError, f"the model in `{directory}` cannot be loaded", "check that its files are complete"
         ),
     ):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
+        tokenizer = load_tokenizer(directory, trust)
         config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
         if misfit := family.problem(config):
             raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
         _set_dropout(config, parameters.dropout)
-        family.prepare(config)
         _require_memory(directory, loader, config, parameters)
         if with_weights:
             model = _load(directory, loader, config, parameters, family)
         else:
             model = _initialise(loader, config, trust, parameters)
-    if len(tokenizer) > config.vocab_size:
-        raise ModelError(
-            f"the tokenizer in `{directory}` has {len(tokenizer)} tokens, the model has embeddings for "
-            f"{config.vocab_size}; fetch the model again"
-        )
-    token, number = max(tokenizer.get_vocab().items(), key=lambda item: item[1], default=("", 0))
-    if number >= config.vocab_size:
-        raise ModelError(
-            f"the tokenizer in `{directory}` gives {token!r:.80} the number {number}, the model has "
-            f"embeddings for {config.vocab_size}; fetch the model again"
-        )
+    note_tokens_without_embeddings(tokenizer, int(config.vocab_size))
     return model, tokenizer
 
 

@@ -20,6 +20,7 @@ from sentbed_backbones._torch.built_transformer import DTYPES, Family, base_of, 
 from sentbed_backbones._torch.loading import _initialise, _set_dropout
 from sentbed_backbones._torch.pass_costs_on_meta_tensors import costs
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones.hub_models import hub_answers
 from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
 
@@ -71,7 +72,6 @@ def outline(parameters: Transformer, context: OutlineContext) -> Outline:
             directory, source = _configuration(parameters)
             tokenizer, config = _read(parameters, family, directory)
         _set_dropout(config, parameters.dropout)
-        family.prepare(config)
         if context.device == "cuda":
             for name in ATTENTION_DROPOUTS:
                 if hasattr(config, name):
@@ -174,8 +174,7 @@ def _read(parameters: Transformer, family: Family, directory: Path) -> tuple[Bul
         # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
         if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
             return None, config
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust)
-        return BulkTokenizer(tokenizer), config
+        return BulkTokenizer(load_tokenizer(directory, trust)), config
     except (OSError, ValueError, KeyError, ModelError):
         return None, config
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from sentbed import ModelError
@@ -28,10 +28,20 @@ class EncoderStates(torch.nn.Module):
         self.layers = layers
         self.counts = counts
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
-        """Return the last layer's states, and every layer's if requested."""
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        position_ids: torch.Tensor | None = None,
+    ) -> TokenStates:
+        """Return the last layer's states, and every layer's if requested.
+
+        `position_ids` `(batch, length)` replace the positions that are counted, for a model that takes them.
+        """
         places = {}
-        if self.counts and attention_mask is not None:
+        if position_ids is not None:
+            places["position_ids"] = position_ids
+        elif self.counts and attention_mask is not None:
             places["position_ids"] = positions(attention_mask)
         output = self.model(
             input_ids=input_ids,
@@ -150,22 +160,6 @@ class CausalStates(torch.nn.Module):
         return TokenStates(
             output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
         )
-
-
-def sees_later_tokens(model: Any) -> bool:
-    """Whether the state of a text's first token depends on its last token.
-
-    Each text is run alone, so that a causal model computes exactly the same numbers for the first token.
-    """
-    training = model.training
-    states = CausalStates(model.eval(), False)
-    with torch.no_grad():
-        first, second = (
-            states(torch.tensor([[3, 4, last]], device=model.device), None).last_hidden_state[0, 0]
-            for last in (5, 6)
-        )
-    model.train(training)
-    return not torch.equal(first, second)
 
 
 def blocks_of(model: Any) -> Any:
@@ -313,10 +307,10 @@ class Read(torch.nn.Module):
             input_ids, number = unmarked(input_ids)
             prefix = tuple(unmarked(one[None])[0][0] for one in prefix)
         states: TokenStates = self.states(input_ids, attention_mask, *prefix, **auxiliary)
-        hidden = self._chosen(states, self.readings[0])
+        hidden = self.chosen(states, self.readings[0])
         for place, numbers in enumerate(self.readings[1:], 1):
             # Every row is computed in every reading: a compiler knows no rows that it does not compute.
-            hidden = torch.where((number == place)[:, None, None], self._chosen(states, numbers), hidden)
+            hidden = torch.where((number == place)[:, None, None], self.chosen(states, numbers), hidden)
         mask_state = None
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
@@ -333,13 +327,89 @@ class Read(torch.nn.Module):
         )
 
     @staticmethod
-    def _chosen(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
+    def chosen(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
         """Return the mean of these layers' states, `(batch, length, width)`."""
         if numbers == (-1,):
             last: torch.Tensor = states.last_hidden_state
             return last
         assert states.layers is not None
         return torch.stack([states.layers[number] for number in numbers]).float().mean(0)
+
+
+class TemplateDenoising(torch.nn.Module):
+    """The states that a pooler gets, with the template's own part taken out of the mask token's.
+
+    From the state of each text's mask token it subtracts that of the template without a sentence. What stands
+    behind the sentence keeps its positions there, so that the difference depends on the sentence's length.
+    Source: PromptBERT (Jiang et al., 2022), section 4.3.
+    """
+
+    def __init__(self, read: Read, template: EmptyTemplate, first_position: int) -> None:
+        super().__init__()
+        self.read = read
+        self.template = template
+        self.first_position = first_position
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        """Return the token states for the pooler."""
+        states: TokenStates = self.read(input_ids, attention_mask)
+        if attention_mask is None:
+            lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])
+        else:
+            lengths = attention_mask.sum(1)
+        assert states.mask_state is not None
+        return states._replace(mask_state=states.mask_state - self._noise(lengths))
+
+    def _noise(self, lengths: torch.Tensor) -> torch.Tensor:
+        """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
+        template = self.template
+        ids = torch.tensor(template.ids, device=lengths.device)
+        order = torch.arange(len(template.ids), device=lengths.device)
+        sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
+        places = self.first_position + order + sentence * (order >= template.sentence_place)
+        states: TokenStates = self.read.states(ids.expand(len(lengths), -1), None, places)
+        chosen: torch.Tensor = self.read.chosen(states, self.read.readings[0])
+        return chosen[:, template.mask_place]
+
+
+class EmptyTemplate(NamedTuple):
+    """A template without a sentence, tokenised."""
+
+    ids: tuple[int, ...]
+    """Ids, special tokens included."""
+    sentence_place: int
+    """Number of ids before the sentence."""
+    mask_place: int
+    """Place of the mask token."""
+
+    @classmethod
+    def of(cls, template: tuple[str, str], tokenizer: Any) -> EmptyTemplate:
+        """Tokenise the text before and after the sentence.
+
+        White space before the sentence is left out, as the one behind the sentence stays.
+
+        Raises:
+            ModelError: if the tokenizer joins both parts, or the template has no mask token.
+        """
+        prefix, suffix = (part.replace("{mask}", tokenizer.mask_token) for part in template)
+        before = tokenizer(prefix.strip())["input_ids"]
+        ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
+        behind = len(tokenizer("")["input_ids"]) - _leading_specials(tokenizer)
+        place = len(before) - behind
+        if ids[:place] != before[:place] or tokenizer.mask_token_id not in ids[place:]:
+            raise ModelError(
+                f"the template {prefix + '{text}' + suffix!r} is tokenised as {ids} without a sentence, "
+                f"which does not begin with its first part, {before[:place]}, or has no mask token behind "
+                "it; put punctuation around `{text}`, or use a pooler without `denoise`"
+            )
+        last = max(row for row, number in enumerate(ids) if number == tokenizer.mask_token_id)
+        return cls(tuple(ids), place, last)
+
+
+def _leading_specials(tokenizer: Any) -> int:
+    """Return how many special tokens a tokenizer puts before a text."""
+    ids = tokenizer(tokenizer.mask_token)["input_ids"]
+    return int(ids.index(tokenizer.mask_token_id))
 
 
 def unmarked(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -17,8 +17,15 @@ from sentbed.protocols import (
     Tokenizer,
 )
 
+from sentbed_backbones._torch.sentencepiece_normalization import mapped_apart
+
 ID_BITS = 24
 """Bits of a token's id; those above have the number of the layers to read."""
+
+
+EMBEDDED_TOKENS = "embedded_tokens"
+"""Setting of a tokenizer (`tokenizer_config.json`) that has tokens beyond the model's embeddings: the number
+of embeddings, without that of a placeholder which was added later."""
 
 
 def shown_ids(ids: Any) -> Any:
@@ -43,14 +50,21 @@ class BulkTokenizer(Tokenizer):
             )
         self.original = original
         self.readings = readings
+        self._embedded_tokens: int | None = original.init_kwargs.get(EMBEDDED_TOKENS)
         self._pad_id = int(original.pad_token_id or 0)
+        if self._embedded_tokens is not None and self._pad_id >= self._embedded_tokens:
+            # Padding is never attended to: any token with an embedding will do.
+            self._pad_id = 0
         self._mask_token: str | None = original.mask_token
         self._placeholder_id: int | None = None
         if placeholder is not None:
             self._placeholder_id = int(original.convert_tokens_to_ids(placeholder))
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
         self._nothing = [next(int(token) for token in ends if token is not None)]
-        self._fast = original.backend_tokenizer
+        self._definition = original.backend_tokenizer
+        """Also the one that cuts texts, since its offsets are those in the texts as they are."""
+        self._fast, self._character_map = mapped_apart(original)
+        self._definition.no_padding()
         self._fast.no_padding()
         self._fingerprint: str | None = None
 
@@ -81,8 +95,11 @@ class BulkTokenizer(Tokenizer):
         """A hash of the definition, of the additional special tokens and of the library's version."""
         if self._fingerprint is None:
             # It is set again by every call.
-            self._fast.no_truncation()
-            what = [self._fast.to_str(), self.pad_id, self.mask_token, self._nothing, tokenizers.__version__]
+            self._definition.no_truncation()
+            what = [self._definition.to_str(), self.pad_id, self.mask_token, self._nothing]
+            what.append(tokenizers.__version__)
+            if self._character_map is not None:
+                what.append("exact character map")
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
         return self._fingerprint
 
@@ -90,14 +107,13 @@ class BulkTokenizer(Tokenizer):
         """Tokenise with special tokens, truncated to `max_length` tokens.
 
         If the tokenizer adds no special tokens (GPT-2), an empty text becomes its start or end token.
+
+        Raises:
+            ModelError: if a text has a token for which the model has no embedding.
         """
         self._fast.enable_truncation(max_length)
-        encodings = self._fast.encode_batch_fast(list(texts))
-        offsets = np.zeros(len(encodings) + 1, np.int64)
-        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
-        rows = (encoding.ids or self._nothing for encoding in encodings)
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
-        return TokenIds(ids, offsets)
+        encodings = self._fast.encode_batch_fast(self._mapped(texts))
+        return self._token_ids(encodings)
 
     def encode_marked(
         self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
@@ -106,14 +122,18 @@ class BulkTokenizer(Tokenizer):
 
         All ids of a text have the number of its layers, from 1, above their own `ID_BITS` bits; the id `i` of
         a hidden token is `-1 - i`. So they are batched, padded, compared and sent like any others.
+
+        Raises:
+            ModelError: if a text has a token for which the model has no embedding.
         """
         self._fast.no_truncation()
-        encodings = self._fast.encode_batch(list(texts))
-        offsets = np.zeros(len(encodings) + 1, np.int64)
-        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
-        rows = (encoding.ids or self._nothing for encoding in encodings)
+        encodings = self._fast.encode_batch(self._mapped(texts))
+        tokens = self._token_ids(encodings)
         number = 0 if layers is None else self.readings.index(layers) + 1
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])) + np.int32(number << ID_BITS)
+        ids, offsets = tokens.ids + np.int32(number << ID_BITS), tokens.offsets
+        if starts is not None and self._character_map is not None:
+            beginnings = [text[:start] for text, start in zip(texts, starts, strict=True)]
+            starts = [len(beginning) for beginning in self._character_map(beginnings)]
         for row, start in enumerate(starts or ()):
             ends = (end for _, end in encodings[row].offsets)
             first = next((place for place, end in enumerate(ends) if end > start), len(ids))
@@ -121,15 +141,46 @@ class BulkTokenizer(Tokenizer):
             hidden[:] = -1 - hidden
         return TokenIds(ids, offsets)
 
+    def _mapped(self, texts: Sequence[str]) -> list[str]:
+        if self._character_map is None:
+            return list(texts)
+        return self._character_map(texts)
+
+    def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
+        offsets = np.zeros(len(encodings) + 1, np.int64)
+        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
+        rows = (encoding.ids or self._nothing for encoding in encodings)
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
+        if self._embedded_tokens is not None:
+            self._require_embeddings(ids, self._embedded_tokens)
+        return TokenIds(ids, offsets)
+
+    def _require_embeddings(self, ids: NDArray[np.int32], embedded_tokens: int) -> None:
+        """Raise `ModelError` if there is an id beyond the model's embeddings."""
+        beyond = ids[ids >= embedded_tokens]
+        if self._placeholder_id is not None:
+            beyond = beyond[beyond != self._placeholder_id]
+        if not len(beyond):
+            return
+        number = int(beyond[0])
+        token = self.original.convert_ids_to_tokens(number)
+        raise ModelError(
+            f"a text has the token {token!r:.80}, number {number}, and the model has embeddings for "
+            f"{embedded_tokens} tokens; take it out of the texts or the template, or fetch the model again "
+            "if its tokenizer should not have it"
+        )
+
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         """Truncate each text to at most `max_length` tokens, special tokens not counted.
 
         The result is the text of its first tokens, without trailing white space.
         """
-        self._fast.no_truncation()
+        self._definition.no_truncation()
         cut, rows = list(texts), list(range(len(texts)))
+        if self._character_map is not None:
+            cut = self._character_map.where_it_differs(texts)
         while rows:
-            encodings = self._fast.encode_batch([cut[row] for row in rows], add_special_tokens=False)
+            encodings = self._definition.encode_batch([cut[row] for row in rows], add_special_tokens=False)
             long = {row: e.offsets for row, e in zip(rows, encodings, strict=True) if len(e) > max_length}
             for row, offsets in long.items():
                 cut[row] = _beginning(cut[row], offsets, max_length)

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 import jax
@@ -190,7 +190,8 @@ class JaxTrainer(Trainer):
         }
         if not decays:
             return _optax(optimizer, shapes)
-        undecayed = _optax(attrs.evolve(optimizer, weight_decay=0.0), shapes)  # type: ignore[call-arg]
+        without_decay: Any = attrs.evolve(cast(Any, optimizer), weight_decay=0.0)
+        undecayed = _optax(without_decay, shapes)
         transforms = {"": _optax(optimizer, shapes)}
         for name, decay in decays.items():
             transforms[name] = optax.chain(undecayed, optax.add_decayed_weights(decay))

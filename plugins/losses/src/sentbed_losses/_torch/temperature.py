@@ -36,7 +36,7 @@ class Temperature(torch.nn.Module):
         """Return the temperature: a float, or a scalar within the bounds."""
         if not self.learned:
             return self.fixed
-        parameter = self.get_parameter(self.held)
+        parameter: torch.Tensor = getattr(self, self.held)
         # Outside the bounds a clamp's gradient is 0, so the parameter could never come back.
         bounded = parameter.detach().clamp(*self.bounds) + (parameter - parameter.detach())
         if self.held == "log":

@@ -1,4 +1,4 @@
-"""First-token pooling with a dense layer and tanh."""
+"""A single state with a dense layer and tanh."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from sentbed import DataError, ModelError, locate
 from sentbed.helpers import foreign
 from sentbed.protocols import TokenStates
 
-from sentbed_poolers._torch.first import FirstPooling
-
 INITIAL_DEVIATION = 0.02
 """Standard deviation of the initial weights: `initializer_range` of BERT and RoBERTa."""
 LAYERS = ("mlp.dense", "pooler.dense")
@@ -23,15 +21,15 @@ PREFIXES = ("", "bert.", "roberta.")
 """What stands before the names in the files of a model with a head."""
 
 
-class ClsMLPPooling(torch.nn.Module):
-    """`(batch, length, width)` -> the first real token's state after layer and tanh, `(batch, mlp_width)`.
+class MLPPooling(torch.nn.Module):
+    """A state of each text, `(batch, width)`, after layer and tanh, `(batch, mlp_width)`.
 
-    With `mlp_only_train` and in eval mode, it is the state itself, `(batch, width)`.
+    `state` takes it from the tokens' states. With `mlp_only_train` and in eval mode, it is the state itself.
     """
 
-    def __init__(self, width: int, mlp_width: int, mlp_only_train: bool) -> None:
+    def __init__(self, state: torch.nn.Module, width: int, mlp_width: int, mlp_only_train: bool) -> None:
         super().__init__()
-        self.first = FirstPooling()
+        self.state = state
         self.dense = torch.nn.Linear(width, mlp_width)
         torch.nn.init.normal_(self.dense.weight, std=INITIAL_DEVIATION)
         torch.nn.init.zeros_(self.dense.bias)
@@ -39,10 +37,10 @@ class ClsMLPPooling(torch.nn.Module):
 
     def forward(self, states: TokenStates) -> torch.Tensor:
         """Return the sentence vectors."""
-        first: torch.Tensor = self.first(states)
+        state: torch.Tensor = self.state(states)
         if self.mlp_only_train and not self.training:
-            return first
-        return torch.tanh(self.dense(first))
+            return state
+        return torch.tanh(self.dense(state))
 
 
 def start_from_file(dense: torch.nn.Linear, location: str) -> None:

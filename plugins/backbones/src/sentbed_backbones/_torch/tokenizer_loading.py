@@ -1,0 +1,402 @@
+"""Loading of a tokenizer from the files of a model.
+
+transformers 5 makes a tokenizer anew from vocabulary and merges where its class has a constructor of its
+own: what `tokenizer.json` says of spaces and normalisation is then lost, and a sentencepiece model is taken
+for that of the class, whatever its own settings. Here a `tokenizer.json` that came from sentencepiece is
+taken as it is written, and a sentencepiece model is converted by its own settings and compared with
+sentencepiece.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import transformers
+from sentbed import ModelError
+from sentbed.helpers import foreign, read_file
+
+from sentbed_backbones._torch.sentencepiece_normalization import (
+    EXACT_MAP,
+    character_map_of,
+    mapped_apart,
+    model_class,
+    normalizer_steps,
+)
+from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
+
+SPACE = "▁"
+"""sentencepiece's sign for a space."""
+
+QUOTATION_MARKS = ("``", "''")
+"""What ALBERT's and XLNet's classes replace by a double quote."""
+
+UNIGRAM, BPE = 1, 2
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
+"""sentencepiece's numbers of its algorithms, and of the kinds of pieces."""
+
+WRONG_CONVERSIONS: Mapping[str, str] = {
+    "uses the byte fallback option which is not implemented": (
+        "take a revision or model with `tokenizer.json`"
+    ),
+    "is not the same type as the class": "correct `tokenizer_class` in its `tokenizer_config.json`",
+    "incorrect regex pattern": (
+        "load it once with `AutoTokenizer.from_pretrained(..., fix_mistral_regex=True)`, save it with "
+        "`save_pretrained` beside the weights, and name that directory"
+    ),
+    "Could not extract SentencePiece model": "fetch the file again",
+    "Could not reorder vocab": "fetch the model again, or take a revision with `tokenizer.json`",
+}
+"""Parts of what transformers only warns of, although ids are then wrong, and what to do."""
+
+MASK_TAKES_SPACE = ("RobertaTokenizer", "XLMRobertaTokenizer")
+"""Classes whose mask token took the space before it until transformers 5, which forgets that where no file
+says it. CamemBERT and MPNet still have it."""
+
+TEXTS_TO_COMPARE = (
+    "",
+    " ",
+    "a",
+    "The cat sat on the mat.",
+    "two  spaces,   three",
+    " a space before",
+    "spaces behind  ",
+    "tab\tand\nline\r\nbreaks",
+    "\u00a0no-break\u3000ideographic",
+    "ＦＵＬＬ　ｗｉｄｔｈ ｶﾞ",
+    "caf\u00e9 cafe\u0301 ﬁ ½ …",
+    "Tie\u0302\u0301ng Vie\u0323\u0302t \u1112\u1161\u11ab",
+    "1234,567.89 2nd",
+    "我们在测试句子编码器。",
+    "مرحبا नमस्ते 한국어",
+    "😀👩‍👩‍👧‍👦 🇸🇪 ☃☃☃",
+    "zero\u200bwidth\u00adhyphen\ufffd\u0001\u0085",
+    "a▁b ▁ c▁",
+    "'it''s' \"quoted\" (so) <b> & [x]",
+)
+"""Texts on which a converted tokenizer must give the ids of sentencepiece, beside pieces of the model."""
+
+PIECES_TO_COMPARE = 200
+
+
+def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
+    """Return the tokenizer of a model's directory, as a fast tokenizer of transformers.
+
+    Raises:
+        ModelError: if its conversion from sentencepiece is not exact, or if transformers warns of one that is
+            wrong.
+    """
+    definition = directory / "tokenizer.json"
+    if not definition.is_file():
+        for file in sorted(directory.glob("*.model")):
+            # transformers would take any other file for one of tiktoken.
+            _read_sentencepiece(file)
+    with _warnings_as_errors(directory):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust_remote_code)
+    if not tokenizer.is_fast:
+        return tokenizer
+    if definition.is_file():
+        _take_definition(tokenizer, json.loads(read_file(definition)))
+        return tokenizer
+    vocabulary_file = getattr(tokenizer, "vocab_file", None)
+    if str(vocabulary_file).endswith(".model"):
+        _convert(tokenizer, directory / Path(str(vocabulary_file)).name)
+    _let_mask_take_space(tokenizer, directory)
+    return tokenizer
+
+
+@contextmanager
+def _warnings_as_errors(directory: Path) -> Iterator[None]:
+    """Raise `ModelError` for what transformers warns of in `WRONG_CONVERSIONS`."""
+    messages: list[str] = []
+    collector = logging.Handler(logging.WARNING)
+    collector.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("transformers")
+    handlers, level = logger.handlers[:], logger.level
+    logger.handlers[:] = [collector]
+    logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+    messages += [str(warning.message) for warning in caught]
+    for message in messages:
+        for part, advice in WRONG_CONVERSIONS.items():
+            if part in message:
+                raise ModelError(
+                    f"the tokenizer in `{directory}` would give wrong ids: {message:.300}; {advice}"
+                )
+
+
+def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
+    """Put what a `tokenizer.json` that came from sentencepiece says into the tokenizer made of it."""
+    model = written["model"]
+    # Old files lack the type; byte-level BPE and WordPiece have no such pipeline to lose.
+    is_unigram = model.get("type") == "Unigram" or isinstance(model.get("vocab"), list)
+    if not is_unigram and not model.get("byte_fallback"):
+        return
+    definition = json.loads(tokenizer.backend_tokenizer.to_str())
+    for part in ("model", "normalizer", "pre_tokenizer", "decoder"):
+        definition[part] = written[part]
+    written_tokens = {token["content"]: token for token in written["added_tokens"]}
+    for token in definition["added_tokens"]:
+        token.update(written_tokens.get(token["content"], {}))
+    _redefine(tokenizer, definition)
+
+
+def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
+    """Give a tokenizer of transformers another definition, which it has no public way to do."""
+    tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
+
+
+def _let_mask_take_space(tokenizer: Any, directory: Path) -> None:
+    """Let the mask token of RoBERTa take the space before it, unless a file of the model says otherwise."""
+    if type(tokenizer).__name__ not in MASK_TAKES_SPACE or tokenizer.mask_token is None:
+        return
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        file = directory / name
+        if not file.is_file():
+            continue
+        settings = json.loads(read_file(file))
+        if isinstance(settings.get("mask_token"), dict) or "added_tokens_decoder" in settings:
+            return
+    definition = json.loads(tokenizer.backend_tokenizer.to_str())
+    for token in definition["added_tokens"]:
+        if token["content"] == tokenizer.mask_token:
+            token["lstrip"] = True
+    _redefine(tokenizer, definition)
+
+
+def _convert(tokenizer: Any, file: Path) -> None:
+    """Let a tokenizer that transformers made of a sentencepiece model do what the model says."""
+    model, processor = _read_sentencepiece(file)
+    if reason := _reason_against(model):
+        raise ModelError(
+            f"the sentencepiece model `{file}` {reason}, which the library `tokenizers` cannot do; choose "
+            "another model"
+        )
+    definition = json.loads(tokenizer.backend_tokenizer.to_str())
+    if _changes_texts_before(definition):
+        raise ModelError(
+            f"`{type(tokenizer).__name__}` changes texts before the sentencepiece model `{file}` sees them "
+            "(case, accents, quotation marks or punctuation), which is not converted here; take a revision "
+            "or model with `tokenizer.json`"
+        )
+    definition["model"] = _model_definition(definition["model"], model)
+    definition["normalizer"] = _normalizer_definition(definition["normalizer"], model)
+    # A Unigram model is faster word by word; one with pieces of several words must see them together.
+    is_split = model.trainer_spec.model_type == UNIGRAM and not _has_inner_spaces(model)
+    definition["pre_tokenizer"] = {
+        "type": "Metaspace",
+        "replacement": SPACE,
+        "prepend_scheme": "never",
+        "split": is_split,
+    }
+    _redefine(tokenizer, definition)
+    if character_map_of(definition) is not None:
+        tokenizer.init_kwargs[EXACT_MAP] = True
+    _require_same_ids(tokenizer, file, processor, model)
+
+
+def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
+    """Return the content of a sentencepiece model, and its processor. Raises `ModelError` if it is none."""
+    import sentencepiece
+
+    read_model = model_class().FromString
+    content = read_file(file)
+    advice = "fetch the model again, or take a revision with `tokenizer.json`"
+    with foreign(ModelError, f"`{file}` is no sentencepiece model", advice):
+        model = read_model(content)
+        if not model.pieces:
+            raise ValueError("it has no pieces")
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+    return model, processor
+
+
+def _reason_against(model: Any) -> str | None:
+    """Return why a sentencepiece model cannot be converted exactly, or None."""
+    if model.trainer_spec.model_type not in (UNIGRAM, BPE):
+        return "splits texts into words or characters"
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        return "puts the sign of a space behind a word"
+    if not model.normalizer_spec.escape_whitespaces:
+        return "keeps spaces as they are"
+    return None
+
+
+def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
+    """Whether transformers' class does more to texts than their sentencepiece model, as ALBERT's does."""
+    for step in normalizer_steps(definition["normalizer"]):
+        if step["type"] in ("Lowercase", "StripAccents"):
+            return True
+        if step["type"] == "Replace" and step["pattern"].get("String") in QUOTATION_MARKS:
+            return True
+    return "Punctuation" in json.dumps(definition["pre_tokenizer"])
+
+
+def _has_inner_spaces(model: Any) -> bool:
+    return any(SPACE in piece.piece[1:] for piece in model.pieces)
+
+
+def _model_definition(converted: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    """Return the model of the definition, with byte fallback and merges as sentencepiece has them.
+
+    Ids stay those of transformers' class, which may move them (XLM-R).
+    """
+    definition = dict(converted)
+    definition["byte_fallback"] = model.trainer_spec.byte_fallback
+    if model.trainer_spec.model_type == BPE:
+        definition["unk_token"] = model.trainer_spec.unk_piece
+        definition["fuse_unk"] = True
+        definition["merges"] = _merges(model)
+    return definition
+
+
+def _merges(model: Any) -> list[tuple[str, str]]:
+    """Return all pairs of pieces that make a piece, in the order of its score.
+
+    transformers orders them by id; LLaMA's pieces of spaces alone have low ids and the lowest scores.
+    """
+    numbers = {piece.piece: number for number, piece in enumerate(model.pieces)}
+    merged = [(number, piece) for number, piece in enumerate(model.pieces) if piece.type == NORMAL]
+    merged.sort(key=lambda item: (-item[1].score, item[0]))
+    merges = []
+    for _, piece in merged:
+        text = piece.piece
+        pairs = []
+        for place in range(1, len(text)):
+            left, right = text[:place], text[place:]
+            if left in numbers and right in numbers:
+                pairs.append((left, right))
+        pairs.sort(key=lambda pair: (numbers[pair[0]], numbers[pair[1]]))
+        merges += pairs
+    return merges
+
+
+def _normalizer_definition(converted: Any, model: Any) -> dict[str, Any]:
+    """Return the steps of sentencepiece's normalisation, in its order (`normalizer.cc`)."""
+    settings = model.normalizer_spec
+    steps: list[Any] = []
+    if settings.precompiled_charsmap:
+        steps.append(tokenizers.normalizers.Precompiled(settings.precompiled_charsmap))
+    if settings.remove_extra_whitespaces:
+        steps.append(tokenizers.normalizers.Replace(tokenizers.Regex("^ +"), ""))
+        steps.append(tokenizers.normalizers.Replace(tokenizers.Regex(" {2,}"), " "))
+        # At the end the sign of a space is removed like a space.
+        steps.append(tokenizers.normalizers.Replace(tokenizers.Regex(f"[ {SPACE}]+$"), ""))
+    if settings.add_dummy_prefix:
+        steps.append(tokenizers.normalizers.Prepend(SPACE))
+    steps.append(tokenizers.normalizers.Replace(" ", SPACE))
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+    backend.normalizer = tokenizers.normalizers.Sequence(steps)
+    definition: dict[str, Any] = json.loads(backend.to_str())["normalizer"]
+    return definition
+
+
+def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) -> None:
+    """Raise `ModelError` if a converted tokenizer and sentencepiece disagree on a text."""
+    texts = [*TEXTS_TO_COMPARE, *_texts_of_pieces(model)]
+    added = [token.content for token in tokenizer.added_tokens_decoder.values()]
+    user_defined = {piece.piece for piece in model.pieces if piece.type == USER_DEFINED}
+    # Tokens that transformers adds are taken from a text before sentencepiece sees it.
+    texts = [text for text in texts if not any(token in text for token in added if token not in user_defined)]
+    for text, found, expected in zip(
+        texts, ids_of(tokenizer, texts), sentencepiece_ids(tokenizer, processor, texts), strict=True
+    ):
+        if found == expected:
+            continue
+        found_tokens, expected_tokens = map(tokenizer.convert_ids_to_tokens, (found, expected))
+        raise ModelError(
+            f"the conversion of `{file}` is not exact: {text!r:.60} gives {found_tokens!r:.120}, and in "
+            f"sentencepiece {expected_tokens!r:.120}; take a revision or model with `tokenizer.json`"
+        )
+
+
+def _texts_of_pieces(model: Any) -> Iterator[str]:
+    """Yield texts that hold pieces of a model: some of all, and those that its trainer was given."""
+    normal = [piece.piece for piece in model.pieces if piece.type == NORMAL]
+    step = max(1, len(normal) // PIECES_TO_COMPARE)
+    for piece in normal[::step]:
+        yield piece.replace(SPACE, " ")
+        yield f"x{piece}y".replace(SPACE, " ")
+    for piece in model.pieces:
+        if piece.type == USER_DEFINED:
+            yield f"a {piece.piece} b{piece.piece}c"
+
+
+def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
+    """Take note, in a tokenizer's settings, of how many of its tokens have embeddings, unless all have.
+
+    Published tokenizers have tokens that the model was never trained with: a padding token, or one that no
+    text has. Only a text with such a token is refused.
+    """
+    if EMBEDDED_TOKENS in tokenizer.init_kwargs:
+        return
+    if max(tokenizer.get_vocab().values(), default=0) >= embeddings:
+        tokenizer.init_kwargs[EMBEDDED_TOKENS] = embeddings
+
+
+def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
+    """Add the placeholder of an intervention to a tokenizer, as a token of its own.
+
+    `spacing` is that of `InterventionTraits`. transformers 4 looked for a token that was added without
+    further settings in the normalised text, as LLaMA's normaliser had it: with a space before.
+    """
+    definition = json.loads(tokenizer.backend_tokenizer.to_str())
+    steps = normalizer_steps(definition["normalizer"])
+    prefixes = [step for step in steps if step["type"] == "Prepend"]
+    if spacing is None:
+        spacing = "stripped" if prefixes else "kept"
+    if prefixes:
+        # It would be put before each part of a text, also before the one behind the placeholder.
+        others = [step for step in steps if step["type"] != "Prepend"]
+        definition["normalizer"] = {"type": "Sequence", "normalizers": others}
+        definition["pre_tokenizer"] = _with_first_prefix(definition["pre_tokenizer"], token)
+        _redefine(tokenizer, definition)
+    is_stripped = spacing == "stripped"
+    tokenizer.add_tokens([tokenizers.AddedToken(token, lstrip=is_stripped, normalized=False)])
+
+
+def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
+    """Return a pre-tokenizer that puts the sign of a space before the first part of a text alone."""
+    if pre_tokenizer is None:
+        pre_tokenizer = {"type": "Metaspace", "replacement": SPACE, "split": False}
+    if pre_tokenizer["type"] != "Metaspace":
+        raise ModelError(
+            f"the placeholder {token!r} cannot be added to a tokenizer that has both a normaliser with a "
+            f"prefix and the pre-tokenizer `{pre_tokenizer['type']}`; choose another model"
+        )
+    return {**pre_tokenizer, "prepend_scheme": "first"}
+
+
+def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
+    """Return what becomes of the space before a placeholder: `stripped` or `kept`."""
+    alone, behind_space = ids_of(tokenizer, ["a", f"a {token}"])
+    return "stripped" if len(behind_space) == len(alone) + 1 else "kept"
+
+
+def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Return the ids of texts without special tokens, by the tokenizer."""
+    backend, character_map = mapped_apart(tokenizer)
+    if character_map is not None:
+        texts = character_map(texts)
+    backend.no_truncation()
+    backend.no_padding()
+    return [encoding.ids for encoding in backend.encode_batch(list(texts), add_special_tokens=False)]
+
+
+def sentencepiece_ids(tokenizer: Any, processor: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Return the ids of texts, by sentencepiece, with its pieces numbered as the tokenizer numbers them."""
+    vocabulary = tokenizer.get_vocab()
+    numbers = [vocabulary.get(processor.id_to_piece(number)) for number in range(len(processor))]
+    numbers[processor.unk_id()] = tokenizer.unk_token_id
+    return [[numbers[number] for number in row] for row in processor.encode(list(texts))]

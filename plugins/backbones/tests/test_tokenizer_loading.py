@@ -1,0 +1,610 @@
+"""Tokenizers as they lie on the hub: sentencepiece models alone, and what old files say."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import sentencepiece
+import tokenizers
+import transformers
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones._torch.tokenizer_loading import (
+    add_placeholder,
+    ids_of,
+    load_tokenizer,
+    spacing_of_placeholder,
+)
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.t5 import T5
+from sentbed_backbones.token_prepending import TokenPrepending
+from sentencepiece import sentencepiece_model_pb2
+
+SaveModel = Callable[..., Path]
+
+CONSONANTS, VOWELS = "bcdfgklmnprstvz", ("a", "e", "i", "o", "u", "ou", "é", "ä")
+PUNCTUATION = (".", "?", "!", ", so", ' "yes"', " (1,234.5)", "'s", " – 2nd", "…")
+
+HARD_TEXTS = (
+    "",
+    " ",
+    "   ",
+    "two  spaces,   three    four",
+    " a leading space",
+    "  two leading spaces",
+    "trailing spaces  ",
+    "tab\tand\nline\r\nbreaks\u2028\u0085",
+    "\t",
+    "no-break\u00a0and\u3000ideographic\u2009spaces",
+    "ＦＵＬＬ　ｗｉｄｔｈ ｶﾞｷﾞ",
+    "café cafe\u0301 ﬁ ½ … Ⅷ ㌔ ﷺ №\u030b",
+    "e\u0301\u0302\u0303 o\u0308 Tie\u0302\u0301ng Vie\u0323\u0302t",
+    "\u1112\u1161\u11ab\u1100\u1173\u11af 한글",
+    "ก็ำ नमस्ते مرحبا",
+    "我们在测试句子编码器。",
+    "😀👩‍👩‍👧‍👦 🇸🇪 ☃☃☃ 👍🏽",
+    "zero\u200bwidth\u00adhyphen\u0001\ufffd\u200b",
+    "a▁b ▁ c▁ ▁▁d",
+    "▁",
+    "x" * 60,
+    "1234567890 12,3",
+    "Unheard-of Zwölfboxkämpfer ΩЖ",
+)
+
+CHARACTER_RANGES = (
+    (0x20, 0x250),
+    (0x300, 0x345),
+    (0x400, 0x460),
+    (0x900, 0x980),
+    (0xE00, 0xE60),
+    (0x1100, 0x1200),
+    (0x1E00, 0x2070),
+    (0x2100, 0x2200),
+    (0x3040, 0x3100),
+    (0xAC00, 0xAC40),
+    (0xFF00, 0xFFA0),
+    (0x1F600, 0x1F640),
+)
+
+TRAINED: dict[str, dict[str, Any]] = {
+    "t5": {"model_type": "unigram", "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+    "xlm-roberta": {"model_type": "unigram"},
+    "llama": {
+        "model_type": "bpe",
+        "normalization_rule_name": "identity",
+        "byte_fallback": True,
+        "remove_extra_whitespaces": False,
+        "split_digits": True,
+    },
+    "open-llama": {"model_type": "bpe", "byte_fallback": True, "split_digits": True},
+    "deberta-v2": {
+        "model_type": "unigram",
+        "pad_id": 0,
+        "pad_piece": "[PAD]",
+        "bos_id": 1,
+        "bos_piece": "[CLS]",
+        "eos_id": 2,
+        "eos_piece": "[SEP]",
+        "unk_id": 3,
+        "unk_piece": "[UNK]",
+    },
+}
+"""What the published models were trained with, where it is not sentencepiece's default (`nmt_nfkc`)."""
+
+LLAMA_SETTINGS = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False}
+
+LAYOUTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "t5": ("spiece.model", {"model_type": "t5"}, {}),
+    "xlm-roberta": ("sentencepiece.bpe.model", {"model_type": "xlm-roberta"}, {}),
+    "llama": ("tokenizer.model", {"model_type": "llama"}, LLAMA_SETTINGS),
+    "open-llama": ("tokenizer.model", {"model_type": "llama"}, LLAMA_SETTINGS),
+    "deberta-v2": ("spm.model", {"model_type": "deberta-v2"}, {}),
+}
+"""The file of the sentencepiece model, and what `config.json` and `tokenizer_config.json` say."""
+
+Trained = tuple[Path, sentencepiece.SentencePieceProcessor]
+
+
+def generated_sentences(count: int, seed: int) -> Iterator[str]:
+    """Sentences of made-up words, digits and punctuation."""
+    rng = random.Random(seed)
+    syllables = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(400)]
+    for _ in range(count):
+        chosen = rng.choices(words, k=rng.randint(3, 12))
+        yield " ".join(chosen).capitalize() + rng.choice(PUNCTUATION)
+
+
+def random_texts(count: int, seed: int) -> Iterator[str]:
+    """Texts of characters of many scripts, with combining ones."""
+    rng = random.Random(seed)
+    characters = [chr(code) for first, end in CHARACTER_RANGES for code in range(first, end)]
+    for _ in range(count):
+        yield "".join(rng.choices(characters, k=rng.randint(1, 30)))
+
+
+def accented_texts(count: int, seed: int) -> Iterator[str]:
+    """Letters with up to three combining marks."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        text = ""
+        for _ in range(rng.randint(1, 10)):
+            text += rng.choice("aeiouAEO ")
+            text += "".join(rng.choices("\u0300\u0301\u0302\u0303\u0306\u0323\u031b", k=rng.randint(0, 3)))
+        yield text
+
+
+def real_sentences() -> list[str]:
+    """Up to 10,000 sentences of the shared data, or generated ones where there are none."""
+    root = os.environ.get("SENTBED_DATA")
+    sentences: list[str] = []
+    for name in ("MR/rt-polarity.neg", "MR/rt-polarity.pos", "SNLI/s1.test"):
+        file = Path(root or "") / "senteval" / "downstream" / name
+        if root and file.is_file():
+            sentences += file.read_text("utf-8", errors="replace").splitlines()
+    return sentences[:10_000] or list(generated_sentences(10_000, 3))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained]:
+    """Train a sentencepiece model as a published one was, and lay it out as its repository does."""
+    made: dict[str, Trained] = {}
+
+    def train(kind: str) -> Trained:
+        if kind in made:
+            return made[kind]
+        directory = tmp_path_factory.mktemp(kind)
+        name, config, settings = LAYOUTS[kind]
+        prefix = directory.parent / f"{kind}-trained"
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=generated_sentences(1500, 0),
+            model_prefix=str(prefix),
+            vocab_size=600,
+            hard_vocab_limit=False,
+            character_coverage=0.998,
+            minloglevel=2,
+            **TRAINED[kind],
+        )
+        Path(f"{prefix}.model").rename(directory / name)
+        (directory / "config.json").write_text(json.dumps(config))
+        if settings:
+            (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(directory / name))
+        made[kind] = directory, processor
+        return made[kind]
+
+    return train
+
+
+def published_ids(kind: str, processor: Any, texts: Sequence[str]) -> list[Any]:
+    """The ids of texts by sentencepiece, with the special tokens of the published model."""
+    rows: list[Any] = processor.encode(list(texts))
+    if kind == "t5":
+        return [[*row, 1] for row in rows]
+    if kind == "xlm-roberta":
+        # fairseq puts <s>, <pad>, </s>, <unk> before sentencepiece's pieces, of which the first three go.
+        return [[0, *(3 if number == 0 else number + 1 for number in row), 2] for row in rows]
+    if kind == "deberta-v2":
+        return [[1, *row, 2] for row in rows]
+    return [[1, *row] for row in rows]
+
+
+def rows_of(tokenizer: BulkTokenizer, texts: Sequence[str]) -> list[list[int]]:
+    tokens = tokenizer.encode(texts, 10_000)
+    return [tokens.ids[start:stop].tolist() for start, stop in pairwise(tokens.offsets)]
+
+
+def assert_published_ids(kind: str, trained: Callable[[str], Trained], texts: Sequence[str]) -> None:
+    directory, processor = trained(kind)
+    rows = rows_of(BulkTokenizer(load_tokenizer(directory, False)), texts)
+    expected = published_ids(kind, processor, texts)
+    differing = [text for text, row, right in zip(texts, rows, expected, strict=True) if row != right]
+    assert differing == []
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_ids_are_those_of_sentencepiece(kind: str, trained: Callable[[str], Trained]) -> None:
+    texts = [*HARD_TEXTS, *generated_sentences(200, 1), *random_texts(200, 1), *accented_texts(200, 1)]
+    assert_published_ids(kind, trained, texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_ids_of_10_000_sentences_are_those_of_sentencepiece(
+    kind: str, trained: Callable[[str], Trained]
+) -> None:
+    texts = real_sentences()
+    assert len(texts) == 10_000
+    assert_published_ids(kind, trained, [*texts, *random_texts(5000, 2), *accented_texts(3000, 2)])
+
+
+ADDED_TOKENS = {
+    "t5": ("<extra_id_0>", "</s>", "<pad>"),
+    "xlm-roberta": ("<mask>", "<s>", "</s>"),
+    "llama": ("<s>", "</s>", "<unk>"),
+}
+
+
+@pytest.mark.parametrize("kind", ADDED_TOKENS)
+def test_the_text_between_added_tokens_is_that_of_sentencepiece(
+    kind: str, trained: Callable[[str], Trained]
+) -> None:
+    directory, processor = trained(kind)
+    original = load_tokenizer(directory, False)
+    tokenizer = BulkTokenizer(original)
+    number_of_ends = {"t5": (0, 1), "xlm-roberta": (1, 1), "llama": (1, 0)}[kind]
+    for token in ADDED_TOKENS[kind]:
+        number = original.get_vocab()[token]
+        for before, behind in (("Vou ta", " dé."), ("vou ", "dé"), ("", "dé  so "), ("vou", "")):
+            inner = []
+            # A mask token of XLM-R takes the space before it; the end of a text has none in this model.
+            for part in (before, behind):
+                (row,) = published_ids(kind, processor, [part])
+                inner.append(row[number_of_ends[0] : len(row) - number_of_ends[1]])
+            (row,) = rows_of(tokenizer, [f"{before}{token}{behind}"])
+            assert row[number_of_ends[0] : len(row) - number_of_ends[1]] == [*inner[0], number, *inner[1]]
+
+
+def test_special_tokens_have_the_published_numbers(trained: Callable[[str], Trained]) -> None:
+    t5, processor = load_tokenizer(trained("t5")[0], False), trained("t5")[1]
+    size = len(processor)
+    assert t5.convert_tokens_to_ids(["<pad>", "</s>", "<unk>"]) == [0, 1, 2]
+    assert t5.convert_tokens_to_ids(["<extra_id_99>", "<extra_id_0>"]) == [size, size + 99]
+    assert len(t5) == size + 100
+    xlm_roberta, processor = load_tokenizer(trained("xlm-roberta")[0], False), trained("xlm-roberta")[1]
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    assert xlm_roberta.convert_tokens_to_ids(specials) == [0, 1, 2, 3, len(processor) + 1]
+    assert (xlm_roberta.pad_token_id, xlm_roberta.mask_token) == (1, "<mask>")
+    llama = load_tokenizer(trained("llama")[0], False)
+    assert llama.convert_tokens_to_ids(["<unk>", "<s>", "</s>"]) == [0, 1, 2]
+    assert llama.pad_token_id is None
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_what_is_saved_gives_the_same_ids(
+    kind: str, trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, processor = trained(kind)
+    load_tokenizer(directory, False).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
+    for file in tmp_path.glob("*.model"):
+        file.unlink()
+    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
+    texts = [*HARD_TEXTS, *accented_texts(100, 4)]
+    assert rows_of(tokenizer, texts) == published_ids(kind, processor, texts)
+    assert tokenizer.fingerprint == BulkTokenizer(load_tokenizer(directory, False)).fingerprint
+
+
+def test_a_t5_with_a_sentencepiece_model_alone_is_loaded_and_saved(
+    trained: Callable[[str], Trained], tmp_path: Path, no_texts: BuildContext
+) -> None:
+    directory, processor = trained("t5")
+    model = tmp_path / "model"
+    config = transformers.T5Config(
+        vocab_size=len(processor) + 100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+    )
+    transformers.T5EncoderModel(config).save_pretrained(model)
+    (model / "spiece.model").write_bytes((directory / "spiece.model").read_bytes())
+    backbone = T5(model=str(model))
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    built = backbone.build(no_texts)
+    assert rows_of(built.tokenizer, HARD_TEXTS) == published_ids("t5", processor, HARD_TEXTS)
+    built.save(once)
+    again = backbone.build(attrs.evolve(no_texts, saved=once))
+    assert rows_of(again.tokenizer, HARD_TEXTS) == published_ids("t5", processor, HARD_TEXTS)
+    again.save(twice)
+    names = sorted(file.name for file in once.iterdir())
+    assert {name: (once / name).read_bytes() for name in names} == {
+        file.name: file.read_bytes() for file in twice.iterdir()
+    }
+
+
+@pytest.mark.parametrize("kind", ["t5", "llama"])
+def test_a_sentence_is_cut_to_so_many_of_sentencepieces_tokens(
+    kind: str, trained: Callable[[str], Trained]
+) -> None:
+    directory, processor = trained(kind)
+    tokenizer = BulkTokenizer(load_tokenizer(directory, False))
+    texts = [*HARD_TEXTS, *generated_sentences(50, 5)]
+    for max_length in (1, 3, 7):
+        for text, cut in zip(texts, tokenizer.truncate(texts, max_length), strict=True):
+            count = len(processor.encode(text))
+            assert len(processor.encode(cut)) <= max_length
+            if count <= max_length:
+                assert processor.encode(cut) == processor.encode(text)
+
+
+def test_the_second_sentence_of_a_template_begins_at_the_same_token_after_mapping(
+    trained: Callable[[str], Trained],
+) -> None:
+    directory, _ = trained("t5")
+    tokenizer = BulkTokenizer(load_tokenizer(directory, False))
+    composed, decomposed = "vou ệ dé ta", "vou e\u0323\u0302 dé ta"
+    marked = [tokenizer.encode_marked([text], [text.index("dé")], None) for text in (composed, decomposed)]
+    assert marked[0].ids.tolist() == marked[1].ids.tolist()
+    hidden = [number for number in marked[0].ids.tolist() if number < 0]
+    assert len(hidden) >= 2
+
+
+def altered(directory: Path, file: str, change: Callable[[Any], None], target: Path) -> Path:
+    """Copy a model's directory with another sentencepiece model."""
+    target.mkdir()
+    for source in directory.iterdir():
+        (target / source.name).write_bytes(source.read_bytes())
+    model = sentencepiece_model_pb2.ModelProto.FromString((directory / file).read_bytes())
+    change(model)
+    (target / file).write_bytes(model.SerializeToString())
+    return target
+
+
+def test_pieces_are_merged_by_score_and_not_by_number(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    """LLaMA's pieces of spaces have the lowest numbers after the bytes, and the lowest scores."""
+    directory, _ = trained("llama")
+
+    def with_space_pieces(model: Any) -> None:
+        pieces = list(model.pieces)
+        bytes_end = 3 + 256
+        del model.pieces[bytes_end:]
+        for length in (2, 4, 8):
+            model.pieces.add(piece="▁" * length, score=-1e6 - length)
+        model.pieces.extend(pieces[bytes_end:])
+
+    target = altered(directory, "tokenizer.model", with_space_pieces, tmp_path / "model")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(target / "tokenizer.model"))
+    texts = ["vou  dé", "vou   dé", "vou" + " " * 13 + "dé", *HARD_TEXTS]
+    rows = rows_of(BulkTokenizer(load_tokenizer(target, False)), texts)
+    assert rows == published_ids("llama", processor, texts)
+    assert 259 in rows[1]
+    assert 259 not in rows[0]
+
+
+def test_a_model_that_cannot_be_converted_exactly_is_refused(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, _ = trained("t5")
+
+    def to_words(model: Any) -> None:
+        model.trainer_spec.model_type = 3
+
+    def spaces_behind(model: Any) -> None:
+        model.trainer_spec.treat_whitespace_as_suffix = True
+
+    def with_symbol(model: Any) -> None:
+        model.pieces[10].type = 4
+
+    for name, change, reason in (
+        ("words", to_words, "splits texts into words or characters, which the library `tokenizers` cannot"),
+        ("suffix", spaces_behind, "puts the sign of a space behind a word"),
+        ("symbol", with_symbol, "is not exact: .* take a revision or model with `tokenizer.json`"),
+    ):
+        target = altered(directory, "spiece.model", change, tmp_path / name)
+        with pytest.raises(ModelError, match=rf"`{re.escape(str(target))}/spiece.model` .*{reason}"):
+            load_tokenizer(target, False)
+
+
+def test_a_class_that_changes_texts_before_is_refused(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, _ = trained("deberta-v2")
+    (tmp_path / "spiece.model").write_bytes((directory / "spm.model").read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "albert"}))
+    with pytest.raises(ModelError, match="`AlbertTokenizer` changes texts before the sentencepiece model"):
+        load_tokenizer(tmp_path, False)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x0e\x01", b"version https://x\n", b"IQ== 0\nIg== 1\n"])
+def test_a_file_that_is_no_sentencepiece_model_is_named(
+    content: bytes, trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, _ = trained("llama")
+    target = altered(directory, "tokenizer.model", lambda model: None, tmp_path / "model")
+    (target / "tokenizer.model").write_bytes(content)
+    with pytest.raises(ModelError, match=r"`.*/tokenizer.model` is no sentencepiece model"):
+        load_tokenizer(target, False)
+
+
+# --- what a tokenizer.json says ----------------------------------------------------------------------------
+
+
+def test_a_llama_tokenizer_json_is_taken_as_it_is_written(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    """LLaMA 2's puts the first space in its normaliser, also before a space, as sentencepiece does."""
+    directory, processor = trained("llama")
+    backend = load_tokenizer(directory, False).backend_tokenizer
+    content = json.loads(backend.to_str())
+    content["normalizer"] = {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Prepend", "prepend": "▁"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        ],
+    }
+    content["pre_tokenizer"] = None
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    for name in ("config.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((directory / name).read_bytes())
+    texts = [" vou", "  vou dé", *HARD_TEXTS]
+    rows = rows_of(BulkTokenizer(load_tokenizer(tmp_path, False)), texts)
+    assert rows == published_ids("llama", processor, texts)
+    plain = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert plain(" vou")["input_ids"] != rows[0]
+
+
+def roberta_files(directory: Path) -> Path:
+    """RoBERTa's files without `tokenizer.json`."""
+    directory.mkdir()
+    tokenizer = tokenizers.ByteLevelBPETokenizer()
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer.train_from_iterator(
+        generated_sentences(300, 0), vocab_size=400, special_tokens=specials, show_progress=False
+    )
+    tokenizer.save_model(str(directory))
+    (directory / "config.json").write_text(json.dumps({"model_type": "roberta"}))
+    return directory
+
+
+def test_the_mask_token_of_roberta_takes_the_space_before_it(tmp_path: Path) -> None:
+    directory = roberta_files(tmp_path / "model")
+    tokenizer = load_tokenizer(directory, False)
+    rows = tokenizer(["vou <mask>.", "vou<mask>."])["input_ids"]
+    tokens = [tokenizer.convert_ids_to_tokens(row) for row in rows]
+    assert tokens[0] == tokens[1]
+    assert tokens[0][-3:] == ["<mask>", ".", "</s>"]
+    tokenizer.save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved" / "config.json").write_bytes((directory / "config.json").read_bytes())
+    saved = load_tokenizer(tmp_path / "saved", False)
+    assert saved("vou <mask>.")["input_ids"] == tokenizer("vou <mask>.")["input_ids"]
+
+
+def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path: Path) -> None:
+    directory = roberta_files(tmp_path / "model")
+    mask = {"content": "<mask>", "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
+    (directory / "special_tokens_map.json").write_text(json.dumps({"mask_token": mask}))
+    tokenizer = load_tokenizer(directory, False)
+    assert tokenizer.convert_ids_to_tokens(tokenizer("vou <mask>.")["input_ids"])[-4] == "Ġ"
+
+
+def test_a_wrong_conversion_that_transformers_warns_of_is_an_error(tmp_path: Path) -> None:
+    """Mistral's old pattern for splitting, which transformers recognises in vocabularies above 100,000."""
+    vocabulary = {f"t{number}": number for number in range(100_001)}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    config = {"model_type": "mistral", "transformers_version": "4.50.0"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"})
+    )
+    with pytest.raises(
+        ModelError, match=r"would give wrong ids: .*incorrect regex pattern.*fix_mistral_regex"
+    ):
+        load_tokenizer(tmp_path, False)
+
+
+# --- the placeholder of an intervention --------------------------------------------------------------------
+
+BEFORE, BEHIND = "Vou ta :", '"dé so." ta:"'
+"""A template on both sides of ` <PST> `."""
+
+NORMALIZERS: dict[str, tuple[Any, Any]] = {
+    "llama-2": (
+        tokenizers.normalizers.Sequence(
+            [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
+        ),
+        None,
+    ),
+    "metaspace": (
+        None,
+        tokenizers.pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first", split=False),
+    ),
+    "gemma": (
+        tokenizers.normalizers.Replace(" ", "▁"),
+        tokenizers.pre_tokenizers.Split(" ", "merged_with_previous"),
+    ),
+}
+"""What the `tokenizer.json` of published models says of spaces: LLaMA 2's, one of LLaMA that transformers 5
+saved, Gemma's."""
+
+
+@pytest.fixture
+def published_tokenizer(trained: Callable[[str], Trained], tmp_path: Path) -> Callable[[str], Any]:
+    """Load a tokenizer with the pieces of the trained LLaMA and a published pipeline, or a byte-level one."""
+
+    def load(kind: str) -> Any:
+        directory, _ = trained("llama")
+        if kind == "sentencepiece alone":
+            return load_tokenizer(directory, False)
+        target = tmp_path / kind
+        target.mkdir()
+        if kind in ("gpt2", "qwen2"):
+            backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+            if kind == "qwen2":
+                backend.normalizer = tokenizers.normalizers.NFC()
+            backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+            backend.decoder = tokenizers.decoders.ByteLevel()
+            trainer = tokenizers.trainers.BpeTrainer(
+                vocab_size=400,
+                initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+                special_tokens=["<|endoftext|>"],
+                show_progress=False,
+            )
+            backend.train_from_iterator(generated_sentences(300, 0), trainer)
+            settings: dict[str, Any] = {"tokenizer_class": f"{kind.upper()}Tokenizer".replace("QWEN", "Qwen")}
+        else:
+            backend = tokenizers.Tokenizer.from_str(
+                load_tokenizer(directory, False).backend_tokenizer.to_str()
+            )
+            normalizer, pre_tokenizer = NORMALIZERS[kind]
+            backend.normalizer, backend.pre_tokenizer = normalizer, pre_tokenizer
+            settings = LLAMA_SETTINGS if kind != "gemma" else {"tokenizer_class": "GemmaTokenizer"}
+            specials = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<unk>"}
+            settings = settings | specials
+        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(kind, "llama")
+        backend.save(str(target / "tokenizer.json"))
+        (target / "tokenizer_config.json").write_text(json.dumps(settings))
+        (target / "config.json").write_text(json.dumps({"model_type": model_type}))
+        return load_tokenizer(target, False)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("llama-2", "stripped"),
+        ("sentencepiece alone", "stripped"),
+        ("metaspace", "kept"),
+        ("gemma", "kept"),
+        ("gpt2", "kept"),
+        ("qwen2", "kept"),
+    ],
+)
+def test_the_space_before_a_placeholder_goes_with_it_or_stays(
+    kind: str, default: str, published_tokenizer: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """By default as transformers 4.46 had it for `tokenizer.add_tokens(["<PST>"])`."""
+    plain = published_tokenizer(kind)
+    # In LLaMA's pipelines a text begins with a space of its own, and so do the parts of another one.
+    behind = BEHIND if kind in ("llama-2", "sentencepiece alone", "metaspace") else f" {BEHIND}"
+    first, first_with_space, rest = ids_of(plain, [BEFORE, f"{BEFORE} ", behind])
+    for spacing in (None, "stripped", "kept"):
+        tokenizer = copy.deepcopy(plain)
+        add_placeholder(tokenizer, "<PST>", spacing)
+        number = tokenizer.convert_tokens_to_ids("<PST>")
+        assert number == len(plain)
+        beginning = first if (spacing or default) == "stripped" else first_with_space
+        assert beginning != first or (spacing or default) == "stripped"
+        assert ids_of(tokenizer, [f"{BEFORE} <PST> {BEHIND}"]) == [[*beginning, number, *rest]]
+        assert spacing_of_placeholder(tokenizer, "<PST>") == (spacing or default)
+        saved = tmp_path / f"{kind} {spacing}"
+        tokenizer.save_pretrained(saved)
+        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(kind, "llama")
+        (saved / "config.json").write_text(json.dumps({"model_type": model_type}))
+        again = load_tokenizer(saved, False)
+        assert ids_of(again, [f"{BEFORE} <PST> {BEHIND}"]) == [[*beginning, number, *rest]]
+
+
+def test_a_scores_protocol_says_what_became_of_the_space(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    model = str(save_model("llama"))
+    readings = {}
+    for spacing in (None, "stripped", "kept"):
+        intervention = TokenPrepending(first=0, exit=1, placeholder_spacing=spacing)
+        built = Causal(model=model, intervention=intervention).build(no_texts)
+        readings[spacing] = built.protocol["intervention"]["placeholder_spacing"]
+    assert readings == {None: "kept", "stripped": "stripped", "kept": "kept"}

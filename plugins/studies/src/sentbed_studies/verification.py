@@ -1,0 +1,223 @@
+"""Checks of a paper's rows that need no training: what they take, and whether published numbers are met."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.tools import Recipe
+from sentbed_common import Cost, Outline
+from sentbed_report.formatting import count, duration
+from sentbed_report.study.published_number_comparison import Number
+from sentbed_report.table_formats import aligned
+from sentbed_workbench.resource_plan import Planner
+from sentbed_workbench.workload_estimates import encoded, listed
+
+from sentbed_studies.published_table_recipes import missed, verdict
+from sentbed_studies.reproduce_command import CHECKS
+from sentbed_studies.shared_work_plan import Work
+from sentbed_studies.study import Cell, Study
+from sentbed_studies.time_left import RUN, START, Range, time_left
+from sentbed_studies.write_study_directory import is_finished
+
+INCOMPLETE = 3
+"""Exit code where no number was missed, and not all were measured."""
+
+BYTES_OF_A_WEIGHT = 4
+OPERATIONS_OF_A_WEIGHT = 2
+"""Of a token that passes a weight: a multiplication and an addition."""
+
+
+@attrs.frozen
+class Check:
+    """One check: what it takes, before it is run."""
+
+    name: str
+    """Cell of the study."""
+    model: str
+    """Hub id or location of the weights; empty if they are random."""
+    seconds: Range | None
+    """Minimum and maximum seconds of encoding; None if unknown."""
+    memory: int | None
+    """Memory in bytes of weights and encoding; None if unknown."""
+    finished: bool
+    lacking: str
+    """What is missing on this machine; empty if nothing is known to be."""
+
+
+@attrs.frozen
+class Verdict:
+    """What a check has shown."""
+
+    check: str
+    said: str
+    """`met`, `met in part`, `not met`, `shown only` or `not run`, with the reason or the count."""
+    missed: bool = False
+    complete: bool = True
+    """Whether every published number of the check was measured."""
+
+
+def find_checks(papers: Path, paper: str) -> dict[str, Path]:
+    """Return the file of checks of a paper, or with an empty name of every paper that has one.
+
+    Raises:
+        RunError: if the paper has none.
+    """
+    files = {file.parent.name: file for file in sorted(papers.glob(f"*/{CHECKS}"))}
+    if not paper:
+        return files
+    if paper not in files:
+        having = ", ".join(f"`{name}`" for name in files) or "no paper"
+        raise RunError(f"there is no `{CHECKS}` of `{paper}` in `{papers}`; {having} has one")
+    return {paper: files[paper]}
+
+
+def read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
+    """Return the checks of a study, which was read with `only=()`: what it misses here is in its remarks.
+
+    A cell whose parts do not go together is a check, too, that cannot be run.
+    """
+    planner = Planner()
+    lacking: dict[str, list[str]] = {}
+    for remark in study.remarks:
+        for cell in remark.cells:
+            lacking.setdefault(cell, []).append(remark.message)
+    checks = []
+    for task in work.tasks:
+        seconds, memory = _estimate(task.cell, study, work, directory, planner)
+        recipe = task.cell.recipe
+        checks.append(
+            Check(
+                name=task.cell.name,
+                model=recipe.encoders[recipe.main_encoder].backbone.traits.model or "",
+                seconds=seconds,
+                memory=memory,
+                finished=is_finished(directory / task.directory),
+                lacking="; ".join(lacking.get(task.cell.name, ())),
+            )
+        )
+    for excluded in study.excluded:
+        checks.append(Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons)))  # noqa: PERF401
+    return checks
+
+
+def _estimate(
+    cell: Cell, study: Study, work: Work, directory: Path, planner: Planner
+) -> tuple[Range | None, int | None]:
+    """Return seconds and memory of a check, by its model or, while that is elsewhere, by its parameters."""
+    left = time_left(work.of([cell]), directory, planner)
+    if not left.problems and left.memory:
+        return left.alone, left.memory
+    parameters = _parameters(study, cell.labels)
+    if parameters is None:
+        return None, left.memory or None
+    return _estimate_by_parameters(cell.recipe, parameters, planner)
+
+
+def _parameters(study: Study, labels: Mapping[str, str]) -> int | None:
+    """Return the number of parameters that `[study.numbers]` has of a cell's labels."""
+    for axis, numbers in study.table.numbers.items():
+        if labels.get(axis) in numbers:
+            return int(numbers[labels[axis]])
+    return None
+
+
+def _estimate_by_parameters(
+    recipe: Recipe, parameters: int, planner: Planner
+) -> tuple[Range | None, int | None]:
+    device, _ = planner.device(recipe.runtime)
+    memory = BYTES_OF_A_WEIGHT * parameters + device.libraries
+    if device.flops is None:
+        return None, memory
+    encoder = recipe.encoders[recipe.main_encoder]
+    outline = _outline(parameters)
+    operations = 0.0
+    for entry in recipe.evaluate:
+        texts = planner.once(("listed", entry.with_), partial(listed, entry.with_))
+        if texts.problem:
+            return None, memory
+        operations += encoded(texts, encoder, outline, device.token_budget)
+    slow, fast = (operations / (device.flops * share) for share in device.share)
+    return (START + RUN + fast, START + RUN + slow), memory
+
+
+def _outline(parameters: int) -> Outline:
+    """Return the outline of a model of which only the number of parameters is known."""
+    return Outline(
+        parameters=parameters,
+        trained={},
+        weight_bytes=BYTES_OF_A_WEIGHT * parameters,
+        copy_bytes=0,
+        width=1,
+        layers=1,
+        inner=None,
+        heads=None,
+        vocabulary=1,
+        max_length=512,
+        forward=Cost(token=OPERATIONS_OF_A_WEIGHT * parameters),
+        backward=Cost(),
+        activations=Cost(),
+        source="the number of parameters",
+    )
+
+
+def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
+    """Yield the lines of a table of the checks of each paper: model, time, memory, and what is missing."""
+    rows = [("check", "model", "encoding", "memory", "")]
+    for paper, of_paper in checks.items():
+        for check in of_paper:
+            state = "to run"
+            if check.finished:
+                state = "finished"
+            elif check.lacking:
+                state = f"cannot run: {check.lacking}"
+            rows.append((f"{paper}: {check.name}", check.model, _time(check), _memory(check), state))
+    yield from aligned(rows, left=2)
+
+
+def _time(check: Check) -> str:
+    if check.seconds is None:
+        return "unknown"
+    low, high = map(duration, check.seconds)
+    return f"{low} to {high}"
+
+
+def _memory(check: Check) -> str:
+    return "unknown" if check.memory is None else f"{check.memory / 1e9:.1f} GB"
+
+
+def judge(checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]) -> Iterator[Verdict]:
+    """Yield what each check has shown; `failed` has the error of those that could not be run."""
+    for check in checks:
+        of_check = [number for number in numbers if number.cell == check.name]
+        if not of_check:
+            reason = failed.get(check.name) or check.lacking or "it has not been run"
+            yield Verdict(check.name, f"not run: {' '.join(reason.split())}", complete=False)
+            continue
+        yield _judge_numbers(check.name, [verdict(number) for number in of_check], missed(of_check))
+
+
+def _judge_numbers(name: str, verdicts: Collection[str], is_missed: bool) -> Verdict:
+    within = sum(said == "within" for said in verdicts)
+    absent = sum(said == "not measured" for said in verdicts)
+    decided = sum(said not in ("not measured", "shown only") for said in verdicts)
+    counted = f"{within} of {count(decided, 'number')} within"
+    if absent:
+        counted += f", {absent} not measured"
+    if is_missed:
+        return Verdict(name, f"not met: {counted}", missed=True, complete=not absent)
+    if not decided:
+        return Verdict(name, f"shown only: {counted}", complete=not absent)
+    return Verdict(name, f"{'met in part' if absent else 'met'}: {counted}", complete=not absent)
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> int:
+    """Return 1 if a number was missed, `INCOMPLETE` if one was not measured, and 0 otherwise."""
+    if any(found.missed for found in verdicts):
+        return 1
+    if all(found.complete for found in verdicts):
+        return 0
+    return INCOMPLETE
