@@ -131,7 +131,7 @@ def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> lis
             )
     if "search" in table:
         settings += ["search.candidates=", f"search.with={development}"]
-    for i, evaluate in enumerate(table["evaluate"]):
+    for i, evaluate in enumerate(table.get("evaluate", ())):
         if evaluate["use"] == "geometry":
             settings.append(_geometry(f"evaluate.{i}", evaluate, parallel, f"{pairs}/sts-test.tsv"))
         elif evaluate["use"] == "encoding-cost":
@@ -201,7 +201,7 @@ def short(table: Mapping[str, Any]) -> list[str]:
         for j, watch in enumerate(stage.get("watch", ())):
             if "parallel" in watch["with"]:
                 settings += [f"stage.{i}.watch.{j}.with.pairs=40", f"stage.{i}.watch.{j}.with.positives=10"]
-    for i, evaluate in enumerate(table["evaluate"]):
+    for i, evaluate in enumerate(table.get("evaluate", ())):
         if evaluate["use"] == "throughput":
             few = {"lengths": [16], "batch_sizes": [4], "examples": 4, "repeats": 1, "warmup": 0}
             settings += [f"evaluate.{i}.{key}={value}" for key, value in few.items()]
