@@ -283,4 +283,5 @@ def test_the_extra_of_a_message_installs_the_packages_that_it_misses(name: str, 
     assert len(calls) >= 3
     for packages, extra in calls:
         missing = {packages} if isinstance(packages, str) else {*packages}
-        assert missing <= {Requirement(line).name for line in extras[extra]}
+        installed = {canonicalize_name(Requirement(line).name) for line in extras[extra]}
+        assert {canonicalize_name(package) for package in missing} <= installed

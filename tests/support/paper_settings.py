@@ -19,6 +19,10 @@ OTHERS = ("angle-bert-base", "pcc-tuning-llama2-7b", "prompts/")
 settings."""
 
 
+CHECKS = "verify.toml"
+"""The file of what `sentbed reproduce --verify` runs: rows of other studies, without training."""
+
+
 @cache
 def recipes() -> dict[str, Recipe]:
     """Return every recipe below `recipes/papers`, as `FILE: ` or `PAPER/FILE: CELL`. Nothing is built."""
@@ -27,6 +31,8 @@ def recipes() -> dict[str, Recipe]:
     for path in sorted(PAPERS.rglob("*.toml")):
         name = path.relative_to(PAPERS).with_suffix("").as_posix()
         if name.startswith(OTHERS) or "schema" not in tomllib.loads(path.read_text("utf-8")):
+            continue
+        if path.name == CHECKS:
             continue
         recipe = load_recipe(path, look=False, plugins=plugins)
         if "study" not in recipe.tables:
