@@ -15,14 +15,16 @@ import pytest
 import torch
 from hub_replicas.server import LocalHub, local_hub
 from huggingface_hub import constants
-from huggingface_hub.errors import HFValidationError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.utils import httpx
 from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._files import sha256
 from sentbed.protocols import BuildContext
+from sentbed_backbones._torch.loading import model_files
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
-from sentbed_backbones.hub_models import chosen_weights
+from sentbed_backbones.hub_models import ADAPTER_WEIGHTS, Listing, chosen_weights, find_conversion
 
 TAG = "v1"
 
@@ -268,12 +270,54 @@ def test_weights_in_several_forms_are_fetched_once(
             ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
         ),
         (["pytorch_model.bin", "pytorch_model-00001-of-00001.bin"], ["pytorch_model.bin"]),
-        (["adapter_model.bin", "adapter_config.json"], ["adapter_model.bin"]),
+        (["pytorch_model.bin", "adapter_model.safetensors"], ["pytorch_model.bin"]),
+        (["pytorch_model.bin", "value_head.safetensors"], ["pytorch_model.bin"]),
         (["tf_model.h5", "training_args.bin", "optimizer.pt"], []),
     ],
 )
 def test_the_weights_that_transformers_reads_are_chosen(names: list[str], chosen: list[str]) -> None:
     assert chosen_weights(names) == chosen
+
+
+def test_of_an_adapters_repository_the_adapter_is_chosen() -> None:
+    names = ["model.safetensors", "adapter_model.bin", "adapter_config.json"]
+    assert chosen_weights(names, ADAPTER_WEIGHTS) == ["adapter_model.bin"]
+
+
+def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise HfHubHTTPError(
+            "403", response=httpx.Response(403, request=httpx.Request("GET", "http://127.0.0.1"))
+        )
+
+    monkeypatch.setattr("huggingface_hub.HfApi.get_repo_discussions", refuse)
+    assert find_conversion(Listing("acme/pickled", "0" * 40, {"pytorch_model.bin": 1}, False)) is None
+
+
+@pytest.mark.slow
+def test_for_a_saved_encoder_no_pickle_is_downloaded(
+    hub: LocalHub, save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    publish(hub, "acme/pickled", pickled(save_model()))
+    with hub.connected(tmp_path / "home"), pytest.raises(ModelError, match="are not fetched for an encoder"):
+        model_files(Bert(model="acme/pickled"), may_convert=False)
+    assert "pytorch_model.bin" not in hub.fetched()
+
+
+@pytest.mark.slow
+def test_a_run_with_random_weights_leaves_what_was_fetched(
+    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = save_model()
+    converted = tmp_path / "converted"
+    shutil.copytree(directory, converted)
+    publish(hub, "acme/pickled", pickled(directory))
+    hub.repositories["acme/pickled"].convert(1, converted)
+    trained, _ = ask({"model": "acme/pickled"}, {"model": "acme/pickled", "init": "random"})
+    (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
+    assert offline == trained
 
 
 def refusal(model: str) -> ModelError:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hub_replicas.server import LocalHub, local_hub
 from sentbed._cli.main import main
-from sentbed_backbones.hub_models import hub_answers
+from sentbed_backbones.hub_models import hub_answers, outlook
 
 RECIPE = """
 schema = 1
@@ -26,9 +26,11 @@ pooler = { use = "mean" }
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[LocalHub]:
     hub_answers.cache_clear()
+    outlook.cache_clear()
     with local_hub() as hub, hub.connected(tmp_path / "home"):
         yield hub
     hub_answers.cache_clear()
+    outlook.cache_clear()
 
 
 @pytest.fixture
@@ -74,6 +76,7 @@ def test_pickled_weights_are_said_with_their_conversion(
     assert result.exit_code == 0, result.output
     assert "`pytorch_model.bin`, 0.03 GB, pickled; they are converted to safetensors once" in result.output
     commit = repository.convert(7, files)
+    outlook.cache_clear()
     assert f"(`refs/pr/7`, commit {commit[:12]})" in check().output
 
 

@@ -8,7 +8,10 @@ import io
 import json
 import os
 import pickle
+import re
+import socket
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +165,19 @@ def archive(program: bytes, compression: int = zipfile.ZIP_STORED, **members: by
     return stream.getvalue()
 
 
+def half_legacy() -> bytes:
+    """A file of before version 1.6 with two tensors, and the content of one alone."""
+    stream = io.BytesIO()
+    tensors = {"a": torch.ones(500), "b": torch.ones(2000)}
+    torch.save(tensors, stream, _use_new_zipfile_serialization=False)
+    content = stream.getvalue()
+    # Behind the tensors stands the list of those whose content follows, then their content.
+    start = content.index(b"]q", len(content) - 2500 * 4 - 200)
+    keys = pickle.loads(content[start - 2 :])
+    first = content[start - 2 + len(pickle.dumps(keys, 2)) :][: 8 + 500 * 4]
+    return content[: start - 2] + pickle.dumps(keys[:1], 2) + first
+
+
 STORAGE = object()
 """Stands for the storage in a pickle that is being written."""
 
@@ -239,6 +255,7 @@ def hostile(marker: Path) -> dict[str, bytes]:
         "a module": stored(torch.nn.Linear(2, 2)),
         "a name that no weight has": stored({"a\x1b[2Jb": torch.zeros(2)}),
         "a long name": stored({"w" * 5000: torch.zeros(2)}),
+        "claimed memory, legacy": half_legacy(),
         "no entries": archive(b"\x80\x02" + b"}q\x00" * 1000 + b"."),
         "nothing": b"",
         "text": b"<html>404</html>",
@@ -280,18 +297,95 @@ def test_the_child_process_refuses_a_hostile_file(case: str, tmp_path: Path) -> 
     assert not list(converted.glob("*/*"))
 
 
+def test_a_file_that_changes_while_it_is_read_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(tensors(), tmp_path / WEIGHTS)
+
+    def convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
+        source.write_bytes(b"other weights")
+        target.touch()
+        return {"weights": [], "bytes": 0}
+
+    monkeypatch.setattr("sentbed_common.pickled_weights._convert", convert)
+    with pytest.raises(ModelError, match="has changed while it was read"):
+        in_safetensors(tmp_path, may_convert=True)
+    converted = Path(os.environ["SENTBED_CACHE"]) / "converted-weights"
+    assert not [path for path in converted.iterdir() if path.is_dir()]
+
+
+@pytest.mark.slow
+def test_processes_that_need_the_same_model_convert_it_once(tmp_path: Path) -> None:
+    torch.save(tensors(), tmp_path / WEIGHTS)
+    code = (
+        "import pathlib, sys; from sentbed_common import in_safetensors; "
+        "print(in_safetensors(pathlib.Path(sys.argv[1]), True)[0])"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    answers = [process.communicate() for process in processes]
+    directories = {output for output, _ in answers}
+    assert len(directories) == 1
+    assert sum("converted the pickled weights" in errors for _, errors in answers) == 1
+    require_equal(load_file(Path(directories.pop().strip()) / "model.safetensors"), tensors())
+
+
+@pytest.mark.slow
+def test_a_new_installation_without_compiled_modules_converts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(tensors(), tmp_path / WEIGHTS)
+    # The child does not get these variables: what it would compile lies beside its modules.
+    monkeypatch.setattr(
+        "sentbed_common.pickled_weights.ENVIRONMENT", re.compile(r"PATH|PYTHONPATH|PYTHONPYCACHEPREFIX")
+    )
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    directory, _ = in_safetensors(tmp_path, may_convert=True)
+    require_equal(load_file(directory / "model.safetensors"), tensors())
+    assert not (tmp_path / "compiled").exists()
+
+
+def test_the_child_gets_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch.save(tensors(), tmp_path / WEIGHTS)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    environments = []
+
+    def run(*_: Any, env: dict[str, str], **__: Any) -> Any:
+        environments.append(env)
+        return subprocess.CompletedProcess([], 1, "", "stopped")
+
+    monkeypatch.setattr("subprocess.run", run)
+    with pytest.raises(ModelError, match="stopped"):
+        in_safetensors(tmp_path, may_convert=True)
+    (environment,) = environments
+    assert "HF_TOKEN" not in environment
+    assert "PATH" in environment
+
+
+def test_other_safetensors_beside_pickles_do_not_stand_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(tensors(), tmp_path / WEIGHTS)
+    (tmp_path / "value_head.safetensors").touch()
+    with pytest.raises(ModelError, match="which are not read for an encoder"):
+        in_safetensors(tmp_path, may_convert=False)
+
+
 LIMITED = """
-import sys
-sys.argv = ["program", "source", "target"]
-import importlib.util
+import importlib.util, os, pathlib, socket, subprocess, sys
 spec = importlib.util.spec_from_file_location("program", sys.stdin.readline().strip())
 program = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(program)
-import os, pathlib, socket, subprocess
 directory = pathlib.Path(sys.stdin.readline().strip())
-program.leave_the_network()
-program.limit_resources(2 << 30, 60, 1 << 20)
-program.forbid_side_effects(directory)
+port = int(sys.stdin.readline())
 def attempt(name, function):
     try:
         function()
@@ -299,38 +393,57 @@ def attempt(name, function):
         print(name, type(error).__name__)
     else:
         print(name, "succeeded")
-attempt("connect", lambda: socket.create_connection(("127.0.0.1", 9), 1))
+isolated = program.leave_the_network()
+print("isolated", isolated)
+attempt("connect without hook", lambda: socket.create_connection(("127.0.0.1", port), 1))
+program.limit_resources(2 << 30, 60, 1 << 20)
+program.forbid_side_effects(directory)
+attempt("connect", lambda: socket.create_connection(("127.0.0.1", port), 1))
 attempt("program", lambda: subprocess.run(["true"]))
 attempt("shell", lambda: os.system("true"))
 attempt("fork", lambda: os.fork())
 attempt("write outside", lambda: open(directory.parent / "outside", "w"))
+attempt("write above", lambda: open(f"{directory}/../outside", "w"))
+attempt("write beside", lambda: open(f"{directory}2", "w"))
+attempt("remove", lambda: os.remove(directory.parent / "there"))
 attempt("memory", lambda: bytearray(3 << 30))
 attempt("write inside", lambda: (directory / "inside").write_text("1"))
 """
 
 
-@pytest.mark.slow
 def test_the_child_process_reaches_nothing(tmp_path: Path) -> None:
     """Also if reading a file ran code after all."""
-    import sys
-
     directory = tmp_path / "target"
     directory.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", LIMITED],
-        input=f"{PROGRAM}\n{directory}\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    (tmp_path / "there").touch()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", LIMITED],
+            input=f"{PROGRAM}\n{directory}\n{port}\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     outcome = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
+    isolated = outcome.pop("isolated") == "True"
+    reached = outcome.pop("connect without hook")
+    # A container may forbid a network of one's own.
+    assert (reached == "OSError") == isolated
+    refused = (
+        "connect",
+        "program",
+        "shell",
+        "fork",
+        "write outside",
+        "write above",
+        "write beside",
+        "remove",
+    )
     assert outcome == {
-        "connect": "RefusedError",
-        "program": "RefusedError",
-        "shell": "RefusedError",
-        "fork": "RefusedError",
-        "write outside": "RefusedError",
+        **dict.fromkeys(refused, "RefusedError"),
         "memory": "MemoryError",
         "write inside": "succeeded",
     }
+    assert (tmp_path / "there").exists()
     assert not (tmp_path / "outside").exists()

@@ -13,28 +13,30 @@ import socket
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
 import attrs
-from sentbed import ModelError
+from sentbed import ModelError, RunError
 from sentbed.helpers import read_file, write_atomic
 from sentbed_common import cache_root, hub_errors
 
 SMALL_FILES = ("*.json", "*.txt", "*.model")
 """Files of configurations and tokenizers."""
 
-WEIGHTS = (
-    ("model.safetensors",),
-    ("model-*-of-*.safetensors",),
-    ("adapter_model.safetensors",),
-    ("*.safetensors",),
-    ("pytorch_model.bin",),
-    ("pytorch_model-*-of-*.bin",),
-    ("adapter_model.bin",),
+MODEL_WEIGHTS = (
+    "model.safetensors",
+    "model-*-of-*.safetensors",
+    "pytorch_model.bin",
+    "pytorch_model-*-of-*.bin",
+    "*.safetensors",
 )
-"""Weights by preference, in the order of transformers. A repository may have the same ones in several forms,
-such as `consolidated.safetensors` beside shards; only the first form that it has is fetched."""
+"""Weights of a model by preference, in the order of transformers. A repository may have the same ones in
+several forms, such as `consolidated.safetensors` beside shards; only the first that it has is fetched."""
+
+ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+"""Weights of an adapter by preference, as peft writes them."""
 
 BOT, BOT_TITLE = "SFconvertbot", "Adding `safetensors` variant of this model"
 """Author and title of the pull requests in which the hub converts pickled weights."""
@@ -51,11 +53,13 @@ class Listing:
     commit: str
     sizes: Mapping[str, int]
     gated: bool
+    preferred: Sequence[str] = MODEL_WEIGHTS
+    """Patterns of weights by preference: a model's, or `ADAPTER_WEIGHTS`."""
 
     @property
     def weights(self) -> list[str]:
         """The files of weights that are read; empty if there is none."""
-        return chosen_weights(self.sizes)
+        return chosen_weights(self.sizes, self.preferred)
 
     @property
     def is_pickled(self) -> bool:
@@ -87,20 +91,28 @@ class Fetched:
     """The pull request whose files these are, if not the revision that was asked for."""
 
 
-def chosen_weights(names: Iterable[str]) -> list[str]:
+def chosen_weights(names: Iterable[str], preferred: Sequence[str] = MODEL_WEIGHTS) -> list[str]:
     """Return the files of weights that are read of all those in a repository's top folder."""
     names = list(names)
-    for patterns in WEIGHTS:
-        matching = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+    for pattern in preferred:
+        matching = [name for name in names if fnmatch(name, pattern)]
         if matching:
             return sorted(matching)
     return []
 
 
-def fetch(repository: str, revision: str | None = None, code: bool = False, weights: bool = True) -> Fetched:
+def fetch(
+    repository: str,
+    revision: str | None = None,
+    code: bool = False,
+    weights: bool = True,
+    preferred: Sequence[str] = MODEL_WEIGHTS,
+    pickles: bool = True,
+) -> Fetched:
     """Return a repository's files on this machine, downloaded where they are not there yet.
 
-    Without `weights`, those may be missing. If the hub cannot be asked, what was fetched before is taken.
+    Without `weights`, those may be missing; without `pickles`, pickled ones are not downloaded, and what was
+    fetched before is taken. So it is, too, if the hub cannot be asked.
 
     Raises:
         ModelError: if the repository, its revision or its weights cannot be had; the message says why.
@@ -108,16 +120,18 @@ def fetch(repository: str, revision: str | None = None, code: bool = False, weig
     from huggingface_hub import snapshot_download
 
     with hub_errors(ModelError, "model", repository, revision):
-        listing = ask_for_listing(repository, revision)
+        listing = ask_for_listing(repository, revision, preferred=preferred)
         if listing is None:
-            return _fetched_before(repository, revision)
+            return _fetched_before(repository, revision, weights)
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
         conversion = None
         if weights and listing.is_pickled:
             conversion = find_conversion(listing)
+            if conversion is None and not pickles:
+                return _pickles_fetched_before(listing, revision)
         if conversion is not None:
-            converted = ask_for_listing(repository, conversion.commit)
+            converted = ask_for_listing(repository, conversion.commit, preferred=preferred)
             if converted is None:
                 raise ModelError(
                     f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
@@ -132,12 +146,31 @@ def fetch(repository: str, revision: str | None = None, code: bool = False, weig
             ignore_patterns=["*/*"],
         )
         reference = None if conversion is None else conversion.reference
-        _remember(repository, revision, directory, files, reference)
+        # A cache that cannot be written costs the record alone.
+        with suppress(RunError):
+            _remember(repository, revision, weights, directory, files, reference)
         return Fetched(Path(directory), reference)
 
 
+def _pickles_fetched_before(listing: Listing, revision: str | None) -> Fetched:
+    """Return a pickled model that was fetched before. Raises `ModelError` if it was not."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return _fetched_before(listing.repository, revision, weights=True)
+    except LocalEntryNotFoundError as error:
+        raise ModelError(
+            f"the hub's `{listing.repository}` has pickled weights, which are not fetched for an encoder "
+            "that names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
+            "recipe and run that once, which converts them"
+        ) from error
+
+
 def ask_for_listing(
-    repository: str, revision: str | None = None, seconds: float | None = None
+    repository: str,
+    revision: str | None = None,
+    seconds: float | None = None,
+    preferred: Sequence[str] = MODEL_WEIGHTS,
 ) -> Listing | None:
     """Return what the hub lists, or None if it cannot be asked: offline mode, or no answer.
 
@@ -164,7 +197,7 @@ def ask_for_listing(
             return None
         raise
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or () if "/" not in file.rfilename}
-    return Listing(repository, str(info.sha), sizes, bool(info.gated))
+    return Listing(repository, str(info.sha), sizes, bool(info.gated), preferred)
 
 
 def _is_no_answer(error: Exception) -> bool:
@@ -176,24 +209,28 @@ def _is_no_answer(error: Exception) -> bool:
 
 
 def find_conversion(listing: Listing) -> Conversion | None:
-    """Return the conversion bot's pull request on this very commit, or None if there is none.
+    """Return the conversion bot's pull request on this very commit, or None if none is found.
 
     As transformers does: an open pull request by the bot, whose parent is the commit. Another author's could
-    hold any weights.
+    hold any weights. A mirror of the hub may list no pull requests.
     """
     from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
 
     api = HfApi()
-    for discussion in api.get_repo_discussions(
-        listing.repository, author=BOT, discussion_type="pull_request", discussion_status="open"
-    ):
-        is_conversion = discussion.title == BOT_TITLE and discussion.author == BOT
-        if not (is_conversion and discussion.is_pull_request and discussion.status == "open"):
-            continue
-        reference = f"refs/pr/{discussion.num}"
-        commits = api.list_repo_commits(listing.repository, revision=reference)
-        if len(commits) > 1 and commits[1].commit_id == listing.commit:
-            return Conversion(reference, commits[0].commit_id)
+    try:
+        for discussion in api.get_repo_discussions(
+            listing.repository, author=BOT, discussion_type="pull_request", discussion_status="open"
+        ):
+            is_conversion = discussion.title == BOT_TITLE and discussion.author == BOT
+            if not (is_conversion and discussion.is_pull_request and discussion.status == "open"):
+                continue
+            reference = f"refs/pr/{discussion.num}"
+            commits = api.list_repo_commits(listing.repository, revision=reference)
+            if len(commits) > 1 and commits[1].commit_id == listing.commit:
+                return Conversion(reference, commits[0].commit_id)
+    except HfHubHTTPError:
+        return None
     return None
 
 
@@ -207,14 +244,20 @@ def _without_weights(listing: Listing, revision: str | None) -> str:
     )
 
 
-def _record(repository: str, revision: str | None) -> Path:
+def _record(repository: str, revision: str | None, weights: bool) -> Path:
     """Return the file that remembers what was fetched, for when the hub cannot be asked."""
-    name = hashlib.sha256(f"{repository}@{revision or 'main'}".encode()).hexdigest()[:40]
+    what = json.dumps([repository, revision or "main", weights])
+    name = hashlib.sha256(what.encode()).hexdigest()[:40]
     return cache_root() / "hub-models" / f"{name}.json"
 
 
 def _remember(
-    repository: str, revision: str | None, directory: str, files: Sequence[str], reference: str | None
+    repository: str,
+    revision: str | None,
+    weights: bool,
+    directory: str,
+    files: Sequence[str],
+    reference: str | None,
 ) -> None:
     """Remember the commit, the files and the pull request that were taken for a revision."""
     content = {
@@ -224,10 +267,10 @@ def _remember(
         "files": list(files),
         "reference": reference,
     }
-    write_atomic(_record(repository, revision), json.dumps(content))
+    write_atomic(_record(repository, revision, weights), json.dumps(content))
 
 
-def _fetched_before(repository: str, revision: str | None) -> Fetched:
+def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fetched:
     """Return what was fetched before; raises as `snapshot_download` if that is nothing.
 
     If another program has fetched it, its weights are looked for when they are read.
@@ -235,7 +278,9 @@ def _fetched_before(repository: str, revision: str | None) -> Fetched:
     from huggingface_hub import snapshot_download
 
     files, conversion = list(SMALL_FILES), None
-    record = _record(repository, revision)
+    record = _record(repository, revision, weights)
+    if not record.is_file():
+        record = _record(repository, revision, not weights)
     if record.is_file():
         content = json.loads(read_file(record))
         revision, conversion, files = content["commit"], content["reference"], content["files"]
@@ -269,6 +314,7 @@ def hub_answers() -> bool:
     return True
 
 
+@functools.cache
 def outlook(repository: str, revision: str | None, weights: bool) -> str | None:
     """Return what will be fetched, for `sentbed check`; None if the hub cannot be asked.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.lock_files import is_locked
     from sentbed_common.nearest_neighbours import DOCUMENT_BLOCK, Neighbours, in_blocks, nearest, unit_rows
-    from sentbed_common.pickled_weights import PICKLED, in_safetensors, pickled_files
+    from sentbed_common.pickled_weights import in_safetensors, pickled_files
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.repeated_texts import first_of_equal, text_digest
     from sentbed_common.resource_planning import (

@@ -1,8 +1,8 @@
 """The program that rewrites one pickled file of weights as safetensors, in a process of its own.
 
 It is started by `pickled_weights` as a file, not as a module: it needs torch and safetensors, and nothing of
-sentbed. Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time
-and the size of the result, without network, and without any other program.
+sentbed. Only tensors are read (`torch.load(weights_only=True)`), with limits on memory, time and the size of
+the result, without network, and without any other program.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import safetensors.torch
-import torch
+if TYPE_CHECKING:
+    import torch
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 """Flags of Linux's `unshare`: a user namespace, which ordinary users need first, and a network of its own."""
@@ -32,6 +32,18 @@ FORBIDDEN_EVENTS = (
     "os.fork",
     "os.posix_spawn",
     "os.spawn",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.mkdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "os.chown",
+    "os.utime",
+    "shutil.",
+    "tempfile.",
     "ctypes.",
     "urllib.",
     "ftplib.",
@@ -49,21 +61,21 @@ MOST_WEIGHTS = 1_000_000
 """Weights in the largest file."""
 
 DTYPES = frozenset(
-    {
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint8,
-        torch.bool,
-    }
+    f"torch.{name}"
+    for name in (
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    )
 )
 """Types of numbers that are written; others are of quantised models."""
-
 
 BOILERPLATE = ("Weights only load failed", "Please file an issue", "Check the documentation")
 """Beginnings of the lines of torch's message that say nothing of the file."""
@@ -73,15 +85,18 @@ class RefusedError(Exception):
     """Raised if a file is more than a table of tensors, or is damaged."""
 
 
-def leave_the_network() -> None:
-    """Move this process into a network without devices, where Linux lets it; see also the audit hook."""
+def leave_the_network() -> bool:
+    """Move this process into a network without devices; return whether the system lets it.
+
+    Only Linux has that, for a process of one thread: it is called before libraries start theirs.
+    """
     if sys.platform != "linux":
-        return
+        return False
     flags = CLONE_NEWNET
     if os.geteuid() != 0:
         flags |= CLONE_NEWUSER
-    # A container may forbid it: then nothing has changed.
-    ctypes.CDLL(None, use_errno=True).unshare(flags)
+    # A container may forbid it: then nothing has changed, and the audit hook alone refuses the network.
+    return bool(ctypes.CDLL(None, use_errno=True).unshare(flags) == 0)
 
 
 def limit_resources(memory: int, seconds: int, written: int) -> None:
@@ -90,25 +105,32 @@ def limit_resources(memory: int, seconds: int, written: int) -> None:
         return
     import resource
 
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (written, written))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limits = {
+        resource.RLIMIT_DATA: memory,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_FSIZE: written,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, limit in limits.items():
+        _, hard = resource.getrlimit(kind)
+        # The user's own limit may be lower.
+        lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (lowest, lowest))
 
 
 def forbid_side_effects(directory: Path) -> None:
-    """Let Python itself refuse network, other programs, and writing outside `directory`, from now on."""
-    allowed = str(directory)
+    """Let Python itself refuse network, other programs, and changing files outside `directory`."""
+    inside = os.path.realpath(directory) + os.sep
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event.startswith(FORBIDDEN_EVENTS):
             raise RefusedError(f"reading it asks for `{event}`")
-        if event == "open":
-            path, _, flags = arguments
-            is_outside = not str(path).startswith(allowed)
-            if isinstance(flags, int) and flags & writing and is_outside:
-                raise RefusedError(f"reading it writes to `{path}`")
+        if event != "open":
+            return
+        path, _, flags = arguments
+        if isinstance(flags, int) and flags & writing and not os.path.realpath(path).startswith(inside):
+            raise RefusedError(f"reading it writes to `{path}`")
 
     sys.addaudithook(refuse)
 
@@ -119,7 +141,7 @@ def member_sizes(file: Path) -> Counter[int] | None:
     torch writes its archives uncompressed: a compressed one would grow in memory, or be read wrongly.
 
     Raises:
-        RefusedError: if a member is compressed.
+        RefusedError: if a member is compressed, or claims to be larger than the file.
     """
     if not zipfile.is_zipfile(file):
         return None
@@ -127,8 +149,10 @@ def member_sizes(file: Path) -> Counter[int] | None:
     sizes: Counter[int] = Counter()
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:
+            if member.compress_type != zipfile.ZIP_STORED:
                 raise RefusedError(f"its member {member.filename!r} is compressed, which torch never writes")
+            if member.file_size > size:
+                raise RefusedError(f"its member {member.filename!r} claims to be larger than the file")
             sizes[member.file_size] += 1
     return sizes
 
@@ -139,6 +163,8 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     Raises:
         RefusedError: if the file holds anything else.
     """
+    import torch
+
     sizes = member_sizes(file)
     try:
         content = torch.load(file, map_location="cpu", weights_only=True, mmap=sizes is not None)
@@ -152,25 +178,32 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise RefusedError(f"it holds {len(content):,} entries, expected 1 to {MOST_WEIGHTS:,} tensors")
     for name, tensor in content.items():
         require_plain_tensor(name, tensor)
-    if sizes is not None:
-        require_members(content, sizes)
+    require_memory_of_file(content, sizes, file.stat().st_size)
     return dict(content)
 
 
-def require_members(tensors: Mapping[str, torch.Tensor], sizes: Counter[int]) -> None:
-    """Raise `RefusedError` if a tensor's memory is not as large as a member of the archive.
+def require_memory_of_file(
+    tensors: Mapping[str, torch.Tensor], member_sizes: Counter[int] | None, size: int
+) -> None:
+    """Raise `RefusedError` if the tensors' memory is more than the file of `size` bytes has.
 
-    torch cuts memory that claims to be larger off at the end of the file, and reads what follows the member.
+    Of an archive, torch cuts memory that claims to be larger off at the end of the file, and reads what
+    follows the member; in files of before version 1.6, memory that is claimed and missing is not initialised.
     """
     storages = {}
     for name, tensor in tensors.items():
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = (name, storage.nbytes())
-    left = Counter(sizes)
-    for name, size in storages.values():
-        if size and not left[size]:
+    total = sum(nbytes for _, nbytes in storages.values())
+    if total > size:
+        raise RefusedError(f"its entries claim {total:,} bytes, and the file has {size:,}")
+    if member_sizes is None:
+        return
+    left = Counter(member_sizes)
+    for name, nbytes in storages.values():
+        if nbytes and not left[nbytes]:
             raise RefusedError(f"its entry {name!r:.80} claims more numbers than the file has")
-        left[size] -= 1
+        left[nbytes] -= 1
 
 
 def reason_of(error: Exception) -> str:
@@ -188,11 +221,13 @@ def reason_of(error: Exception) -> str:
 
 def require_plain_tensor(name: Any, tensor: Any) -> None:
     """Raise `RefusedError` unless this is a dense tensor of numbers in memory that the file has."""
+    import torch
+
     if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
         raise RefusedError(f"it has an entry named {name!r:.80}, expected the name of a weight")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         raise RefusedError(f"its entry {name!r:.80} is a `{type(tensor).__name__}`, expected a tensor")
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.dtype not in DTYPES:
+    if tensor.layout != torch.strided or tensor.is_quantized or str(tensor.dtype) not in DTYPES:
         raise RefusedError(
             f"its entry {name!r:.80} is of the type {tensor.dtype} ({tensor.layout}), expected dense numbers"
         )
@@ -209,6 +244,8 @@ def write_safetensors(tensors: Mapping[str, torch.Tensor], file: Path, largest: 
     Raises:
         RefusedError: if they need more than `largest` bytes.
     """
+    import safetensors.torch
+
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if size > largest:
         raise RefusedError(
@@ -235,10 +272,14 @@ def main() -> None:
     """
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     memory, seconds, largest = (int(argument) for argument in sys.argv[3:6])
-    torch.set_num_threads(1)
     leave_the_network()
     # The header beside the weights has their names, twice at most.
     limit_resources(memory, seconds, 2 * largest + (1 << 24))
+    # What is imported later could not be compiled and written.
+    import safetensors.torch  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
     forbid_side_effects(target.parent)
     try:
         tensors = read_tensors(source)

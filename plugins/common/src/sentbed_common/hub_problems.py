@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -61,11 +62,14 @@ def hub_problem(error: BaseException, kind: str, repository: str, revision: str 
             f"{subject}: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
             f"`hf download {repository}` where there is a network, or unset the variable"
         )
-    if any(getattr(cause, "errno", None) == 28 for cause in causes):
+    numbers = {getattr(cause, "errno", None) for cause in causes}
+    if numbers & {errno.ENOSPC, errno.EDQUOT}:
         return (
             f"{subject}: the disk of {constants.HF_HUB_CACHE} is full; free some space, or set `HF_HOME` to "
             "a larger one"
         )
+    if numbers & {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return f"{subject}: {constants.HF_HUB_CACHE} cannot be written; set `HF_HOME` to a directory that can"
     reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return (
         f"{subject}: {constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "

@@ -7,6 +7,7 @@ kept in the cache under the hash of its sources.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,8 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentbed import ModelError
-from sentbed.helpers import foreign, sha256, write_directory
+from filelock import FileLock
+from sentbed import ModelError, RunError
+from sentbed.helpers import cannot_write, foreign, sha256, write_directory
 
 from sentbed_common.cache_directory import cache_root
 from sentbed_common.doctor_findings import version_of
@@ -29,14 +31,30 @@ from sentbed_common.doctor_findings import version_of
 PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
 """Names of pickled weights that transformers writes: one file, or shards."""
 
-INDEX = "pytorch_model.bin.index.json"
-"""The file that says which shard has which weight."""
-
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.py")
+SMALL_FILES = (
+    "*config.json",
+    "tokenizer.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.model",
+    "*.py",
+)
 """Files that are copied beside the converted weights: configuration, tokenizer, code."""
 
 LARGEST_SMALL_FILE = 1 << 26
 """Bytes of the largest of them."""
+
+VERSION = 1
+"""Raised when the program writes something else, so that what it wrote before is not taken."""
+
+ENVIRONMENT = re.compile(
+    r"(PATH|PYTHONPATH|PYTHONHOME|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|VIRTUAL_ENV|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG"
+    r"|OPENBLAS_\w+)"
+)
+"""Variables that the child process gets; others hold keys and tokens, and it needs none."""
 
 OLDEST_TORCH = (2, 10)
 """Before it, even `weights_only=True` can be made to run code (CVE-2025-32434, CVE-2026-24747)."""
@@ -76,15 +94,18 @@ def in_safetensors(
 ) -> tuple[Path, Mapping[str, str]]:
     """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled source.
 
-    It is `directory` itself if nothing there is pickled or safetensors stand beside; otherwise one in the
-    cache (`SENTBED_CACHE`), which holds the small files of `directory` as well. Without `may_convert`, only
-    what was converted before is taken. `shown` names the model in messages.
+    It is `directory` itself if nothing there is pickled, or if the same weights stand beside as safetensors;
+    otherwise one in the cache (`SENTBED_CACHE`), which holds configuration and tokenizer as well. Without
+    `may_convert`, only what was converted before is taken. `shown` names the model in messages. Processes
+    that need the same model wait for the one that converts it.
 
     Raises:
         ModelError: if the pickled files hold more than tensors or are damaged, or may not be converted.
+        RunError: if the cache cannot be written.
     """
     sources = pickled_files(directory, patterns)
-    if not sources or any(directory.glob("*.safetensors")):
+    converted_names = tuple(_converted_name(pattern) for pattern in patterns)
+    if not sources or pickled_files(directory, converted_names):
         return directory, {}
     shown = shown or f"`{directory}`"
     if (problem := problem_of_shards(sources)) is not None:
@@ -100,10 +121,36 @@ def in_safetensors(
             "recipe and run that once, which converts them"
         )
     _require_safe_torch()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(target.parent / f"{target.name}.lock")
+        lock.acquire()
+    except OSError as error:
+        raise RunError(cannot_write(target, error)) from error
+    try:
+        if not target.is_dir():
+            _fill_cache(directory, target, hashes, sources, shown)
+    finally:
+        lock.release()
+    return target, hashes
+
+
+def _fill_cache(
+    directory: Path, target: Path, hashes: Mapping[str, str], sources: Sequence[Path], shown: str
+) -> None:
+    """Write the converted model to `target`, at once, and say that it happened."""
+    # What a process that was killed has left.
+    for left in target.parent.glob(f".{target.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
     started = time.monotonic()
 
     def fill(temporary: Path) -> None:
         _convert_all(sources, temporary, shown)
+        for file in sources:
+            if sha256(file) != hashes[file.name]:
+                raise ModelError(
+                    f"`{file}` has changed while it was read; run this again when it is complete"
+                )
         for file in _small_files(directory):
             shutil.copyfile(file, temporary / file.name)
 
@@ -114,21 +161,25 @@ def in_safetensors(
         f"{time.monotonic() - started:.0f} s: {target}",
         file=sys.stderr,
     )
-    return target, hashes
+
+
+def _converted_name(pickled: str) -> str:
+    """Return the name, or the pattern of names, that pickled weights have as safetensors."""
+    return pickled.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
 
 
 def _key(directory: Path, hashes: Mapping[str, str]) -> str:
     """Return the name in the cache: a hash of all that the converted directory is made of."""
-    digest = hashlib.sha256(json.dumps(dict(hashes), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps([VERSION, dict(hashes)], sort_keys=True).encode())
     for file in _small_files(directory):
         digest.update(f"{file.name} {sha256(file)}\n".encode())
     return digest.hexdigest()[:40]
 
 
 def _small_files(directory: Path) -> Iterator[Path]:
-    """Yield the files of configuration, tokenizer and code; an index of pickled shards is written anew."""
+    """Yield the files of configuration, tokenizer and code."""
     for file in sorted({file for pattern in SMALL_FILES for file in directory.glob(pattern)}):
-        if file.is_file() and file.name != INDEX and file.stat().st_size <= LARGEST_SMALL_FILE:
+        if file.is_file() and file.stat().st_size <= LARGEST_SMALL_FILE:
             yield file
 
 
@@ -148,7 +199,7 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
     places: dict[str, str] = {}
     total = 0
     for source in sources:
-        name = source.name.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
+        name = _converted_name(source.name)
         answer = _convert(source, target / name, shown)
         total += answer["bytes"]
         places |= dict.fromkeys(answer["weights"], name)
@@ -158,26 +209,49 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
 
 
 def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
-    """Convert one file in a process of its own; return the names of its weights and their bytes."""
+    """Convert one file in a process of its own; return the names of its weights and their bytes.
+
+    Raises:
+        ModelError: if the file is refused, or the process fails.
+        OSError: if the disk is full.
+    """
     size = source.stat().st_size
     seconds = SECONDS_AT_LEAST + size // BYTES_PER_SECOND
     # Tied weights, which share memory in the pickle, are written apart.
-    arguments = [str(3 * size + SPARE_MEMORY), str(seconds), str(2 * size)]
+    limits = [str(3 * size + SPARE_MEMORY), str(seconds), str(2 * size)]
     place = f"`{source.name}` of {shown}"
     advice = "take a model with safetensors, or fetch this one again"
+    # Without writing compiled modules, which the program would be refused.
+    command = [
+        sys.executable,
+        "-B",
+        "-P",
+        str(PROGRAM),
+        str(source.resolve()),
+        str(target.resolve()),
+        *limits,
+    ]
+    environment = {name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)}
     try:
         done = subprocess.run(
-            [sys.executable, "-P", str(PROGRAM), str(source.resolve()), str(target.resolve()), *arguments],
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=seconds,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+            env={**environment, "CUDA_VISIBLE_DEVICES": ""},
             check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise ModelError(f"{place} was not converted within {seconds} s; {advice}") from error
+    if "No space left" in done.stderr:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if done.returncode == -signal.SIGKILL or "MemoryError" in done.stderr:
+        raise ModelError(
+            f"{place} was not converted: it needs more memory than there is; free some, or take a model with "
+            "safetensors"
+        )
     if done.returncode != 0:
         raise ModelError(f"{place} was not converted: {_end_of(done)}; {advice}")
     with foreign(ModelError, f"{place} was not converted", advice):

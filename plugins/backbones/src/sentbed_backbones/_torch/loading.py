@@ -29,6 +29,7 @@ from sentbed_backbones._torch.tokenizer_loading import (
     note_tokens_without_embeddings,
 )
 from sentbed_backbones.adaptation import PICKLED_ADAPTER, problems_of_adapter
+from sentbed_backbones.hub_models import ADAPTER_WEIGHTS as ADAPTER_FILES
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
 
@@ -172,7 +173,8 @@ def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origi
     if is_local(parameters.adapter):
         directory = locate(parameters.adapter)
     else:
-        directory = fetch(parameters.adapter, parameters.adapter_revision).directory
+        fetched = fetch(parameters.adapter, parameters.adapter_revision, preferred=ADAPTER_FILES)
+        directory = fetched.directory
         origin["adapter_commit"] = directory.name
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
@@ -369,8 +371,8 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
         found = json.loads(read_file(file))["sha256"]
     if found != origin.get("sha256"):
         raise ModelError(
-            f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`; "
-            "put the model back, or name the right one as `model`"
+            f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`, or "
+            "on another conversion of them; put the model back, or name the right one as `model`"
         )
 
 
@@ -387,7 +389,13 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
     if is_local(parameters.model):
         directory = locate(parameters.model)
     else:
-        fetched = fetch(parameters.model, parameters.revision, parameters.trust_remote_code, with_weights)
+        fetched = fetch(
+            parameters.model,
+            parameters.revision,
+            code=parameters.trust_remote_code,
+            weights=with_weights,
+            pickles=may_convert,
+        )
         directory = fetched.directory
         origin["commit"] = directory.name
         if fetched.conversion is not None:
