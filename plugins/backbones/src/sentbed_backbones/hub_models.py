@@ -160,8 +160,8 @@ def _pickles_fetched_before(listing: Listing, revision: str | None) -> Fetched:
         return _fetched_before(listing.repository, revision, weights=True)
     except LocalEntryNotFoundError as error:
         raise ModelError(
-            f"the hub's `{listing.repository}` has pickled weights, which are not fetched for an encoder "
-            "that names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
+            f"the hub's `{listing.repository}` has pickled weights, which are not fetched for an encoder that"
+            " names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
             "recipe and run that once, which converts them"
         ) from error
 
