@@ -90,6 +90,19 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "use_bidirectional_attention": True,
         },
     ),
+    # The last four of its blocks read the keys and values of earlier ones.
+    "gemma3n": (
+        "gemma3n_text",
+        {
+            **GEMMA,
+            "num_hidden_layers": 10,
+            "num_kv_shared_layers": 4,
+            "sliding_window": 5,
+            "vocab_size_per_layer_input": 150,
+            "hidden_size_per_layer_input": 8,
+            "laurel_rank": 4,
+        },
+    ),
     "modernbert": ("modernbert", {"local_attention": 6, "layer_types": WINDOW_AND_ALL}),
     # Its class of tokenizers adds a token.
     "qwen2": ("qwen2", {"num_key_value_heads": 2, "vocab_size": 150}),

@@ -511,6 +511,19 @@ def test_an_encoder_that_has_lost_its_adapter_is_refused(
     assert "holds no `adapter_config.json`" in refusal(backbone, attrs.evolve(no_texts, saved=saved))
 
 
+def test_the_pickled_weights_of_a_saved_encoder_are_not_read(
+    save_model: SaveModel, tmp_path: Path, no_texts: BuildContext
+) -> None:
+    backbone = Bert(model=str(save_model()))
+    saved = tmp_path / "saved"
+    backbone.build(no_texts).save(saved)
+    torch.save(load_file(saved / "model.safetensors"), saved / "pytorch_model.bin")
+    (saved / "model.safetensors").unlink()
+    message = refusal(backbone, attrs.evolve(no_texts, saved=saved))
+    assert "only pickled weights (`pytorch_model.bin`)" in message
+    assert "a saved encoder has safetensors" in message
+
+
 def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
     save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
+from sentbed_backbones._torch import tokenizer_loading
 from sentbed_backbones._torch.built_transformer import DTYPES
 from sentbed_backbones.adaptation import Freeze, LoRA
 from sentbed_backbones.bert import Bert
@@ -284,6 +285,18 @@ def test_of_a_hub_id_the_configuration_is_enough(
     assert outline.parameters > 0
     assert outline.tokenizer is None
     assert outline.source == "config.json of some/model, on this machine"
+
+
+def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(
+    save_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backbone = Bert(model=str(save_model()))
+    whole = backbone.outline(OutlineContext())
+    assert whole.tokenizer is not None
+    monkeypatch.setattr(tokenizer_loading, "LARGEST_JSON", 100)
+    outline = backbone.outline(OutlineContext())
+    assert outline.tokenizer is None
+    assert outline.parameters == whole.parameters
 
 
 def test_another_architecture_is_refused_as_when_it_is_built(save_model: Callable[..., Path]) -> None:

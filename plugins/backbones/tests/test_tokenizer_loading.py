@@ -256,6 +256,49 @@ def test_the_text_between_added_tokens_is_that_of_sentencepiece(
             assert row[number_of_ends[0] : len(row) - number_of_ends[1]] == [*inner[0], number, *inner[1]]
 
 
+MEBIBYTE = 1 << 20
+
+
+def long_pieces() -> list[str]:
+    """Pieces of more than one MiB together, which no text of the tests has."""
+    return ["z" * 400 + f"{number:04}" for number in range(3000)]
+
+
+@pytest.mark.parametrize("kind", ["t5", "xlm-roberta"])
+def test_a_sentencepiece_model_of_several_mebibytes_is_read(
+    kind: str, trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, _ = trained(kind)
+    name = LAYOUTS[kind][0]
+    model = sentencepiece_model_pb2.ModelProto.FromString((directory / name).read_bytes())
+    for piece in long_pieces():
+        model.pieces.add(piece=piece, score=-100.0, type=1)
+    content = model.SerializeToString()
+    assert len(content) > MEBIBYTE
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
+    assert rows_of(tokenizer, HARD_TEXTS) == published_ids(kind, processor, HARD_TEXTS)
+
+
+def test_a_tokenizer_json_of_several_mebibytes_is_read(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> None:
+    directory, processor = trained("llama")
+    load_tokenizer(directory, False).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_bytes((directory / "config.json").read_bytes())
+    file = tmp_path / "tokenizer.json"
+    definition = json.loads(file.read_text("utf-8"))
+    vocabulary = definition["model"]["vocab"]
+    for number, piece in enumerate(long_pieces(), len(vocabulary)):
+        vocabulary[piece] = number
+    file.write_text(json.dumps(definition), "utf-8")
+    assert file.stat().st_size > MEBIBYTE
+    tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
+    assert rows_of(tokenizer, HARD_TEXTS) == published_ids("llama", processor, HARD_TEXTS)
+
+
 def test_special_tokens_have_the_published_numbers(trained: Callable[[str], Trained]) -> None:
     t5, processor = load_tokenizer(trained("t5")[0], False), trained("t5")[1]
     size = len(processor)
@@ -476,6 +519,14 @@ def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path: Path) -> None
     (directory / "special_tokens_map.json").write_text(json.dumps({"mask_token": mask}))
     tokenizer = load_tokenizer(directory, False)
     assert tokenizer.convert_ids_to_tokens(tokenizer("vou <mask>.")["input_ids"])[-4] == "Ġ"
+
+
+def test_the_settings_of_roberta_may_have_several_mebibytes(tmp_path: Path) -> None:
+    directory = roberta_files(tmp_path / "model")
+    settings = {"tokenizer_class": "RobertaTokenizer", "comment": "z" * MEBIBYTE}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = load_tokenizer(directory, False)
+    assert tokenizer("vou <mask>.")["input_ids"] == tokenizer("vou<mask>.")["input_ids"]
 
 
 def test_a_wrong_conversion_that_transformers_warns_of_is_an_error(tmp_path: Path) -> None:

@@ -109,6 +109,15 @@ def lfs_pointers(directory: Path) -> list[Path]:
     return pointers
 
 
+def only_pickled(saved: Path, file: str) -> str:
+    """Return why the weights of a saved encoder are refused that only the pickled `file` holds."""
+    return (
+        f"`{saved}` has only pickled weights (`{file}`), which are never read there: a saved encoder has "
+        "safetensors, and this one was written by another program or is damaged; save the encoder again, or "
+        "take another copy"
+    )
+
+
 def _incomplete(directory: Path) -> Iterator[str]:
     """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
     plain = list(directory.glob("*.safetensors"))

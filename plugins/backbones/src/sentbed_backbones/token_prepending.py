@@ -31,7 +31,9 @@ class TokenPrepending(Intervention):
     placeholder_spacing: Literal["stripped", "kept"] | None = None
     """Whether the space before the placeholder goes with it, or stays a token or part of one. Default: as in
     transformers 4.46, with which the released code ran: `stripped` for LLaMA and LLaMA 2, whose normaliser
-    puts a space before a text, `kept` for others (LLaMA 3, Qwen2, Gemma 2)."""
+    puts a space before a text, `kept` for others (LLaMA 3, Qwen2, Gemma 2). One case differs: of a model with
+    `tokenizer.model` and no `tokenizer.json`, whose `tokenizer_config.json` says `legacy = false`, 4.46 would
+    keep the space, and the default is `stripped`; set `kept` to have that."""
 
     @property
     def traits(self) -> InterventionTraits:

@@ -23,11 +23,12 @@ from transformers.pytorch_utils import Conv1D
 from sentbed_backbones._torch.built_transformer import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
+    PICKLED_ADAPTER,
     Freeze,
     LoRA,
     problems_of_adapter,
 )
-from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, LARGEST_JSON
+from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, LARGEST_JSON, only_pickled
 
 # On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
 # fetch compiled code from the hub.
@@ -87,11 +88,14 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     An adapter that was trained on the model with a head is accepted too. No random number is drawn.
 
     Raises:
-        ModelError: if the adapter is not a plain LoRA, or does not fit the model in every
-            weight; the model may then be half changed.
+        ModelError: if the adapter has only pickled weights, is not a plain LoRA, or does not fit the model in
+            every weight; the model may then be half changed.
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
+    if not (directory / ADAPTER_WEIGHTS).is_file():
+        # A recipe's adapter has been converted before.
+        raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
     with foreign(ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"):
         content = json.loads(read_file(directory / ADAPTER_CONFIG, LARGEST_JSON))
         kind = content["peft_type"]

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext, InterventionTraits
-from sentbed_common import in_safetensors, memory_limit
+from sentbed_common import in_safetensors, memory_limit, pickled_files
 
 from sentbed_backbones._torch.built_transformer import (
     DTYPES,
@@ -31,7 +31,13 @@ from sentbed_backbones._torch.tokenizer_loading import (
 from sentbed_backbones.adaptation import PICKLED_ADAPTER, problems_of_adapter
 from sentbed_backbones.hub_models import ADAPTER_WEIGHTS as ADAPTER_FILES
 from sentbed_backbones.hub_models import fetch
-from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local, problems_of
+from sentbed_backbones.model_file_checks import (
+    ADAPTER_DIRECTORY,
+    BASE_FILE,
+    is_local,
+    only_pickled,
+    problems_of,
+)
 
 if TYPE_CHECKING:
     from sentbed_backbones.transformer_base import Transformer
@@ -198,6 +204,9 @@ def _from_directory(
 ) -> tuple[Any, Any]:
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
+    if with_weights and not any(directory.glob("*.safetensors")):
+        # A recipe's model has been converted before.
+        raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
     trust = parameters.trust_remote_code
     loader = family.loader()
     with (

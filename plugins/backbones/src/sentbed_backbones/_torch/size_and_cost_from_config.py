@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
-from sentbed import ModelError, locate
+from sentbed import ModelError, SentbedError, locate
 from sentbed_common import Outline, OutlineContext, hub_errors
 from transformers.pytorch_utils import Conv1D
 
@@ -175,7 +175,7 @@ def _read(parameters: Transformer, family: Family, directory: Path) -> tuple[Bul
         if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
             return None, config
         return BulkTokenizer(load_tokenizer(directory, trust)), config
-    except (OSError, ValueError, KeyError, ModelError):
+    except (OSError, ValueError, KeyError, SentbedError):
         return None, config
 
 

@@ -30,6 +30,7 @@ from sentbed_backbones._torch.sentencepiece_normalization import (
     normalizer_steps,
 )
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
+from sentbed_backbones.model_file_checks import LARGEST_JSON
 
 SPACE = "▁"
 """sentencepiece's sign for a space."""
@@ -102,7 +103,7 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
     if not tokenizer.is_fast:
         return tokenizer
     if definition.is_file():
-        _take_definition(tokenizer, json.loads(read_file(definition)))
+        _take_definition(tokenizer, json.loads(read_file(definition, LARGEST_JSON)))
         return tokenizer
     vocabulary_file = getattr(tokenizer, "vocab_file", None)
     if str(vocabulary_file).endswith(".model"):
@@ -166,7 +167,7 @@ def _let_mask_take_space(tokenizer: Any, directory: Path) -> None:
         file = directory / name
         if not file.is_file():
             continue
-        settings = json.loads(read_file(file))
+        settings = json.loads(read_file(file, LARGEST_JSON))
         if isinstance(settings.get("mask_token"), dict) or "added_tokens_decoder" in settings:
             return
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -212,7 +213,7 @@ def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
     import sentencepiece
 
     read_model = model_class().FromString
-    content = read_file(file)
+    content = read_file(file, LARGEST_JSON)
     advice = "fetch the model again, or take a revision with `tokenizer.json`"
     with foreign(ModelError, f"`{file}` is no sentencepiece model", advice):
         model = read_model(content)
