@@ -11,6 +11,7 @@ import pytest
 from sentbed import DataError, FilePath
 from sentbed_data.dropout import Dropout
 from sentbed_data.hub import is_here, parse
+from sentbed_data.hub_faults import explain
 from sentbed_data.nsp import Nsp
 from sentbed_data.readers import read_columns, read_lines, suffix_of
 from sentbed_data.triplets import Triplets
@@ -100,3 +101,16 @@ def test_a_file_has_a_revision_and_no_split() -> None:
 def test_a_directory_that_does_not_exist_is_a_problem(tmp_path: Path) -> None:
     (problem,) = Triplets(path=FilePath(f"hub:{tmp_path / 'set'}")).check()
     assert "does not exist" in problem
+
+
+def test_a_gated_data_set_says_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    httpx = pytest.importorskip("httpx")
+    constants = pytest.importorskip("huggingface_hub.constants")
+    hub_errors = pytest.importorskip("huggingface_hub.errors")
+    monkeypatch.setattr(constants, "ENDPOINT", "https://hub.example")
+    response = httpx.Response(403, request=httpx.Request("GET", "https://hub.example"))
+    error = hub_errors.GatedRepoError("closed", response=response)
+    assert explain(error, "o/n", None, "v1", lambda: ()) == (
+        "the hub gives no dataset `o/n` at revision `v1`: it is gated; accept its licence at "
+        "https://hub.example/datasets/o/n, then log in with `hf auth login`, or set `HF_TOKEN`"
+    )

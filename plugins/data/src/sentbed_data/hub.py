@@ -183,8 +183,26 @@ def _explained(location: str, revision: str | None) -> Iterator[None]:
         raise
     except Exception as error:
         place = parse(location)
-        sentence = explain(error, place.name, place.file, revision, _files_of(location, revision))
+        sentence = explain(
+            _refusal(error, place), place.name, place.file, revision, _files_of(location, revision)
+        )
         raise DataError(sentence, location) from error
+
+
+def _refusal(error: Exception, place: HubLocation) -> Exception:
+    """Return the hub's own refusal, which `datasets` drops where a data set is gated or missing.
+
+    It is `error` itself if that is another one.
+    """
+    if type(error).__name__ != "DatasetNotFoundError" or place.is_directory:
+        return error
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().auth_check(place.name, repo_type="dataset")
+    except Exception as refusal:  # noqa: BLE001 - whatever it is, it is explained
+        return refusal
+    return error
 
 
 def _files_of(location: str, revision: str | None) -> FilesOf:
