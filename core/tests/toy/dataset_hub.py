@@ -60,8 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
         kind, dataset, rest = self._parse(path)
         if not any(dataset == known for known, _ in self.hub.directories):
             return self._refuse(404, "RepoNotFound", "Repository Not Found")
-        if dataset in self.hub.gated and kind == "file":
+        checks_access = rest == ["auth-check"]
+        if dataset in self.hub.gated and (kind == "file" or checks_access):
             return self._refuse(401, "GatedRepo", f"Access to dataset {dataset} is restricted.")
+        if checks_access:
+            return self._answer(200, b"{}")
         verb, revision, inner = self._verb(kind, rest)
         found = self.hub.find(dataset, revision)
         if found is None:

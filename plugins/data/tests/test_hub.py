@@ -11,6 +11,7 @@ import pytest
 from sentbed import DataError, FilePath
 from sentbed_data.dropout import Dropout
 from sentbed_data.hub import is_here, parse
+from sentbed_data.hub_faults import explain
 from sentbed_data.nsp import Nsp
 from sentbed_data.readers import read_columns, read_lines, suffix_of
 from sentbed_data.triplets import Triplets
@@ -58,8 +59,32 @@ def test_a_file_is_here_where_the_cache_has_it(tmp_path: Path, monkeypatch: pyte
     snapshot = tmp_path / "datasets--o--n" / "snapshots" / "0123" / "data"
     snapshot.mkdir(parents=True)
     (snapshot / "a.csv").write_text("x\n")
+    reference = tmp_path / "datasets--o--n" / "refs" / "main"
+    reference.parent.mkdir()
+    reference.write_text("0123")
     assert is_here("hub:o/n/data/a.csv")
     assert not is_here("hub:o/n/data/b.csv")
+    assert is_here("hub:o/n/data/a.csv", "0123")
+    assert not is_here("hub:o/n/data/a.csv", "v9")
+    reference.write_text("4567")
+    assert not is_here("hub:o/n/data/a.csv")
+    assert Triplets(path=FilePath("hub:o/n/data/a.csv")).traits.fetches
+    assert not Triplets(path=FilePath("hub:o/n/data/a.csv"), revision="0123").traits.fetches
+
+
+@pytest.mark.parametrize("variable", ["HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"])
+def test_a_data_set_is_here_where_the_cache_has_its_commit(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    below = {"HF_DATASETS_CACHE": "", "HF_HOME": "datasets", "XDG_CACHE_HOME": "huggingface/datasets"}
+    assert not is_here("hub:o/n")
+    (tmp_path / below[variable] / "o___n" / "default" / "0.0.0" / ("a" * 40)).mkdir(parents=True)
+    assert is_here("hub:o/n")
+    assert is_here("hub:o/n", "a" * 40)
+    assert not is_here("hub:o/n", "b" * 40)
 
 
 def test_a_file_has_a_revision_and_no_split() -> None:
@@ -76,3 +101,16 @@ def test_a_file_has_a_revision_and_no_split() -> None:
 def test_a_directory_that_does_not_exist_is_a_problem(tmp_path: Path) -> None:
     (problem,) = Triplets(path=FilePath(f"hub:{tmp_path / 'set'}")).check()
     assert "does not exist" in problem
+
+
+def test_a_gated_data_set_says_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    httpx = pytest.importorskip("httpx")
+    constants = pytest.importorskip("huggingface_hub.constants")
+    hub_errors = pytest.importorskip("huggingface_hub.errors")
+    monkeypatch.setattr(constants, "ENDPOINT", "https://hub.example")
+    response = httpx.Response(403, request=httpx.Request("GET", "https://hub.example"))
+    error = hub_errors.GatedRepoError("closed", response=response)
+    assert explain(error, "o/n", None, "v1", lambda: ()) == (
+        "the hub gives no dataset `o/n` at revision `v1`: it is gated; accept its licence at "
+        "https://hub.example/datasets/o/n, then log in with `hf auth login`, or set `HF_TOKEN`"
+    )

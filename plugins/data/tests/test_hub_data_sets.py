@@ -208,7 +208,9 @@ def test_an_error_says_what_a_data_set_has(add: Callable[..., None], read: Read)
     assert "['pair', 'pair-class', 'pair-score', 'triplet']; set `config` to one of these" in no_config
     assert wrong_config.startswith("BuilderConfig 'pears' not found. Available: ['pair', ")
     assert "Should be one of ['train', 'dev', 'test']; set `split` to one of these" in wrong_split
-    assert wrong_revision.startswith("the hub's `acme/nli` has no revision `v9`; check `revision`")
+    assert wrong_revision.startswith(
+        "the hub gives no dataset `acme/nli` at revision `v9`: the repository has no such revision; name a "
+    )
     files = "`nli_for_simcse.csv`, `senteval.tar`, `wiki1m_for_simcse.txt`"
     assert ambiguous.startswith("there is no column `text`; found `sent0`, `sent1`, `hard_neg`; ")
     assert f"the data set has {files}, of which only those of one format are read; " in ambiguous
@@ -237,22 +239,28 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(
             )
         )
         assert missing.startswith(
-            "the hub has no data set `acme/missing`, or it is private; check the id, or"
+            "the hub gives no dataset `acme/missing`: there is no such repository, or it is private; check "
         )
         assert gated.startswith(
-            "`acme/closed` is gated: accept its terms on its page of the hub, then run `hf "
+            "the hub gives no dataset `acme/closed`: it is gated; accept its licence at "
+            f"{hub.url}/datasets/acme/closed, then log in with `hf auth login`"
         )
     sources = [{"use": "dropout", "path": f"hub:acme/set{form}"} for form in ("", "/a.csv")]
-    for name, error in zip(("acme/set", "a.csv"), errors(read(*sources, HF_HUB_OFFLINE="1")), strict=True):
-        assert error.startswith(
-            f"`{name}` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, or"
-        )
+    whole, file = errors(read(*sources, HF_HUB_OFFLINE="1"))
+    assert whole.startswith(
+        "`acme/set` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, or read "
+    )
+    assert file.startswith(
+        "the hub gives no dataset `acme/set`: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
+        "`hf download --repo-type dataset acme/set` where there is a network"
+    )
     hub.dropped.add("a.csv")
     (dropped,) = errors(read(sources[1]))
     assert dropped.startswith(
-        "the connection to the hub ended while `a.csv` was fetched (RemoteProtocolError: "
+        f"the hub gives no dataset `acme/set`: {hub.url} does not answer, or broke the connection "
+        "(RemoteProtocolError: "
     )
-    assert "run it again: what has arrived is kept" in dropped
+    assert "what has arrived is kept: try again" in dropped
     hub.dropped.clear()
     fetched = read(*sources)
     assert fetched == [{"rows": 1, "first": {"anchor": ["a"], "positive": ["a"]}}] * 2
@@ -267,5 +275,5 @@ def test_a_hub_that_cannot_be_reached_is_said(read: Read) -> None:
     (error,) = errors(
         read({"use": "dropout", "path": "hub:acme/set/a.csv"}, HF_ENDPOINT="http://127.0.0.1:9")
     )
-    assert error.startswith("the hub cannot be reached (ConnectionRefusedError: ")
-    assert "connect to the network, or set `HTTPS_PROXY`" in error
+    assert "does not answer, or broke the connection (ConnectionRefusedError: " in error
+    assert "check the network" in error

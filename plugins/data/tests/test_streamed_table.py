@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -180,6 +181,19 @@ def test_a_cached_file_is_used_again_and_not_for_another_content_or_reading(
     assert len(others[-1]) == 21
     assert len({first.fingerprint, *(other.fingerprint for other in others)}) == 7
     assert len(copies(cache)) == 7
+
+
+def test_compressed_bytes_are_cached_apart_for_each_format(tmp_path: Path) -> None:
+    # A quote is data in TSV only.
+    content = gzip.compress(b'sent0\n"A"\n"B"\n')
+    expected = {"csv": ["A", "B"], "tsv": ['"A"', '"B"']}
+    for suffix, anchors in expected.items():
+        path = tmp_path / f"a.{suffix}.gz"
+        path.write_bytes(content)
+        source = Dropout(path=str(path), column="sent0")
+        streamed = attrs.evolve(source, stream=True).open()
+        assert streamed.rows([0, 1])["anchor"] == anchors
+        assert_same(streamed, source.open())
 
 
 @pytest.mark.parametrize("file", ["texts", "hash"])

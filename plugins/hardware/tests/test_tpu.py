@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,38 @@ def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
         reached[settings] = on_torch.loss.log_temperature.item()
         assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(reached[settings], abs=1e-4)
     assert abs(reached[own] - reached[None]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (AdamW(lr=0.1), 3 - 0.1 * 0.1 * 3),
+        (Adafactor(lr=0.1), 3 - 0.1 * (0.1 * 3) * 3),
+        (Adafactor(lr=0.1, scale_parameter=False), 3 - 0.1 * 0.1 * 3),
+    ],
+    ids=["adamw", "adafactor", "adafactor-unscaled"],
+)
+def test_a_decay_of_its_own_is_scaled_as_the_optimizer_scales_its_decay(
+    toys: Any,
+    engine: Any,
+    place: Make,
+    columns: dict[str, TokenIds],
+    optimizer: Any,
+    expected: float,
+):
+    loss = toys.loss(math.exp(3.0), learned=True, settings=ParameterSettings(weight_decay=0.1))
+    # Without a gradient, only the decay moves the parameter.
+    on_torch = train(place(engine), loss, optimizer)
+    on_torch.loss.log_temperature.grad = torch.zeros(())
+    on_torch.optimizer.step()
+    assert on_torch.loss.log_temperature.item() == pytest.approx(expected, rel=1e-6)
+
+    on_jax = train(place(engine_of()), loss, optimizer)
+    weights = on_jax.weights()
+    gradients = jax.tree.map(np.zeros_like, weights)
+    updates, _ = on_jax.transform.update(gradients, on_jax.optimizer, weights)
+    moved = weights["loss.log_temperature"] - optimizer.lr * updates["loss.log_temperature"]
+    assert float(moved) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)

@@ -77,6 +77,43 @@ def test_a_check_is_met_where_all_its_numbers_are(
     assert exit_code(verdicts) == code
 
 
+def ambiguous(cell: str) -> Number:
+    return Number(cell, ExpectedRow("MR", 80.0, 0.5, "Table 1", None, fits=2))
+
+
+def contradicted(cell: str) -> Number:
+    return Number(cell, ExpectedRow("MR", 80.0, None, "Table 1", 90.0, contradicted="another paper"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said", "code"),
+    [
+        ([contradicted("a")], "shown only: 0 of 0 numbers within, 1 contradicted", 0),
+        ([contradicted("a"), number("a", 80.5)], "met: 1 of 1 number within, 1 contradicted", 0),
+        ([contradicted("a"), number("a", 90.0)], "not met: 0 of 1 number within, 1 contradicted", 1),
+        ([ambiguous("a")], "not measured: 0 of 0 numbers within, 1 not measured", INCOMPLETE),
+        (
+            [ambiguous("a"), number("a", 80.5)],
+            "met in part: 1 of 1 number within, 1 not measured",
+            INCOMPLETE,
+        ),
+        ([number("a", None)], "not measured: 0 of 0 numbers within, 1 not measured", INCOMPLETE),
+        (
+            [number("a", 80.0, tolerance=None), contradicted("a"), ambiguous("a")],
+            "not measured: 0 of 0 numbers within, 1 not measured, 1 contradicted",
+            INCOMPLETE,
+        ),
+    ],
+    ids=["contradicted", "and-within", "and-missed", "ambiguous", "ambiguous-within", "absent", "mixed"],
+)
+def test_only_numbers_within_or_not_within_their_tolerance_decide(
+    numbers: Sequence[Number], said: str, code: int
+) -> None:
+    verdicts = list(judge([check("a")], numbers, {}))
+    assert [verdict.said for verdict in verdicts] == [said]
+    assert exit_code(verdicts) == code
+
+
 def test_a_check_without_numbers_says_why_it_was_not_run() -> None:
     checks = [check("a", "no data"), check("b"), check("c")]
     verdicts = list(judge(checks, [number("c", 1.0, tolerance=None)], {"b": "no\nmodel"}))

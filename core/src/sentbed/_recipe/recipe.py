@@ -236,6 +236,12 @@ class Stage:
         """The used columns that hold texts, neither classes nor numbers."""
         return tuple(c for c in self.columns_used if c not in {LABEL, *self.loss.traits.numbers})
 
+    def rows_taken(self, rows: int) -> int:
+        """Return how many rows the stage takes in all its steps or epochs, of data with `rows` rows."""
+        if self.steps is not None:
+            return self.steps * self.batch_size
+        return rows * (self.epochs or 1)
+
 
 @attrs.frozen
 class Checkpoint:

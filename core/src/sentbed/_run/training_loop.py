@@ -68,7 +68,7 @@ class _Loop:
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
         self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
         if resumed is None:
-            rows = stage.steps * stage.batch_size if stage.steps else len(dataset) * (stage.epochs or 1)
+            rows = stage.rows_taken(len(dataset))
             for remark in sentences(stage.loss.without_effect(rows), stage.loss, "without_effect"):
                 context.warn(f"stage `{stage.name}`: {remark}")
         towers = context.recipe.towers(stage)

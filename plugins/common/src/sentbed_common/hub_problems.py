@@ -40,6 +40,8 @@ def hub_problem(error: BaseException, kind: str, repository: str, revision: str 
 
     if is_caused_by(errors.GatedRepoError):
         page = f"{constants.ENDPOINT}/{repository}"
+        if kind == "dataset":
+            page = f"{constants.ENDPOINT}/datasets/{repository}"
         return (
             f"{subject}: it is gated; accept its licence at {page}, then log in with `hf auth login`, or set "
             "`HF_TOKEN`"
@@ -58,9 +60,12 @@ def hub_problem(error: BaseException, kind: str, repository: str, revision: str 
     if is_caused_by(errors.EntryNotFoundError) and not is_caused_by(errors.LocalEntryNotFoundError):
         return f"{subject}: a file that it lists is not there; try again, or name another revision"
     if is_offline_mode():
+        download = f"hf download {repository}"
+        if kind == "dataset":
+            download = f"hf download --repo-type dataset {repository}"
         return (
             f"{subject}: it is not on this machine, and `HF_HUB_OFFLINE` is set; run "
-            f"`hf download {repository}` where there is a network, or unset the variable"
+            f"`{download}` where there is a network, or unset the variable"
         )
     numbers = {getattr(cause, "errno", None) for cause in causes}
     if numbers & {errno.ENOSPC, errno.EDQUOT}:

@@ -88,7 +88,7 @@ class FileSource(DataSource):
     @property
     def traits(self) -> DataTraits:
         """The papers, and whether the data must be downloaded from the hub."""
-        return DataTraits(cites=self.papers, fetches=must_be_fetched(self.path))
+        return DataTraits(cites=self.papers, fetches=must_be_fetched(self.path, self.revision))
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES
@@ -150,9 +150,9 @@ def require_readable(location: str, suffixes: Sequence[str]) -> None:
         require_format(location, suffixes)
 
 
-def must_be_fetched(location: str) -> bool:
+def must_be_fetched(location: str, revision: str | None) -> bool:
     """Whether a location is a data set or file of the hub that is not on this machine."""
-    return location.startswith(hub.HUB) and not hub.is_here(location)
+    return location.startswith(hub.HUB) and not hub.is_here(location, revision)
 
 
 def option_problems(

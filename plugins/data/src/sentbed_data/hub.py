@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -20,6 +21,8 @@ HUB = "hub:"
 
 CONVERTED = "refs/convert/parquet"
 """Branch on which the hub keeps its own conversion of a data set to Parquet, a directory a configuration."""
+
+COMMIT = re.compile("[0-9a-f]{40}")
 
 ID_PARTS = 2
 """Parts of an id, between slashes; what follows them is a file in the repository."""
@@ -59,19 +62,41 @@ def is_file(location: str) -> bool:
     return location.startswith(HUB) and parse(location).file is not None
 
 
-def is_here(location: str) -> bool:
-    """Whether a data set or file of the hub is on this machine: a directory, or in the hub's cache."""
+def is_here(location: str, revision: str | None = None) -> bool:
+    """Whether a data set or file of the hub is on this machine: a directory, or in the hub's cache.
+
+    A data set counts at any branch or tag: the cache of `datasets` knows only commits.
+    """
     place = parse(location)
     if place.is_directory:
         return True
-    home = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
     if place.file is not None:
-        cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-        snapshots = cache / f"datasets--{place.name.replace('/', '--')}" / "snapshots"
-        return any((snapshot / place.file).is_file() for snapshot in snapshots.glob("*"))
-    cache = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
-    directory = place.name.replace("/", "___")
-    return (cache / directory.lower()).is_dir() or (cache / directory).is_dir()
+        cache = _cache_directory("HF_HUB_CACHE", "hub")
+        return _has_file(cache / f"datasets--{place.name.replace('/', '--')}", place.file, revision or "main")
+    name = place.name.replace("/", "___")
+    cache = _cache_directory("HF_DATASETS_CACHE", "datasets")
+    versions = [cache / name.lower(), cache / name]
+    if revision is not None and COMMIT.fullmatch(revision):
+        # Below the configuration and its version.
+        return any(True for directory in versions for _ in directory.glob(f"*/*/{revision}"))
+    return any(directory.is_dir() for directory in versions)
+
+
+def _cache_directory(variable: str, name: str) -> Path:
+    """Return the hub's cache `name`, which an environment variable may put elsewhere."""
+    if cache := os.environ.get(variable):
+        return Path(cache).expanduser()
+    if home := os.environ.get("HF_HOME"):
+        return Path(home).expanduser() / name
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "huggingface" / name
+
+
+def _has_file(repository: Path, file: str, revision: str) -> bool:
+    """Whether a repository in the cache has a file at a branch, tag or commit."""
+    reference = repository / "refs" / revision
+    commit = reference.read_text().strip() if reference.is_file() else revision
+    return (repository / "snapshots" / commit / file).is_file()
 
 
 def require_library(location: str) -> None:
@@ -158,8 +183,26 @@ def _explained(location: str, revision: str | None) -> Iterator[None]:
         raise
     except Exception as error:
         place = parse(location)
-        sentence = explain(error, place.name, place.file, revision, _files_of(location, revision))
+        sentence = explain(
+            _refusal(error, place), place.name, place.file, revision, _files_of(location, revision)
+        )
         raise DataError(sentence, location) from error
+
+
+def _refusal(error: Exception, place: HubLocation) -> Exception:
+    """Return the hub's own refusal, which `datasets` drops where a data set is gated or missing.
+
+    It is `error` itself if that is another one.
+    """
+    if type(error).__name__ != "DatasetNotFoundError" or place.is_directory:
+        return error
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().auth_check(place.name, repo_type="dataset")
+    except Exception as refusal:  # noqa: BLE001 - whatever it is, it is explained
+        return refusal
+    return error
 
 
 def _files_of(location: str, revision: str | None) -> FilesOf:

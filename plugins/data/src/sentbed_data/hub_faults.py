@@ -7,12 +7,27 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed.helpers import reason_of
+from sentbed_common import hub_problem
 
 FilesOf: TypeAlias = Callable[[], Sequence[str]]
 """Lists the files of a repository; it may ask the hub."""
 
 DATA_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".txt", ".gz", ".tar", ".zip")
 """Suffixes of files that may hold data."""
+
+REFUSALS = {"GatedRepoError", "RepositoryNotFoundError", "RevisionNotFoundError"}
+"""Errors of `huggingface_hub` where the hub does not give a repository."""
+
+CONNECTION_FAULTS = {
+    "ChunkedEncodingError",
+    "ConnectError",
+    "ConnectionError",
+    "IncompleteRead",
+    "LocalEntryNotFoundError",
+    "ReadError",
+    "RemoteProtocolError",
+    "TimeoutException",
+}
 
 MOST_NAMES = 8
 """Files that a message names."""
@@ -31,36 +46,23 @@ def explain(
     words = " ".join(str(error).split())
     at = f" at revision `{revision}`" if revision else ""
 
-    if "GatedRepoError" in types or "gated dataset" in words:
-        return (
-            f"`{name}` is gated: accept its terms on its page of the hub, then run `hf auth login` "
-            "(or set `HF_TOKEN`)"
-        )
+    if types & REFUSALS:
+        return hub_problem(error, "dataset", name, revision)
     if "OfflineModeIsEnabled" in types or "OfflineModeIsEnabled" in words or "Couldn't find cache" in words:
+        if file is not None:
+            return hub_problem(error, "dataset", name, revision)
+        # `hf download` does not fill the cache of `datasets`.
         return (
-            f"`{file or name}` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, "
-            "or fetch the data once where there is a network"
+            f"`{name}` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, "
+            "or read the data once where there is a network"
         )
-    if "RevisionNotFoundError" in types or words.startswith("Revision "):
-        return f"the hub's `{name}` has no revision `{revision}`; check `revision`"
     if "RemoteEntryNotFoundError" in types and file is not None:
         return f"the hub's `{name}` has no file `{file}`{at}; it has {named(files_of())}; name one of these"
-    if "RepositoryNotFoundError" in types or "DatasetNotFoundError" in types:
-        return f"the hub has no data set `{name}`, or it is private; check the id, or run `hf auth login`"
     if "scripts are no longer supported" in words:
         return _about_a_script(name, words)
-    if types & {"RemoteProtocolError", "ReadError", "ChunkedEncodingError", "IncompleteRead"}:
-        return (
-            f"the connection to the hub ended while `{file or name}` was fetched ({reason_of(error):.200}); "
-            "run it again: what has arrived is kept"
-        )
-    if types & {"ConnectError", "ConnectionError", "TimeoutException", "LocalEntryNotFoundError"}:
+    if types & CONNECTION_FAULTS:
         network = [cause for cause in chain if isinstance(cause, ConnectionError | TimeoutError)]
-        reason = reason_of([error, *network][-1])
-        return (
-            f"the hub cannot be reached ({reason:.200}), and `{file or name}` is not in the cache of this "
-            "machine; connect to the network, or set `HTTPS_PROXY`"
-        )
+        return hub_problem([error, *network][-1], "dataset", name, revision)
     if "HfHubHTTPError" in types:
         return f"the hub does not give `{file or name}` ({words:.200}); try again later"
     if "Config name is missing" in words or words.startswith("BuilderConfig "):

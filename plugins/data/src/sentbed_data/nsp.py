@@ -84,7 +84,7 @@ class Nsp(DataSource):
     @property
     def traits(self) -> DataTraits:
         """The papers, and whether the data must be downloaded from the hub."""
-        fetches = any(must_be_fetched(location) for location in several(self.path))
+        fetches = any(must_be_fetched(location, self.revision) for location in several(self.path))
         return DataTraits(cites=("liu2023sentbench", "devlin2019bert"), fetches=fetches)
 
     def check(self) -> Iterator[str]:

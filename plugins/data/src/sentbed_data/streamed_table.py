@@ -26,7 +26,7 @@ from sentbed_common import CACHE_VARIABLE, cache_root
 
 from sentbed_data.csv_tsv_jsonl import position
 from sentbed_data.parquet_arrow import ARROW, arrow_batches, readable_arrow, require
-from sentbed_data.readers import NUL, fault
+from sentbed_data.readers import NUL, fault, suffix_of
 
 BATCH_ROWS = 4096
 """Rows per record batch when writing."""
@@ -221,7 +221,9 @@ def open_streamed(
     require("pyarrow", "arrow")
     contents = {path: sha256(path) for path in paths}
     suffixes = [path.suffix.lower() for path in paths]
-    described = [_LAYOUT, [contents[path] for path in paths], suffixes, list(names), dict(reading)]
+    # The same bytes have other rows in another format, and none where they are not decompressed.
+    formats = [(suffix_of(path.name), path.suffix.lower()) for path in paths]
+    described = [_LAYOUT, [contents[path] for path in paths], formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
     if suffixes == [ARROW] and (found := _checked(paths[0], names, reading["limit"])):
         return StreamedTable(columns, key, *found)

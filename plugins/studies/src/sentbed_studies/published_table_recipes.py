@@ -25,7 +25,12 @@ INSTALLED = Path(__file__).parent / PLACE
 CLONED = Path(__file__).parents[4] / PLACE
 """The same in a clone whose distributions are installed in editable form."""
 
+CHECKS = "verify.toml"
+"""Recipe of a paper with its rows that need no training: a study, a cell a check."""
 
+WITHIN = "within"
+NOT_WITHIN = "not within"
+"""Verdicts on a measured number that has a tolerance."""
 CONTRADICTED = "contradicted"
 """Verdict on a number that its cell is not to meet; see `Published.contradicted`."""
 
@@ -126,7 +131,7 @@ def verdict(found: Number) -> str:
         return CONTRADICTED
     if row.tolerance is None:
         return "shown only"
-    return "within" if row.met else "not within"
+    return WITHIN if row.met else NOT_WITHIN
 
 
 def comparison(numbers: Sequence[Number]) -> Iterator[str]:
@@ -140,7 +145,7 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
         rows.append((found.cell, row.key, ours, theirs, difference, tolerance, verdict(found)))
     yield from aligned(rows, left=2)
     decided = [found for found in numbers if _decided(found)]
-    within = sum(verdict(found) == "within" for found in decided)
+    within = sum(verdict(found) == WITHIN for found in decided)
     left = sum(verdict(found) == "not measured" for found in numbers)
     contradicted = [found for found in numbers if verdict(found) == CONTRADICTED]
     beside = ""
@@ -156,7 +161,7 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
 
 def missed(numbers: Sequence[Number]) -> bool:
     """Whether a number with a tolerance was measured but not reproduced."""
-    return any(_decided(found) and verdict(found) != "within" for found in numbers)
+    return any(_decided(found) and verdict(found) != WITHIN for found in numbers)
 
 
 def _decided(found: Number) -> bool:

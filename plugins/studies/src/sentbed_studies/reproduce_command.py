@@ -14,9 +14,6 @@ from sentbed.tools import FAILED, set_option
 
 from sentbed_studies.study_command import entries, reported, workers_option
 
-CHECKS = "verify.toml"
-"""Recipe of a paper with its rows that need no training: a study, a cell a check."""
-
 
 @click.command()
 @click.argument("what", metavar="PAPER[:TABLE]", required=False)
@@ -63,6 +60,7 @@ def reproduce(
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.progress_display import watching
     from sentbed_studies.published_table_recipes import (
+        CHECKS,
         comparison,
         find_papers,
         find_table,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,13 @@ from sentbed_report.table_formats import aligned
 from sentbed_workbench.resource_plan import Planner
 from sentbed_workbench.workload_estimates import encoded, listed
 
-from sentbed_studies.published_table_recipes import missed, verdict
-from sentbed_studies.reproduce_command import CHECKS
+from sentbed_studies.published_table_recipes import (
+    CHECKS,
+    CONTRADICTED,
+    NOT_WITHIN,
+    WITHIN,
+    verdict,
+)
 from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Cell, Study
 from sentbed_studies.time_left import RUN, START, Range, time_left
@@ -54,7 +60,8 @@ class Verdict:
 
     check: str
     said: str
-    """`met`, `met in part`, `not met`, `shown only` or `not run`, with the reason or the count."""
+    """`met`, `met in part`, `not met`, `not measured`, `shown only` or `not run`, with the count or the
+    reason."""
     missed: bool = False
     complete: bool = True
     """Whether every published number of the check was measured."""
@@ -199,21 +206,28 @@ def judge(checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[st
             reason = failed.get(check.name) or check.lacking or "it has not been run"
             yield Verdict(check.name, f"not run: {' '.join(reason.split())}", complete=False)
             continue
-        yield _judge_numbers(check.name, [verdict(number) for number in of_check], missed(of_check))
+        yield _judge_numbers(check.name, of_check)
 
 
-def _judge_numbers(name: str, verdicts: Collection[str], is_missed: bool) -> Verdict:
-    within = sum(said == "within" for said in verdicts)
-    absent = sum(said == "not measured" for said in verdicts)
-    decided = sum(said not in ("not measured", "shown only") for said in verdicts)
+def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
+    verdicts = Counter(verdict(number) for number in numbers)
+    within = verdicts[WITHIN]
+    decided = within + verdicts[NOT_WITHIN]
+    # Of a key that fits several scores, none of them is the number's.
+    not_measured = sum(number.row.found is None for number in numbers)
     counted = f"{within} of {count(decided, 'number')} within"
-    if absent:
-        counted += f", {absent} not measured"
-    if is_missed:
-        return Verdict(name, f"not met: {counted}", missed=True, complete=not absent)
-    if not decided:
-        return Verdict(name, f"shown only: {counted}", complete=not absent)
-    return Verdict(name, f"{'met in part' if absent else 'met'}: {counted}", complete=not absent)
+    if not_measured:
+        counted += f", {not_measured} not measured"
+    if verdicts[CONTRADICTED]:
+        counted += f", {verdicts[CONTRADICTED]} contradicted"
+    missed = within < decided
+    if missed:
+        outcome = "not met"
+    elif not decided:
+        outcome = "not measured" if not_measured else "shown only"
+    else:
+        outcome = "met in part" if not_measured else "met"
+    return Verdict(name, f"{outcome}: {counted}", missed=missed, complete=not not_measured)
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:

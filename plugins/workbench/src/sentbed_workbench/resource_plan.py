@@ -234,8 +234,7 @@ class Planner:
             "lengths": texts.source,
         }
         if steps is not None and texts.rows is not None:
-            rows = texts.rows * stage.epochs if stage.epochs else steps * stage.batch_size
-            fields["remarks"] = tuple(stage.loss.without_effect(rows))
+            fields["remarks"] = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
         problems = [texts.problem] if texts.problem else []
         if unknown := [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]:
             problems += [f"the encoder `{name}` is not known" for name in unknown]

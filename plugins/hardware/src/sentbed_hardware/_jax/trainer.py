@@ -190,11 +190,14 @@ class JaxTrainer(Trainer):
         }
         if not decays:
             return _optax(optimizer, shapes)
-        without_decay: Any = attrs.evolve(cast(Any, optimizer), weight_decay=0.0)
-        undecayed = _optax(without_decay, shapes)
         transforms = {"": _optax(optimizer, shapes)}
         for name, decay in decays.items():
-            transforms[name] = optax.chain(undecayed, optax.add_decayed_weights(decay))
+            if _is_decayed(optimizer, name, shapes):
+                # The optimiser may scale its decay, as Adafactor does.
+                transforms[name] = _optax(_with_decay(optimizer, decay), shapes)
+            else:
+                undecayed = _optax(_with_decay(optimizer, 0.0), shapes)
+                transforms[name] = optax.chain(undecayed, optax.add_decayed_weights(decay))
         labels = {name: name if name in decays else "" for name in shapes}
         return optax.multi_transform(transforms, labels)
 
@@ -488,6 +491,23 @@ def _optax(optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]) -> optax
             "needs; use `adamw` or `adafactor`, or another runtime"
         )
     return returned(built, optax.GradientTransformation, optimizer, "build_optax")
+
+
+def _with_decay(optimizer: Optimizer, decay: float) -> Optimizer:
+    evolved: Optimizer = attrs.evolve(cast(Any, optimizer), weight_decay=decay)
+    return evolved
+
+
+def _is_decayed(optimizer: Optimizer, name: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether an optimiser with a `weight_decay` decays the parameter `name` at all; AdamW spares vectors.
+
+    It is tried on a weight of ones whose gradient is zero, which then moves by its decay only.
+    """
+    transform = _optax(_with_decay(optimizer, 1.0), {name: shapes[name]})
+    weights = {name: jnp.ones(shapes[name])}
+    gradients = {name: jnp.zeros(shapes[name])}
+    updates, _ = transform.update(gradients, transform.init(weights), weights)
+    return bool(jnp.any(updates[name] != 0))
 
 
 def _scatter(into: jax.Array, vectors: jax.Array, places: jax.Array) -> jax.Array:
