@@ -17,6 +17,7 @@ from sentbed_backbones._torch.built_transformer import DTYPES
 from sentbed_backbones.adaptation import Freeze, LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
+from sentbed_backbones.hub_models import hub_answers
 from sentbed_backbones.opt import Opt
 from sentbed_backbones.t5 import T5
 from sentbed_common import Cost, Outline, OutlineContext
@@ -266,8 +267,10 @@ def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{port}")
         monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_, **__: None)
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-        with pytest.raises(ModelError, match=r"`some/model` is not on this machine.*local directory"):
+        hub_answers.cache_clear()
+        with pytest.raises(ModelError, match=r"no model `some/model`: .* does not answer.*local directory"):
             Bert(model="some/model").outline(OutlineContext())
+        hub_answers.cache_clear()
     # Where nobody answers, the library is not let loose: it would try again and again.
     assert bool(asked) == reachable
 

@@ -152,6 +152,15 @@ def fetch(
         return Fetched(Path(directory), reference)
 
 
+def directory_fetched_before(repository: str, revision: str | None = None) -> Path | None:
+    """Return the directory that an earlier `fetch` has filled, without asking the hub; None if none has."""
+    for weights in (True, False):
+        record = _record(repository, revision, weights)
+        if record.is_file():
+            return _fetched_before(repository, revision, weights).directory
+    return None
+
+
 def _pickles_fetched_before(listing: Listing, revision: str | None) -> Fetched:
     """Return a pickled model that was fetched before. Raises `ModelError` if it was not."""
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -160,9 +169,9 @@ def _pickles_fetched_before(listing: Listing, revision: str | None) -> Fetched:
         return _fetched_before(listing.repository, revision, weights=True)
     except LocalEntryNotFoundError as error:
         raise ModelError(
-            f"the hub's `{listing.repository}` has pickled weights, which are not fetched for an encoder that"
-            " names them: its directory may be a stranger's; if you trust that model, name it as `model` in a "
-            "recipe and run that once, which converts them"
+            f"the hub's `{listing.repository}` has pickled weights, which are not fetched for an encoder "
+            "that names them: its directory may be a stranger's; if you trust that model, name it as "
+            "`model` in a recipe and run that once, which converts them"
         ) from error
 
 

@@ -21,7 +21,7 @@ from sentbed_backbones._torch.loading import _initialise, _set_dropout
 from sentbed_backbones._torch.pass_costs_on_meta_tensors import costs
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
-from sentbed_backbones.hub_models import hub_answers
+from sentbed_backbones.hub_models import directory_fetched_before, hub_answers
 from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
 
 if TYPE_CHECKING:
@@ -192,6 +192,9 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
         cached = huggingface_hub.try_to_load_from_cache(model, "config.json", revision=revision)
         if isinstance(cached, str):
             return Path(cached).parent, f"config.json of {model}, on this machine"
+        fetched = directory_fetched_before(model, revision)
+        if fetched is not None:
+            return fetched, f"config.json of {model}, on this machine"
         if not hub_answers():
             raise OSError("no connection")
         file = huggingface_hub.hf_hub_download(model, "config.json", revision=revision, etag_timeout=5)
