@@ -77,7 +77,9 @@ def test_pickled_weights_are_said_with_their_conversion(
     assert "`pytorch_model.bin`, 0.03 GB, pickled; they are converted to safetensors once" in result.output
     commit = repository.convert(7, files)
     outlook.cache_clear()
-    assert f"(`refs/pr/7`, commit {commit[:12]})" in check().output
+    output = check().output
+    assert f"(`refs/pr/7`, commit {commit[:12]})" in output
+    assert "`pytorch_model.bin`, 0.03 GB, pickled; the hub's conversion" in output
 
 
 def test_a_gated_model_says_where_to_accept_its_licence(
@@ -118,7 +120,9 @@ def test_a_model_without_weights_names_what_it_has(
 
 def test_a_hub_that_does_not_answer_is_not_waited_for(check: Callable[..., Result]) -> None:
     hub_answers.cache_clear()
+    outlook.cache_clear()
     result = check()
     hub_answers.cache_clear()
+    outlook.cache_clear()
     assert result.exit_code == 0, result.output
-    assert "acme/tiny" not in result.output
+    assert "`acme/tiny`: not asked for, since http://127.0.0.1:9 does not answer" in result.output

@@ -16,6 +16,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
     problems: list[str] = []
     asked: list[Component] = []
     for recipe in recipes:
+        remarks += untrained_layers(recipe)
         for component in _components(recipe):
             if component in asked:
                 continue
@@ -26,6 +27,19 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
                 problems.append(str(error))
     # Backbones that differ in other fields say the same of one model.
     return list(dict.fromkeys(remarks)), list(dict.fromkeys(problems))
+
+
+def untrained_layers(recipe: Recipe) -> Iterator[str]:
+    """Yield a warning for each encoder whose pooler has a new layer that no stage trains."""
+    trained = {name for stage in recipe.stage for name in recipe.trained(stage)}
+    for name, encoder in recipe.encoders.items():
+        pooler = encoder.pooler
+        if pooler.traits.new_layer and name not in trained:
+            yield (
+                f"the pooler `{pooler.name}` of the encoder `{name}` begins with a new layer, and no stage "
+                "trains it: its vectors are random; let it take trained weights, such as those of the model "
+                f"(`sentbed show pooler {pooler.name}`), or choose a pooler without a layer"
+            )
 
 
 def _components(recipe: Recipe) -> Iterator[Component]:

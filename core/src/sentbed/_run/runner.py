@@ -20,6 +20,7 @@ from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import locked, write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
+from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
@@ -97,7 +98,7 @@ def execute(
                 said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
             for facts in said:
                 context.facts.update(facts)
-            for warning in warnings:
+            for warning in (*warnings, *untrained_layers(recipe)):
                 context.warn(warning)
             _go(context, resumed if resumed and resumed.content else None)
             write_atomic(directory / RESOLVED, resolved_toml(recipe))

@@ -89,6 +89,9 @@ class PoolerTraits(ComponentTraits):
     pretrained: bool = False
     """Whether its module starts with weights from the backbone's model files; see
     `Pooler.load_pretrained`."""
+    new_layer: bool = False
+    """Whether encoding uses a layer of its own that begins with new weights: before training, its vectors
+    mean nothing."""
     pooling: Pooling | None = attrs.field(default=None, validator=optional(in_(get_args(Pooling))))
     """Pooling mode of sentence-transformers that equals it in eval mode, without padding, for exporters."""
     dense: str | None = attrs.field(default=None, validator=_TEXT)

@@ -324,41 +324,45 @@ def hub_answers() -> bool:
 
 
 @functools.cache
-def outlook(repository: str, revision: str | None, weights: bool) -> str | None:
-    """Return what will be fetched, for `sentbed check`; None if the hub cannot be asked.
+def outlook(repository: str, revision: str | None, weights: bool) -> str:
+    """Return what will be fetched, for `sentbed check`, or that the hub cannot be asked.
 
     Raises:
         ModelError: if the repository cannot be had, or its weights are missing.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, constants, is_offline_mode
 
-    if not hub_answers():
-        return None
+    listing = None
     with hub_errors(ModelError, "model", repository, revision):
-        listing = ask_for_listing(repository, revision, SECONDS_TO_ANSWER)
+        if hub_answers():
+            listing = ask_for_listing(repository, revision, SECONDS_TO_ANSWER)
         if listing is None:
-            return None
+            reason = f"{constants.ENDPOINT} does not answer"
+            if is_offline_mode():
+                reason = "`HF_HUB_OFFLINE` is set"
+            return f"`{repository}`: not asked for, since {reason}; a run takes what was fetched before"
         if listing.gated:
             HfApi().auth_check(repository)
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
         if not weights:
-            return f"`{repository}`: configuration and tokenizer are fetched, weights are random"
-        size = sum(listing.sizes[name] for name in listing.weights)
+            return f"`{repository}`: configuration and tokenizer are read, weights are random"
         if not listing.is_pickled:
-            return f"`{repository}`: {_amount(listing.weights, size)}"
+            return f"`{repository}`: {_amount(listing)}"
         conversion = find_conversion(listing)
         if conversion is None:
             return (
-                f"`{repository}`: {_amount(listing.weights, size)}, pickled; they are converted to "
-                "safetensors once, in a process of their own"
+                f"`{repository}`: {_amount(listing)}, pickled; they are converted to safetensors once, in a "
+                "process of their own"
             )
         return (
-            f"`{repository}`: its weights are pickled; those that the hub has converted are fetched "
+            f"`{repository}`: {_amount(listing)}, pickled; the hub's conversion to safetensors is taken "
             f"(`{conversion.reference}`, commit {conversion.commit[:12]})"
         )
 
 
-def _amount(weights: Sequence[str], size: int) -> str:
+def _amount(listing: Listing) -> str:
+    weights = listing.weights
+    size = sum(listing.sizes[name] for name in weights)
     files = f"`{weights[0]}`" if len(weights) == 1 else f"{len(weights)} files of weights"
     return f"{files}, {size / 1e9:.2f} GB" if size else files

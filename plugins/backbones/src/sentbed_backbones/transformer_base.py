@@ -111,9 +111,7 @@ class Transformer(PlannedBackbone):
         if self.model is not None and not is_local(self.model):
             from sentbed_backbones.hub_models import outlook
 
-            remark = outlook(self.model, self.revision, self.init == "pretrained")
-            if remark is not None:
-                yield remark
+            yield outlook(self.model, self.revision, self.init == "pretrained")
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""

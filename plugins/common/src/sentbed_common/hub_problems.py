@@ -75,6 +75,11 @@ def hub_problem(error: BaseException, kind: str, repository: str, revision: str 
         )
     if numbers & {errno.EACCES, errno.EPERM, errno.EROFS}:
         return f"{subject}: {constants.HF_HUB_CACHE} cannot be written; set `HF_HOME` to a directory that can"
+    if isinstance(error, errors.LocalEntryNotFoundError) and len(causes) == 1:
+        return (
+            f"{subject}: it is not on this machine, and {constants.ENDPOINT} does not answer; check the "
+            "network, or name a local directory that begins with `./`"
+        )
     reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return (
         f"{subject}: {constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "

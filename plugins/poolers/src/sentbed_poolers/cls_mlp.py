@@ -54,6 +54,7 @@ class ClsMLP(Pooler):
             needs=frozenset({"bidirectional"}),
             at_test="first" if self.mlp_only_train else None,
             pretrained=self.pretrained,
+            new_layer=not (self.mlp_only_train or self.pretrained or self.mlp),
             pooling="cls",
             dense=None if self.mlp_only_train else "dense",
         )

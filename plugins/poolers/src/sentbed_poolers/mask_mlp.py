@@ -44,7 +44,8 @@ class MaskMLP(Mask):
     def traits(self) -> PoolerTraits:
         """Those of `mask`; with `mlp_only_train` encoding is like it."""
         at_test = "mask" if self.mlp_only_train else None
-        return attrs.evolve(super().traits, at_test=at_test, pretrained=self.pretrained)
+        new_layer = not (self.mlp_only_train or self.pretrained or self.mlp)
+        return attrs.evolve(super().traits, at_test=at_test, pretrained=self.pretrained, new_layer=new_layer)
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`.
