@@ -180,7 +180,7 @@ def test_one_that_misspells_a_hook(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
-@pytest.mark.parametrize("api", ["3.0", "2.1"])
+@pytest.mark.parametrize("api", ["3.0", "2.2"])
 def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
     site.install("newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"'))
     reason = (

@@ -37,6 +37,9 @@ def claims() -> Iterator[tuple[str, Claim]]:
     """Yield every expected number of every study, with a text of all that decides it."""
     plugins = load_plugins()
     for path in sorted(PAPERS.rglob("*.toml")):
+        # The checks repeat numbers of the tables, and what contradicts them.
+        if path.name == "verify.toml":
+            continue
         if "schema = 1" not in path.read_text("utf-8").splitlines():
             continue
         if "study" not in load_recipe(path, look=False, plugins=plugins).tables:

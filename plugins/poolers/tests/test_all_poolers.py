@@ -39,7 +39,7 @@ OF_THE_TOKENS = [
 
 
 def test_all_poolers_but_those_that_take_a_given_state_are_listed_here() -> None:
-    assert poolers().keys() - {"decoder", "mask"} == {p.name for p in OF_THE_TOKENS}
+    assert poolers().keys() - {"decoder", "mask", "mask-mlp"} == {p.name for p in OF_THE_TOKENS}
 
 
 def alone(states: TokenStates, row: int) -> TokenStates:

@@ -46,7 +46,7 @@ POOLERS = [
     ("detached", {"gradient"}, "the gradient of `last_hidden_state` is off by .* of its norm (allowed 0.01)"),
     ("centred on the batch", {"alone"}, "take no sum or mean over the rows"),
     ("knows its row", {"alone", "order"}, "rows in another order have vectors that differ by"),
-    ("wider", {"shape"}, r"returns (3, 16) of torch\.float32; .* in `output_width`"),
+    ("wider", {"shape"}, r"returns (3, 16) of torch\.float32; .* in `trained_width`"),
     (
         "reads what it does not need",
         {"shape", "padding", "alone", "order", "gradient", "stateless", "save", "traceable"},
