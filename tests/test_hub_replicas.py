@@ -122,8 +122,10 @@ def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: 
 
 @pytest.mark.slow
 def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
-    from sentbed_backbones.hub_models import outlook
+    from sentbed_backbones.hub_models import hub_answers, outlook
 
+    outlook.cache_clear()
+    hub_answers.cache_clear()
     with hub.connected(other_machine, READER):
         for name, layout in LAYOUTS.items():
             zoo.publish(hub, name, READER)
@@ -135,6 +137,8 @@ def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_
             if layout.shards > 1 and not layout.pickled_only:
                 assert f"{layout.shards} files of weights" in remark
     gated = [name for name, layout in LAYOUTS.items() if layout.gated]
+    # Another user asks anew.
+    outlook.cache_clear()
     with hub.connected(other_machine):
         for name in gated:
             with pytest.raises(sentbed.ModelError, match="accept its licence"):

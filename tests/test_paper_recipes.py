@@ -153,7 +153,9 @@ def test_a_recipe_takes_two_steps_a_stage_on_small_models(name: str, tmp_path: P
 
 
 def test_every_study_of_a_paper_is_run_here() -> None:
-    files = {path: tomllib.loads(path.read_text("utf-8")) for path in sorted(PAPERS.glob("*/*.toml"))}
+    # The checks (`verify.toml`) train nothing.
+    paths = [path for path in sorted(PAPERS.glob("*/*.toml")) if path.name != "verify.toml"]
+    files = {path: tomllib.loads(path.read_text("utf-8")) for path in paths}
     studies = [
         path for path, table in files.items() if "schema" in table and "study" in read_document(path).data
     ]

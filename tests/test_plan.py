@@ -67,7 +67,8 @@ def test_parameters_gradients_and_state_are_those_of_a_real_step(optimizer: str,
         f"encoder.head={head}",
         'encoder.pooler={ use = "cls-mlp" }',
         f'stage.triplets.optimizer={{ use = "{optimizer}", lr = 1e-4 }}',
-        'stage.triplets.loss={ use = "momentum", size = 100, temperature = { initial = 0.1 } }',
+        'stage.triplets.loss={ use = "momentum", size = 100, temperature = { initial = 0.1 }, '
+        "mask_duplicates = false }",
         "stage.triplets.batch_size=4",
     ]
     recipe = sentbed.load_recipe(QUICKSTART, settings)

@@ -42,6 +42,8 @@ def test_random_weights_do_not_meet_a_paper_and_a_missing_model_is_not_run(
     zoo: Zoo, connected: LocalHub, sts_benchmark: Path, tmp_path: Path
 ) -> None:
     zoo.publish(connected, "facebook/opt-125m")
+    # Other tests may have published it.
+    connected.repositories.pop("princeton-nlp/unsup-simcse-roberta-base", None)
     only = ["--only", "system=PromptEOL OPT 125M", "--only", "system=SimCSE-RoBERTa"]
     where = ["--recipes", str(PAPERS), "--out", str(tmp_path / "studies")]
     data = ["--set", f"evaluate.0.data_dir={sts_benchmark}", "--set", "evaluate.0.check_sizes=false"]

@@ -101,7 +101,8 @@ def _check(file: Path, overrides: tuple[str, ...] = ()) -> None:
     from sentbed._registry.registry import load_plugins
 
     try:
-        said = "\n".join(check(str(file), overrides, load_plugins(), False))
+        lines, _ = check(str(file), overrides, load_plugins(), False)
+        said = "\n".join(lines)
     except RecipeError as error:
         said = str(error)
         if "tell its authors" in said:

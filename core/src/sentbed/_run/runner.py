@@ -98,8 +98,12 @@ def execute(
                 said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
             for facts in said:
                 context.facts.update(facts)
-            for warning in (*warnings, *untrained_layers(recipe)):
+            for warning in warnings:
                 context.warn(warning)
+            if resumed is None or not resumed.content:
+                # The log of a run that goes on has them.
+                for warning in untrained_layers(recipe):
+                    context.warn(warning)
             _go(context, resumed if resumed and resumed.content else None)
             write_atomic(directory / RESOLVED, resolved_toml(recipe))
             report = _close(context, history, "finished", None)
