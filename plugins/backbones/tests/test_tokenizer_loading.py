@@ -22,6 +22,7 @@ from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
+    are_tied,
     ids_of,
     load_tokenizer,
     spacing_of_placeholder,
@@ -209,8 +210,10 @@ def assert_published_ids(kind: str, trained: Callable[[str], Trained], texts: Se
     directory, processor = trained(kind)
     rows = rows_of(BulkTokenizer(load_tokenizer(directory, False)), texts)
     expected = published_ids(kind, processor, texts)
-    differing = [text for text, row, right in zip(texts, rows, expected, strict=True) if row != right]
-    assert differing == []
+    differing = [pair for pair in zip(rows, expected, strict=True) if pair[0] != pair[1]]
+    assert [pair for pair in differing if not are_tied(*pair)] == []
+    # Two segmentations with the same score are rare.
+    assert len(differing) <= len(texts) // 1000
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
