@@ -95,7 +95,7 @@ def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask(
         for row in range(len(TEXTS)):
             one = ids[row][mask[row].bool()]
             expected = naive(directory, one)[-1]
-            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=0, atol=1e-5)
             alone = module(one[None], None).last_hidden_state[0]
             torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
 
@@ -128,7 +128,8 @@ def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
         for row in range(len(TEXTS)):
             states = naive(directory, ids[row][mask[row].bool()])
             expected = sum(states[number] for number in layers) / len(layers)
-            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=0, atol=1e-5)
+            # A state within the pass is not normalised: it is as large as 2.
+            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("group", [2, 3, 16])
