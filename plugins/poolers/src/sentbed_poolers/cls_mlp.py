@@ -42,9 +42,7 @@ class ClsMLP(Pooler):
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with the file that `mlp` names."""
-        if self.mlp is not None and self.pretrained:
-            yield "`mlp` takes the layer of a file, `pretrained` that of the backbone; take one of them out"
-        yield from problems_of_layer_file(self.mlp)
+        yield from problems_of_layer_file(self.mlp, self.pretrained)
 
     @property
     def traits(self) -> PoolerTraits:
@@ -92,10 +90,12 @@ class ClsMLP(Pooler):
         start_from_directory(module.dense, directory)
 
 
-def problems_of_layer_file(location: str | None) -> Iterator[str]:
+def problems_of_layer_file(location: str | None, pretrained: bool) -> Iterator[str]:
     """Yield what is wrong with the file that `mlp` names, if it does."""
     if location is None:
         return
+    if pretrained:
+        yield "`mlp` takes the layer of a file, `pretrained` that of the backbone; take one of them out"
     try:
         file = locate(location)
     except SentbedError as error:

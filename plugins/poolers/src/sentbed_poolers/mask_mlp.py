@@ -36,9 +36,7 @@ class MaskMLP(Mask):
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with the file that `mlp` names."""
-        if self.mlp is not None and self.pretrained:
-            yield "`mlp` takes the layer of a file, `pretrained` that of the backbone; take one of them out"
-        yield from problems_of_layer_file(self.mlp)
+        yield from problems_of_layer_file(self.mlp, self.pretrained)
 
     @property
     def traits(self) -> PoolerTraits:
