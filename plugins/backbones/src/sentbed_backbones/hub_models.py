@@ -125,6 +125,7 @@ def fetch(
             return _fetched_before(repository, revision, weights)
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
+        source, reference = revision, None
         conversion = None
         if weights and listing.is_pickled:
             conversion = find_conversion(listing)
@@ -137,15 +138,15 @@ def fetch(
                     f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
                 )
             listing = converted
+            source, reference = conversion.commit, conversion.reference
         files = listing.files(code)
         # The name of a branch is kept by huggingface-hub beside the files, for when the hub cannot be asked.
         directory = snapshot_download(
             repository,
-            revision=revision if conversion is None else conversion.commit,
+            revision=source,
             allow_patterns=files,
             ignore_patterns=["*/*"],
         )
-        reference = None if conversion is None else conversion.reference
         # A cache that cannot be written costs the record alone.
         with suppress(RunError):
             _remember(repository, revision, weights, directory, files, reference)

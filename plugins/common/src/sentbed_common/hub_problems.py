@@ -25,15 +25,23 @@ def hub_errors(
         raise error_of(hub_problem(error, kind, repository, revision)) from error
 
 
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, what it was raised from, and so on."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
 def hub_problem(error: BaseException, kind: str, repository: str, revision: str | None = None) -> str:
     """Return why a repository of the hub cannot be had, and what to do."""
     from huggingface_hub import constants, errors, is_offline_mode
 
     name = f"`{repository}`" if revision is None else f"`{repository}` at revision `{revision}`"
     subject = f"the hub gives no {kind} {name}"
-    causes = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
-        causes.append(cause)
+    causes = list(causes_of(error))
 
     def is_caused_by(*types: type[BaseException]) -> bool:
         return any(isinstance(cause, types) for cause in causes)

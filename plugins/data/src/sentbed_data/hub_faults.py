@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from sentbed.helpers import reason_of
-from sentbed_common import hub_problem
+from sentbed_common import causes_of, hub_problem
 
 FilesOf: TypeAlias = Callable[[], Sequence[str]]
 """Lists the files of a repository; it may ask the hub."""
@@ -41,7 +41,7 @@ def explain(
     `error` is what `datasets` or `huggingface_hub` raised, whose versions raise different types: it is known
     by the names of the types in its chain of causes, and by its words where these are all that differs.
     """
-    chain = list(_causes(error))
+    chain = list(causes_of(error))
     types = {cls.__name__ for cause in chain for cls in type(cause).__mro__}
     words = " ".join(str(error).split())
     at = f" at revision `{revision}`" if revision else ""
@@ -86,16 +86,6 @@ def named(files: Sequence[str]) -> str:
 def is_data_file(file: str) -> bool:
     """Whether a file of a repository may hold data, and is not its description."""
     return Path(file).suffix.lower() in DATA_SUFFIXES and Path(file).name != "dataset_infos.json"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, what it was raised from, and so on."""
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        yield cause
-        cause = cause.__cause__ or cause.__context__
 
 
 def _about_a_script(name: str, words: str) -> str:
