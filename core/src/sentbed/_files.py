@@ -149,8 +149,10 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[bool]:
+def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     """Hold the lock file `path`; yield whether it was free. The lock is released if the process dies.
+
+    With `wait`, another process's lock is waited for, however long that is.
 
     Raises:
         RunError: if the file cannot be created or written.
@@ -158,7 +160,9 @@ def locked(path: Path) -> Iterator[bool]:
     # Imported here: most commands lock nothing.
     from filelock import FileLock, Timeout
 
-    lock, free = FileLock(path, timeout=0), True
+    # Without a limit is -1.
+    timeout = -1 if wait else 0
+    lock, free = FileLock(path, timeout=timeout), True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-from sentbed import ModelError, RunError
-from sentbed.helpers import cannot_write, foreign, sha256, write_directory
+from sentbed import ModelError
+from sentbed.helpers import foreign, sha256, write_directory
+from sentbed.tools import locked
 
 from sentbed_common.cache_directory import cache_root
 from sentbed_common.doctor_findings import version_of
@@ -121,17 +121,9 @@ def in_safetensors(
             "recipe and run that once, which converts them"
         )
     _require_safe_torch()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(target.parent / f"{target.name}.lock")
-        lock.acquire()
-    except OSError as error:
-        raise RunError(cannot_write(target, error)) from error
-    try:
+    with locked(target.parent / f"{target.name}.lock", wait=True):
         if not target.is_dir():
             _fill_cache(directory, target, hashes, sources, shown)
-    finally:
-        lock.release()
     return target, hashes
 
 
