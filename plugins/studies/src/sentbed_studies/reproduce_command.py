@@ -158,11 +158,13 @@ def _verify(
 
     plugins = load_plugins()
     parent = Path(out or "studies")
-    verifications = [
-        read_verification(name, file, parent, overrides, entries(only), plugins)
-        for name, file in find_checks(find_papers(recipes), paper).items()
-    ]
-    for line in check_table({one.paper: one.checks for one in verifications}):
+    verifications = []
+    checks = {}
+    for name, file in find_checks(find_papers(recipes), paper).items():
+        verification = read_verification(name, file, parent, overrides, entries(only), plugins)
+        verifications.append(verification)
+        checks[name] = verification.checks
+    for line in check_table(checks):
         click.echo(line)
     if dry_run:
         return 0

@@ -232,8 +232,8 @@ def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
     """Return 1 if a number was missed, `INCOMPLETE` if one was not measured, and 0 otherwise."""
-    if any(found.missed for found in verdicts):
+    if any(verdict.missed for verdict in verdicts):
         return 1
-    if all(found.complete for found in verdicts):
+    if all(verdict.complete for verdict in verdicts):
         return 0
     return INCOMPLETE
