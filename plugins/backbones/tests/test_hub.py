@@ -22,9 +22,9 @@ from sentbed import ModelError
 from sentbed._files import sha256
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.loading import model_files
-from sentbed_backbones.adaptation import LoRA
+from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER, LoRA
 from sentbed_backbones.bert import Bert
-from sentbed_backbones.hub_models import ADAPTER_WEIGHTS, Listing, chosen_weights, find_conversion
+from sentbed_backbones.hub_models import Listing, chosen_weights, find_conversion
 
 TAG = "v1"
 
@@ -196,14 +196,19 @@ def pickled(directory: Path) -> Path:
     return directory
 
 
+def pickled_and_converted(directory: Path, place: Path) -> tuple[Path, Path]:
+    """Put a model's weights into a pickle; return its directory, and that of a copy with safetensors."""
+    converted = place / "converted"
+    shutil.copytree(directory, converted)
+    return pickled(directory), converted
+
+
 @pytest.mark.slow
 def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
     hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
-    directory = save_model()
-    converted = tmp_path / "converted"
-    shutil.copytree(directory, converted)
-    publish(hub, "acme/pickled", pickled(directory))
+    directory, converted = pickled_and_converted(save_model(), tmp_path)
+    publish(hub, "acme/pickled", directory)
     repository = hub.repositories["acme/pickled"]
     # Anyone may open a pull request with this title.
     repository.convert(1, directory, author="somebody")
@@ -226,10 +231,7 @@ def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
 def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
     hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
-    directory = save_model()
-    converted = tmp_path / "converted"
-    shutil.copytree(directory, converted)
-    pickled(directory)
+    directory, converted = pickled_and_converted(save_model(), tmp_path)
     expected = torch.load(directory / "pytorch_model.bin")
     publish(hub, "acme/pickled", directory)
     # The parent of this conversion is another commit: main has gone on.
@@ -281,7 +283,7 @@ def test_the_weights_that_transformers_reads_are_chosen(names: list[str], chosen
 
 def test_of_an_adapters_repository_the_adapter_is_chosen() -> None:
     names = ["model.safetensors", "adapter_model.bin", "adapter_config.json"]
-    assert chosen_weights(names, ADAPTER_WEIGHTS) == ["adapter_model.bin"]
+    assert chosen_weights(names, (ADAPTER_WEIGHTS, PICKLED_ADAPTER)) == ["adapter_model.bin"]
 
 
 def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(
@@ -310,10 +312,8 @@ def test_for_a_saved_encoder_no_pickle_is_downloaded(
 def test_a_run_with_random_weights_leaves_what_was_fetched(
     hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
-    directory = save_model()
-    converted = tmp_path / "converted"
-    shutil.copytree(directory, converted)
-    publish(hub, "acme/pickled", pickled(directory))
+    directory, converted = pickled_and_converted(save_model(), tmp_path)
+    publish(hub, "acme/pickled", directory)
     hub.repositories["acme/pickled"].convert(1, converted)
     trained, _ = ask({"model": "acme/pickled"}, {"model": "acme/pickled", "init": "random"})
     (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")

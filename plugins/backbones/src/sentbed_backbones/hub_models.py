@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import attrs
 from sentbed import ModelError, RunError
@@ -35,9 +36,6 @@ MODEL_WEIGHTS = (
 """Weights of a model by preference, in the order of transformers. A repository may have the same ones in
 several forms, such as `consolidated.safetensors` beside shards; only the first that it has is fetched."""
 
-ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-"""Weights of an adapter by preference, as peft writes them."""
-
 BOT, BOT_TITLE = "SFconvertbot", "Adding `safetensors` variant of this model"
 """Author and title of the pull requests in which the hub converts pickled weights."""
 
@@ -54,7 +52,7 @@ class Listing:
     sizes: Mapping[str, int]
     gated: bool
     preferred: Sequence[str] = MODEL_WEIGHTS
-    """Patterns of weights by preference: a model's, or `ADAPTER_WEIGHTS`."""
+    """Patterns of weights by preference: a model's, or an adapter's."""
 
     @property
     def weights(self) -> list[str]:
@@ -155,11 +153,9 @@ def fetch(
 
 def directory_fetched_before(repository: str, revision: str | None = None) -> Path | None:
     """Return the directory that an earlier `fetch` has filled, without asking the hub; None if none has."""
-    for weights in (True, False):
-        record = _record(repository, revision, weights)
-        if record.is_file():
-            return _fetched_before(repository, revision, weights).directory
-    return None
+    if _remembered(repository, revision, weights=True) is None:
+        return None
+    return _fetched_before(repository, revision, weights=True).directory
 
 
 def _pickles_fetched_before(listing: Listing, revision: str | None) -> Fetched:
@@ -280,6 +276,16 @@ def _remember(
     write_atomic(_record(repository, revision, weights), json.dumps(content))
 
 
+def _remembered(repository: str, revision: str | None, weights: bool) -> Mapping[str, Any] | None:
+    """Return what `_remember` has written of a revision, with weights or else without; None if nothing."""
+    for with_weights in (weights, not weights):
+        record = _record(repository, revision, with_weights)
+        if record.is_file():
+            content: dict[str, Any] = json.loads(read_file(record))
+            return content
+    return None
+
+
 def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fetched:
     """Return what was fetched before; raises as `snapshot_download` if that is nothing.
 
@@ -288,12 +294,9 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fet
     from huggingface_hub import snapshot_download
 
     files, conversion = list(SMALL_FILES), None
-    record = _record(repository, revision, weights)
-    if not record.is_file():
-        record = _record(repository, revision, not weights)
-    if record.is_file():
-        content = json.loads(read_file(record))
-        revision, conversion, files = content["commit"], content["reference"], content["files"]
+    record = _remembered(repository, revision, weights)
+    if record is not None:
+        revision, conversion, files = record["commit"], record["reference"], record["files"]
     directory = snapshot_download(
         repository,
         revision=revision,

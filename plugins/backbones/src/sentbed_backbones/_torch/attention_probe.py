@@ -134,9 +134,12 @@ def block_reaches(model: Any, padded: bool = False, length: int = TRIAL_LENGTH) 
     def measure(inputs: torch.Tensor, output: torch.Tensor) -> None:
         # The sum of a normalised vector is constant: components need weights that differ.
         weights = torch.linspace(-1, 1, output.shape[-1], device=output.device)
-        (gradient,) = torch.autograd.grad((output[..., middle, :].float() * weights).sum(), inputs)
+        state = output[..., middle, :].float()
+        (gradient,) = torch.autograd.grad((state * weights).sum(), inputs)
+        is_attended = (gradient.abs() > 0).any(-1)
         # Gemma 3n's blocks have several states of each token.
-        attended = (gradient.abs() > 0).any(-1).flatten(0, -2).any(0).nonzero()[:, 0].tolist()
+        is_attended = is_attended.flatten(0, -2).any(0)
+        attended = is_attended.nonzero()[:, 0].tolist()
         if not attended:
             raise ModelError(
                 f"the gradient of `{type(model).__name__}` in a trial pass is zero or not finite, and its "
@@ -145,9 +148,11 @@ def block_reaches(model: Any, padded: bool = False, length: int = TRIAL_LENGTH) 
         reaches.append(Reach(middle - min(attended), max(attended) - middle))
 
     states = CausalStates(model, False)
+    blocks = _blocks_or_none(model)
     with _in_eval_mode(model), torch.enable_grad():
-        if (blocks := _blocks_or_none(model)) is not None:
-            with _each_measured(blocks[: _trial_depth(model, blocks)], measure), suppress(ReachedError):
+        if blocks is not None:
+            tried = blocks[: _trial_depth(model, blocks)]
+            with _each_measured(tried, measure), suppress(ReachedError):
                 states(ids, mask)
             return reaches
         with _embeddings_kept(model) as embeddings:

@@ -339,11 +339,13 @@ class BuiltTransformer(BuiltBackbone):
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
-        from sentbed_backbones._torch.loading import model_files
-
+        if self.weights_directory is not None:
+            return self.weights_directory
         if self.parameters.model is None or self.parameters.init != "pretrained":
             return None
-        # Building it has converted pickled weights, or has found them saved.
+        from sentbed_backbones._torch.loading import model_files
+
+        # A saved encoder, which may be a stranger's, names the model.
         return model_files(self.parameters, may_convert=False).directory
 
     def save(self, directory: Path) -> None:

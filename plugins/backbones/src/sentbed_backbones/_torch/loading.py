@@ -28,8 +28,7 @@ from sentbed_backbones._torch.tokenizer_loading import (
     load_tokenizer,
     note_tokens_without_embeddings,
 )
-from sentbed_backbones.adaptation import PICKLED_ADAPTER, problems_of_adapter
-from sentbed_backbones.hub_models import ADAPTER_WEIGHTS as ADAPTER_FILES
+from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER, problems_of_adapter
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
     ADAPTER_DIRECTORY,
@@ -179,8 +178,8 @@ def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origi
     if is_local(parameters.adapter):
         directory = locate(parameters.adapter)
     else:
-        fetched = fetch(parameters.adapter, parameters.adapter_revision, preferred=ADAPTER_FILES)
-        directory = fetched.directory
+        preferred = (ADAPTER_WEIGHTS, PICKLED_ADAPTER)
+        directory = fetch(parameters.adapter, parameters.adapter_revision, preferred=preferred).directory
         origin["adapter_commit"] = directory.name
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
