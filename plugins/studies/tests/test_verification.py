@@ -73,7 +73,7 @@ def test_a_check_is_met_where_all_its_numbers_are(
     found: Sequence[float | None], said: str, code: int
 ) -> None:
     verdicts = list(judge([check("a")], [number("a", value) for value in found], {}))
-    assert [verdict.said for verdict in verdicts] == [said]
+    assert [verdict.outcome for verdict in verdicts] == [said]
     assert exit_code(verdicts) == code
 
 
@@ -110,14 +110,14 @@ def test_only_numbers_within_or_not_within_their_tolerance_decide(
     numbers: Sequence[Number], said: str, code: int
 ) -> None:
     verdicts = list(judge([check("a")], numbers, {}))
-    assert [verdict.said for verdict in verdicts] == [said]
+    assert [verdict.outcome for verdict in verdicts] == [said]
     assert exit_code(verdicts) == code
 
 
 def test_a_check_without_numbers_says_why_it_was_not_run() -> None:
     checks = [check("a", "no data"), check("b"), check("c")]
     verdicts = list(judge(checks, [number("c", 1.0, tolerance=None)], {"b": "no\nmodel"}))
-    assert [verdict.said for verdict in verdicts] == [
+    assert [verdict.outcome for verdict in verdicts] == [
         "not run: no data",
         "not run: no model",
         "shown only: 0 of 0 numbers within",

@@ -59,7 +59,7 @@ class Verdict:
     """What a check has shown."""
 
     check: str
-    said: str
+    outcome: str
     """`met`, `met in part`, `not met`, `not measured`, `shown only` or `not run`, with the count or the
     reason."""
     missed: bool = False

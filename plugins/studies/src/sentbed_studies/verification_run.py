@@ -41,7 +41,7 @@ class Verification:
         if numbers:
             for line in comparison(numbers):
                 say(line)
-        rows = [(f"{self.paper}: {verdict.check}", verdict.said) for verdict in verdicts]
+        rows = [(f"{self.paper}: {verdict.check}", verdict.outcome) for verdict in verdicts]
         for line in aligned(rows, left=2):
             say(line)
         return verdicts

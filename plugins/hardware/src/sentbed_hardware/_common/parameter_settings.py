@@ -10,8 +10,10 @@ from sentbed.helpers import fault, returned
 from sentbed.protocols import Loss, Optimizer, ParameterSettings
 
 
-def settings_of(module: torch.nn.Module, loss: Loss) -> dict[str, ParameterSettings]:
-    """Return the settings of those parameters of a loss's module that have some, by their names in it.
+def settings_of(module: torch.nn.Module, loss: Loss, prefix: str) -> dict[str, ParameterSettings]:
+    """Return the settings of those parameters of a loss's module that have some.
+
+    They are by the parameters' names in the module, with `prefix` before them.
 
     Raises:
         PluginError: if the module names no parameter of its own, or has no settings for it.
@@ -25,7 +27,7 @@ def settings_of(module: torch.nn.Module, loss: Loss) -> dict[str, ParameterSetti
     for path in settings:
         if path not in parameters:
             raise fault(loss, "build", f"built a module with `parameter_settings` of `{path}`, which is none")
-    return settings
+    return {prefix + path: special for path, special in settings.items()}
 
 
 def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
@@ -35,8 +37,8 @@ def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
 
 def require_decay(settings: Mapping[str, ParameterSettings], optimizer: Optimizer) -> None:
     """Raise `RunError` if a parameter is to have a weight decay, and the optimiser has none."""
-    for name, own in settings.items():
-        if own.weight_decay is not None and not hasattr(optimizer, "weight_decay"):
+    for name, special in settings.items():
+        if special.weight_decay is not None and not hasattr(optimizer, "weight_decay"):
             raise RunError(
                 f"the loss's parameter `{name}` has a weight decay of its own, and the optimizer "
                 f"`{optimizer.name}` has no `weight_decay`; take it out of the loss, or use `adamw`"

@@ -164,10 +164,10 @@ class JaxTrainer(Trainer):
             self.averages |= {EMA + name: tower.copies(tower.trained) for name, tower in self.towers.items()}
         self.steps = 0
         self.key = jax.random.fold_in(engine.key, 1)
-        self.settings = {f"loss.{name}": own for name, own in settings_of(loss, training.loss).items()}
+        self.settings = settings_of(loss, training.loss, "loss.")
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {
-            name: rate_factor(own, training.optimizer) for name, own in self.settings.items()
+            name: rate_factor(special, training.optimizer) for name, special in self.settings.items()
         }
         """What the learning rate of a step is multiplied by, for parameters that have one of their own."""
         shapes = {name: tuple(value.shape) for name, value in self.weights().items()}
@@ -185,9 +185,10 @@ class JaxTrainer(Trainer):
     def _transform(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
         """Return the optimiser's updates, with the decay of parameters that have one of their own."""
         optimizer = self.training.optimizer
-        decays = {
-            name: own.weight_decay for name, own in self.settings.items() if own.weight_decay is not None
-        }
+        decays = {}
+        for name, special in self.settings.items():
+            if special.weight_decay is not None:
+                decays[name] = special.weight_decay
         if not decays:
             return _optax(optimizer, shapes)
         transforms = {"": _optax(optimizer, shapes)}

@@ -24,18 +24,21 @@ def separate(
         RunError: if a parameter is to have a weight decay, and the optimiser has none.
     """
     require_decay(settings, component)
-    for name, own in settings.items():
+    for name, special in settings.items():
         parameter = parameters[name]
         former = next(group for group in optimizer.param_groups if _has(group["params"], parameter))
         former["params"] = [other for other in former["params"] if other is not parameter]
         # Not the optimiser's defaults: a component may give its groups other settings.
         group = {**former, "params": [parameter]}
-        if own.weight_decay is not None:
-            group["weight_decay"] = own.weight_decay
+        if special.weight_decay is not None:
+            group["weight_decay"] = special.weight_decay
         optimizer.add_param_group(group)
     optimizer.param_groups[:] = [group for group in optimizer.param_groups if group["params"]]
     shared = len(optimizer.param_groups) - len(settings)
-    return [1.0] * shared + [rate_factor(own, component) for own in settings.values()]
+    factors = [1.0] * shared
+    for special in settings.values():
+        factors.append(rate_factor(special, component))
+    return factors
 
 
 def _has(parameters: list[torch.Tensor], parameter: torch.Tensor) -> bool:

@@ -97,7 +97,7 @@ class TorchTrainer(Trainer):
         }
         found = training.optimizer.build(list(self.optimized.items()))
         self.optimizer = returned(found, torch.optim.Optimizer, training.optimizer, "build")
-        settings = {f"loss.{name}": own for name, own in settings_of(self.loss, training.loss).items()}
+        settings = settings_of(self.loss, training.loss, "loss.")
         self.rate_factors = separate(self.optimizer, self.optimized, settings, training.optimizer)
         """What the learning rate of a step is multiplied by, for each group of the optimiser."""
         self.steps = 0

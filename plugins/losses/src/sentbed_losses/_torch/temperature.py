@@ -29,8 +29,8 @@ class Temperature(torch.nn.Module):
         self.register_parameter(self.held, torch.nn.Parameter(initial))
         self.parameter_settings: dict[str, ParameterSettings] = {}
         if temperature.lr is not None or temperature.weight_decay is not None:
-            own = ParameterSettings(lr=temperature.lr, weight_decay=temperature.weight_decay)
-            self.parameter_settings[self.held] = own
+            settings = ParameterSettings(lr=temperature.lr, weight_decay=temperature.weight_decay)
+            self.parameter_settings[self.held] = settings
 
     def forward(self) -> torch.Tensor | float:
         """Return the temperature: a float, or a scalar within the bounds."""
