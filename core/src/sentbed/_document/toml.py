@@ -82,7 +82,7 @@ class Document:
         """Return a problem with the file, line and dotted path of `path`, in which a stage has its name."""
         shown = path
         match path, self.data.get("stage"):
-            case ("stage", int(index), *rest), [*stages] if index < len(stages):
+            case ("stage", int(index), *rest), list(stages) if index < len(stages):
                 name = stages[index].get("name") if isinstance(stages[index], dict) else None
                 # Only a name by which `--set` finds this stage.
                 if name and self.key_path(f"stage.{name}") == path[:2]:
