@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-slow test-real test-alone test-jax test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-slow test-papers test-real test-alone test-jax test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -24,12 +24,19 @@ WORKERS := OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical --maxprocesses 4 --dist
 test: $(VENV)/.dev
 	$(WORKERS)
 
-# What `make test` leaves out, in four parts.
-test-long: test-slow test-real test-alone test-jax
+# The recipes of the papers with models as they lie on the hub; two of them are among the quick tests.
+PAPERS := tests/test_paper_recipes_from_hub.py
 
-# More families, precisions and processes, killed studies, the recipes of the papers, the documentation's code.
+# What `make test` leaves out, in five parts.
+test-long: test-slow test-papers test-real test-alone test-jax
+
+# More families, precisions and processes, killed studies, the documentation's code.
 test-slow: $(VENV)/.dev
-	$(WORKERS) -m 'slow and not alone and not jax and not gpu' --ignore tests/real
+	$(WORKERS) -m 'slow and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS)
+
+# All of them, two steps a stage, and a table of what was run.
+test-papers: $(VENV)/.dev
+	$(BIN)/pytest -q -m 'slow or not slow' $(PAPERS)
 
 # Training on real data; needs SENTBED_DATA.
 test-real: $(VENV)/.dev

@@ -1,8 +1,7 @@
-"""The recipes of papers that train have their settings, and run on small models by `--set` alone."""
+"""The recipes of papers that train have the settings of their papers."""
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +10,8 @@ from typing import Any
 import attrs
 import pytest
 import sentbed
-from paper_runs import RUNS, SAMPLE, local, require_packages, runs_small, small
-from sentbed._document.overrides import apply_overrides
+from paper_runs import SAMPLE, local, require_packages
 from sentbed._document.structuring import unstructure
-from sentbed._recipe.checks import check
-from sentbed._recipe.load import read_document, structure_recipe
-from sentbed._registry.registry import load_plugins
-from sentbed_studies.demonstration_search import search
-from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.study import read_study
 
 pytestmark = pytest.mark.slow
@@ -143,41 +136,6 @@ def test_what_the_head_of_a_recipe_offers_to_set_passes_check(
 ) -> None:
     here = local(WRITTEN[name], tmp_path)
     assert sentbed.load_recipe(RECIPES[name], [*here, *settings]) != sentbed.load_recipe(RECIPES[name], here)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_takes_two_steps_a_stage_on_small_models(name: str, tmp_path: Path) -> None:
-    require_packages(name)
-    settings = [*local(WRITTEN[name], tmp_path), *small(WRITTEN[name], tmp_path)]
-    runs_small(sentbed.load_recipe(RECIPES[name], settings), tmp_path)
-
-
-def test_every_study_of_a_paper_is_run_here() -> None:
-    # The checks (`verify.toml`) train nothing.
-    paths = [path for path in sorted(PAPERS.glob("*/*.toml")) if path.name != "verify.toml"]
-    files = {path: tomllib.loads(path.read_text("utf-8")) for path in paths}
-    studies = [
-        path for path, table in files.items() if "schema" in table and "study" in read_document(path).data
-    ]
-    assert [path.relative_to(PAPERS).as_posix() for path in studies] == sorted(RUNS)
-
-
-@pytest.mark.parametrize("path", RUNS)
-def test_a_cell_of_a_study_takes_two_steps_a_stage_on_small_models(path: str, tmp_path: Path) -> None:
-    require_packages((PAPERS / path).read_text("utf-8"))
-    plugins = load_plugins()
-    cells = read_study(PAPERS / path, plugins=plugins, look=False).cells
-    wanted = RUNS[path].cell or cells[0].name
-    document = next(cell.recipe.document for cell in cells if cell.name == wanted)
-    settings = [*local(document.data, tmp_path), *small(document.data, tmp_path), *RUNS[path].settings]
-    recipe = structure_recipe(apply_overrides(document, settings), plugins, tmp_path)
-    check(recipe, plugins)
-    if recipe.table(Search) is None:
-        runs_small(recipe, tmp_path)
-        return
-    ranking = search(recipe, tmp_path / "search", plugins).ranking
-    assert len(ranking.candidates) == 2
-    assert all(math.isfinite(found.score) for found in (ranking.baseline, *ranking.candidates))
 
 
 def test_stages_that_a_study_repeats_are_those_of_the_recipes() -> None:

@@ -56,13 +56,13 @@ def cells_of(path: Path, plugins: Any) -> Iterator[tuple[str, Document, Recipe]]
 
 
 def what_is_run(recipe: Recipe) -> tuple[Any, ...]:
-    """What makes two cells different ones for this test: models, poolers and losses."""
+    """What makes two cells different ones for this test: models, poolers, data and losses."""
     encoders = []
     for encoder in recipe.encoders.values():
         backbone: Any = encoder.backbone
         adapted = (backbone.quantization, backbone.lora is not None)
         encoders.append((backbone.name, backbone.model, adapted, encoder.pooler.name))
-    return (*encoders, *(stage.loss.name for stage in recipe.stage))
+    return (*encoders, *((stage.data.name, stage.loss.name) for stage in recipe.stage))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Recipes of papers made small: tiny random models, two steps a stage, data of this machine."""
+"""Recipes of papers made small: two steps a stage, data of this machine."""
 
 from __future__ import annotations
 
@@ -8,74 +8,16 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import sentbed
 from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import load_plugins
 
 SAMPLE = "pkg:sentbed_data/sample"
 STEPS = 2
 LETTERS = {ord("a") + i: ord("一") + 7 * i for i in range(26)}
-
-
-class Run(NamedTuple):
-    """Which cell of a study is run (the first where left out), and what else is set for it."""
-
-    cell: str = ""
-    settings: tuple[str, ...] = ()
-
-
-RUNS: dict[str, Run] = {
-    "prompteol/appendix-c.toml": Run("labels"),
-    "prompteol/figure-1.toml": Run("BERT, mask"),
-    "prompteol/figure-3.toml": Run(),
-    "prompteol/figure-4.toml": Run("OPT 125M, avg., NLI"),
-    "prompteol/section-3.1.toml": Run("none"),
-    "prompteol/table-1.toml": Run("OPT 2.7B, PromptEOL+ICL"),
-    "prompteol/table-1-baselines.toml": Run("PromptRoBERTa"),
-    "prompteol/table-2.toml": Run("LLaMA 13B, 0.5"),
-    "prompteol/table-2-baselines.toml": Run("PromptRoBERTa"),
-    "prompteol/table-3.toml": Run(),
-    "prompteol/table-4.toml": Run("OPT 125M, PromptEOL+ICL"),
-    "prompteol/table-6.toml": Run("OPT 125M, PromptEOL+ICL, 4-bit"),
-    "prompteol/table-7.toml": Run("OPT 1.3B, PromptEOL+CSE"),
-    "prompteol/table-8.toml": Run("OPT 13B, PromptEOL, NLI"),
-    "prompteol/table-9.toml": Run("OPT 125M, prompt"),
-    "prompts/embed-filter.toml": Run("tau 2"),
-    "prompts/interventions.toml": Run(
-        "MetaEOL + TP", ("encoder.backbone.layers=[2]", "encoder.backbone.intervention.exit=2")
-    ),
-    "prompts/table-1.toml": Run("MetaEOL"),
-    "prompts/token-prepending.toml": Run(
-        "LLaMA3-8B + TP", ("encoder.backbone.intervention.exit=1", "encoder.backbone.intervention.first=0")
-    ),
-    "sentbench/figure-2.toml": Run("bert, dropout, ctr"),
-    "sentbench/table-2.toml": Run("roberta, nsp, ctr"),
-    "sentbench/table-3.toml": Run("bert, nsp, cls"),
-    "sentbench/table-4.toml": Run("roberta, dropout, cls"),
-    "sentence-t5/figure-1.toml": Run("nli, base, decoder"),
-    "sentence-t5/figure-4.toml": Run("nli, base, decoder"),
-    "sentence-t5/figure-5.toml": Run("11b, CPU"),
-    "sentence-t5/table-2.toml": Run("cqa+nli, base, t5-1.1, mean"),
-    "sentence-t5/table-3.toml": Run("simcse, base, roberta, cls-mlp"),
-    "sentence-t5/table-5.toml": Run("nli, 3b, t5, decoder"),
-    "sentence-t5/table-6.toml": Run("cqa+nli, 11b, t5"),
-    "translation-pairs/figure-4.toml": Run("multilingual"),
-    "translation-pairs/loss-readings.toml": Run("inverse, both ways"),
-    "translation-pairs/table-1.toml": Run("learnable"),
-    "translation-pairs/table-2.toml": Run("BERT large, SMD, NLI"),
-    "translation-pairs/table-2-baselines.toml": Run("SimCSE-BERT large"),
-    "translation-pairs/table-3.toml": Run("ours"),
-    "translation-pairs/table-4.toml": Run("ours"),
-    "translation-pairs/table-5.toml": Run("dual"),
-    "translation-pairs/table-6.toml": Run(),
-    "translation-pairs/table-7.toml": Run(),
-    "translation-pairs/table-8.toml": Run(),
-}
-"""A study below `recipes/papers` -> the cell that is run; settings are as of `--set`, on its recipe."""
 
 
 def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> list[str]:
@@ -167,21 +109,6 @@ def _geometry(place: str, evaluator: Mapping[str, Any], parallel: str, pairs: st
     return f"{place}.path={pairs}"
 
 
-def small(table: Mapping[str, Any], directory: Path) -> list[str]:
-    """Settings that make models, batches, stages and evaluations small, and leave the rest as it is."""
-    encoders = {f"encoders.{key}": value for key, value in table.get("encoders", {}).items()}
-    # A tokenizer is trained on the texts of a stage or of a speed test.
-    texts = table.get("stage") or any(evaluate["use"] == "throughput" for evaluate in table["evaluate"])
-    settings = []
-    for place, encoder in (encoders or {"encoder": table["encoder"]}).items():
-        settings += [f"{place}.backbone.{key}=" for key in ("model", "revision", "size")]
-        if "quantization" in encoder["backbone"] or not texts:
-            settings.append(f"{place}.backbone.model={saved(encoder['backbone']['use'], directory)}")
-        else:
-            settings.append(f"{place}.backbone.init=random")
-    return [*_of_keys_there(table, settings), *short(table)]
-
-
 def short(table: Mapping[str, Any]) -> list[str]:
     """Settings that make batches, stages and evaluations small, for models that all have one width."""
     settings = ["search.limit=2"] if "search" in table else []
@@ -210,19 +137,6 @@ def short(table: Mapping[str, Any]) -> list[str]:
         elif "parallel" in evaluate:
             settings += [f"evaluate.{i}.pairs=40", f"evaluate.{i}.positives=10"]
     return _of_keys_there(table, settings)
-
-
-def saved(use: str, directory: Path) -> Path:
-    """A tiny random model as a pretrained one: it brings its tokenizer, and can be held in 4 bits."""
-    import torch
-    from sentbed.protocols import BuildContext
-
-    torch.manual_seed(0)
-    texts = (directory / "sentences.txt").read_text("utf-8").splitlines()
-    # The backbone `causal` has no architecture of its own, and reads any.
-    backbone = load_plugins().find("backbone", "opt" if use == "causal" else use).cls(init="random")
-    backbone.build(BuildContext(lambda: texts)).save(directory / use)
-    return directory / use
 
 
 def runs_small(recipe: Recipe, directory: Path) -> None:
