@@ -50,6 +50,13 @@ if TYPE_CHECKING:
         first_stages,
         resolved_toml,
     )
+    from sentbed._registry.computing_code import (
+        code_differences,
+        components_of,
+        computing_code,
+        files_digest,
+        package_files,
+    )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.plugin_compatibility import requirements
     from sentbed._registry.plugin_info import ComponentInfo, Offer
