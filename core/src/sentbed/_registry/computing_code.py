@@ -120,12 +120,14 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
         code[name] = " ".join([found.version, *digests])
         for requirement, optional in found.requirements:
             required = _installed(requirement)
+            if optional and name == CORE:
+                # They are plugins and a model, which count where a recipe uses them.
+                continue
             if required is None or requirement in LIBRARIES_WITHOUT_EFFECT:
                 continue
             if not required.has_changing_code:
                 code[requirement] = required.version
             elif not optional:
-                # `sentbed[standard]` names every plugin, and uses none of them.
                 waiting.append(requirement)
     return code
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         PlannedRuntime,
         Sketch,
     )
-    from sentbed_common.source_code_hashes import code_of, package_code
+    from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
     from sentbed_common.whitening import whitening_of
 
