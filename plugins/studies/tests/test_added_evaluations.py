@@ -163,6 +163,41 @@ def test_a_stopped_cell_goes_on_with_its_evaluations_and_is_given_the_others(
     }
 
 
+def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evaluated_anew(
+    study_with: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise RunError("stopped")
+
+    study = study_with(GAP, NEARNESS)
+    with monkeypatch.context() as patch:
+        patch.setattr("sentbed._run.runner._save", interrupted)
+        with pytest.raises(RunError, match="stopped"):
+            run_study(study, tmp_path / "study")
+    (keys,) = tmp_path.glob("study/cells/*/keys.json")
+    content = json.loads(keys.read_text())
+    # As by other code of the evaluators.
+    content["evaluations"] = [f"other {number}" for number in range(4)]
+    keys.write_text(json.dumps(content))
+    run_study(study, tmp_path / "study")
+    run_study(study, tmp_path / "whole")
+    assert scores_of(tmp_path / "study") == scores_of(tmp_path / "whole")
+    assert len(list(keys.parent.glob("added/*"))) == 4
+    assert len(list(tmp_path.glob("study/cells/*/added/*"))) == 4
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len)
+def test_damaged_keys_are_no_keys(content: str, study_with: Callable[..., Study], tmp_path: Path) -> None:
+    study = study_with(GAP)
+    run_study(study, tmp_path / "study")
+    whole = scores_of(tmp_path / "study")
+    for file in tmp_path.glob("study/cells/*/keys.json"):
+        file.write_text(content)
+    assert "evaluated, not trained again: 4 finished runs, with `gap`" in plan(tmp_path)
+    run_study(study, tmp_path / "study")
+    assert scores_of(tmp_path / "study") == whole
+
+
 def plan(directory: Path, *more: str) -> list[str]:
     arguments = ["study", str(directory / "study.toml"), "--out", str(directory / "study"), "--dry-run"]
     result = CliRunner().invoke(main, [*arguments, *more])

@@ -96,7 +96,9 @@ def resume(
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
     now = describe(plugins, None)
     code = computing_code(components_of(recipe), plugins)
-    edited = list(code_differences(hashed(context.facts.get("code", code)), hashed(code)))
+    used = {name: text for name, text in hashed(context.facts.get("code", code)).items() if name in code}
+    # What the recipe no longer uses, or uses now, is a change of the recipe.
+    edited = list(code_differences(used, {name: code[name] for name in used}))
     if edited:
         message = f"code is not what it was when the run was started: {'; '.join(edited)}"
         if not allow_changes:

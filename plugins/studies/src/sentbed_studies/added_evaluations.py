@@ -10,8 +10,19 @@ from pathlib import Path
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RunError
-from sentbed.tools import Plugins, Recipe, RunContext, engine_of, execute, new_directory, saved_recipe
-from sentbed_report.study.read_cell_run import added_run, missing_evaluations
+from sentbed.helpers import write_atomic
+from sentbed.tools import (
+    STATES,
+    Evaluate,
+    Plugins,
+    Recipe,
+    RunContext,
+    engine_of,
+    execute,
+    new_directory,
+    saved_recipe,
+)
+from sentbed_report.study.read_cell_run import KEYS, added_run, missing_evaluations
 from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
@@ -27,8 +38,25 @@ def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
         "key": key_of(content),
         "content": content,
         "evaluations": [evaluation.key for evaluation in evaluations],
+        "starts": sum(evaluation.at == "start" for evaluation in evaluations),
     }
     return json.dumps(found, indent=1) + "\n"
+
+
+def only_starts(run: Path, own: Recipe) -> tuple[Evaluate, ...]:
+    """Let a stopped run make no evaluation after its stages, and return those that it has made before them.
+
+    `own` is its recipe. Its other evaluations are not the study's any more, or not by the same code.
+    """
+    keys = json.loads((run / KEYS).read_bytes())
+    keys["evaluations"] = keys["evaluations"][: keys["starts"]]
+    write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
+    return tuple(attrs.evolve(entry, at=("start",)) for entry in own.evaluate if "start" in entry.at)
+
+
+def has_state(run: Path) -> bool:
+    """Whether a stopped run has a state to go on from."""
+    return any((run / STATES).glob("*"))
 
 
 def has_encoder(run: Path) -> bool:

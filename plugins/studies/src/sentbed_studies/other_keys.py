@@ -95,19 +95,21 @@ def _others(task: Task, study: Path) -> Iterator[Content]:
         try:
             content = json.loads((run / KEYS).read_bytes())["content"]
             yield {"recipe": content["recipe"], "code": content["code"], "more": content["more"]}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             yield {}
 
 
 def content_differences(before: Content, after: Content) -> Iterator[str]:
     """Yield in what two contents of keys differ, as lines for users."""
-    if not before:
-        yield "it does not say what decided it"
-        return
-    yield from code_differences(before["code"], after["code"])
-    for part in ("recipe", "more"):
-        for line in differences(_flat(before[part]), _flat(after[part])):
-            yield OTHER_CONTENT.sub("other content", line)
+    try:
+        found = list(code_differences(before["code"], after["code"]))
+        for part in ("recipe", "more"):
+            lines = differences(_flat(before[part]), _flat(after[part]))
+            found += [OTHER_CONTENT.sub("other content", line) for line in lines]
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
+        found = []  # `keys.json` is damaged
+    # Two that are equal have different keys, of which one is damaged.
+    yield from found or ["nothing says what decided them"]
 
 
 def _flat(content: Any) -> Any:

@@ -36,7 +36,14 @@ from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
 
-from sentbed_studies.added_evaluations import ENCODER, add_evaluations, keys_of, without_encoder
+from sentbed_studies.added_evaluations import (
+    ENCODER,
+    add_evaluations,
+    has_state,
+    keys_of,
+    only_starts,
+    without_encoder,
+)
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, Content, EvaluationKey, slug
 from sentbed_studies.demonstration_search import search
@@ -400,7 +407,7 @@ def _do(
         try:
             if not is_finished(run):
                 _run(directory, plugins, job, run, beside, kept)
-            add_evaluations(run, job.recipe, job.evaluations, plugins)
+            add_evaluations(run, _as_run(job, run, plugins), job.evaluations, plugins)
             _trim(run, job.keep)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             own = isinstance(error, SentbedError)
@@ -408,6 +415,14 @@ def _do(
             where = "" if own else "".join(traceback.format_exception(error))
             return Outcome(job, "failed", time.perf_counter() - started, message, where)
     return Outcome(job, "finished", time.perf_counter() - started)
+
+
+def _as_run(job: Job, run: Path, plugins: Plugins) -> Recipe:
+    """Return the recipe of a finished run: with the demonstrations that a search has found, if it had one."""
+    if job.recipe.table(Search) is None:
+        return job.recipe
+    trusted = any(encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values())
+    return own_recipe(run, (), trusted, plugins)
 
 
 def _run(
@@ -430,6 +445,9 @@ def _run(
         recipe = attrs.evolve(own_recipe(searched, (), trusted, plugins), evaluate=recipe.evaluate)
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
+    has_other_evaluations = bool(job.content) and evaluation_keys(run) != list(job.evaluation_keys)
+    if has_other_evaluations and not has_state(run):
+        shutil.rmtree(run, ignore_errors=True)
     if not (run / MANIFEST).is_file():
         # A process was killed before the run could be resumed.
         shutil.rmtree(run, ignore_errors=True)
@@ -440,10 +458,11 @@ def _run(
     if (run / MANIFEST).is_file():
         # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
         said = recipe if job.stages is None else None
-        if said is not None and evaluation_keys(run) != list(job.evaluation_keys):
-            # It makes those that it has begun with; the others are added when it has finished.
-            said = attrs.evolve(said, evaluate=own_recipe(run, (), trusted, plugins).evaluate)
-        resume(run, said, plugins, stages=job.stages, trust_remote_code=trusted)
+        goes_on_otherwise = has_other_evaluations and evaluation_keys(run) != list(job.evaluation_keys)
+        if goes_on_otherwise:
+            # Those of the study are added when it has finished. All that decides its weights is in its key.
+            said = attrs.evolve(recipe, evaluate=only_starts(run, own_recipe(run, (), trusted, plugins)))
+        resume(run, said, plugins, goes_on_otherwise, job.stages, trust_remote_code=trusted)
         return
     new_directory(run)
     for name, text in files.items():

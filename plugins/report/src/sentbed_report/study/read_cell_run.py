@@ -74,7 +74,7 @@ def evaluation_keys(run: Path) -> list[str]:
     """Return the keys of the evaluations that a run of a study makes, in their order; none if unknown."""
     try:
         return [str(key) for key in json.loads((run / KEYS).read_bytes())["evaluations"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []
 
 
@@ -103,9 +103,10 @@ def _scores(
     own = evaluation_keys(directory)
     if evaluations is None or list(evaluations) == own:
         return scores
+    parts: dict[str, tuple[Score, ...]] = {}
     with foreign(RunError, f"`{directory / REPORT}` does not fit `{KEYS}`", "start the run again"):
-        counts = [int(made["scores"]) for made in record["manifest"]["evaluations"]]
-        parts: dict[str, tuple[Score, ...]] = {}
+        # Without keys, nothing says whose scores these are, and all evaluations are made again.
+        counts = [int(made["scores"]) for made in record["manifest"]["evaluations"]] if own else []
         start = 0
         for key, count in zip(own, counts, strict=True):
             parts[key] = scores[start : start + count]
