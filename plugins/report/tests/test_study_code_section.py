@@ -13,9 +13,11 @@ def run(cell: str, seed: int, code: object, status: CellStatus = "finished") -> 
 
 
 def study(*runs: CellRun) -> StudyData:
-    cells = dict.fromkeys(one.cell for one in runs)
-    infos = tuple(CellInfo(cell, {}, tuple(one for one in runs if one.cell == cell)) for cell in cells)
-    return StudyData("study", (), infos, None, (1, 2))
+    cells: dict[str, list[CellRun]] = {}
+    for one in runs:
+        cells.setdefault(one.cell, []).append(one)
+    infos = [CellInfo(cell, {}, tuple(of_cell)) for cell, of_cell in cells.items()]
+    return StudyData("study", (), tuple(infos), None, (1, 2))
 
 
 def test_runs_by_other_code_and_versions_are_named_with_what_differs() -> None:

@@ -198,8 +198,8 @@ def _files_of(module: str) -> set[Path]:
     directory = Path(spec.origin).parent
     files = _files_below(directory)
     if module == CORE:
-        without = tuple(directory / part for part in DECIDES_NO_SCORE)
-        files = {file for file in files if not any(file.is_relative_to(part) for part in without)}
+        without = tuple(str(directory / part) for part in DECIDES_NO_SCORE)
+        files = {file for file in files if not str(file).startswith(without)}
     return files
 
 

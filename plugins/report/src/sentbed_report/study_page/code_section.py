@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sentbed_report.formatting import count
 from sentbed_report.study.study_data import CellRun, StudyData
@@ -20,7 +20,7 @@ def code_section(data: StudyData) -> Section | None:
     runs = [run for cell in data.cells for run in cell.runs if run.status == "finished"]
     codes = [(run, _code(run)) for run in runs]
     names = sorted({name for _, code in codes for name in code})
-    varying = [name for name in names if len({code[name] for _, code in codes if name in code}) > 1]
+    varying = [name for name in names if _varies(name, [code for _, code in codes])]
     if not varying:
         return None
     groups: dict[tuple[str, ...], list[CellRun]] = {}
@@ -45,6 +45,10 @@ def _code(run: CellRun) -> Mapping[str, str]:
     if not isinstance(code, Mapping):
         return {}
     return {str(name): str(text) for name, text in code.items()}
+
+
+def _varies(name: str, codes: Sequence[Mapping[str, str]]) -> bool:
+    return len({code[name] for code in codes if name in code}) > 1
 
 
 def _shown(text: str | None) -> str:
