@@ -35,7 +35,7 @@ def encoder() -> Encoder:
 
 def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Why a look at vectors is not enough."""
     monkeypatch.setattr("sentbed_hardware._torch.engine.require_finite_weights", lambda module: None)
     (name,) = (name for name in weights(encoder) if name.endswith("0.attention.self.query.weight"))
@@ -44,7 +44,7 @@ def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
         assert not encoder.is_finite()
 
 
-def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(encoder: Encoder):
+def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(encoder: Encoder) -> None:
     random = Random(0)
     expected = encoder.encode(TEXTS)
     for name in weights(encoder):
@@ -57,7 +57,9 @@ def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(encod
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
 
 
-def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(encoder: Encoder, tmp_path: Path):
+def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(
+    encoder: Encoder, tmp_path: Path
+) -> None:
     random = Random(0)
     encoder.save(tmp_path)
     (tmp_path / "checksums.json").unlink()
