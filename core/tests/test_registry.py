@@ -13,9 +13,12 @@ import attrs
 import pytest
 import toy_plugin
 from sentbed import PluginError, __version__, hookspecs
+from sentbed._document.extends import EXTENDS
+from sentbed._recipe.recipe import MAIN_ENCODER, Recipe
 from sentbed._registry.registry import LIFECYCLE, OFFERED, OFFERS, Plugins, load_plugins
 from sentbed.kinds import KINDS, Kind, kind_of
 from sentbed.protocols import Lazy, Pooler, PoolerTraits
+from sentbed.protocols.recipe_tables import CORE_TABLES
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
@@ -162,6 +165,37 @@ def test_a_plugin_that_raises_is_listed_with_its_reason_and_stops_no_other(
     source: str, problem: str, distribute: Distribute
 ):
     assert problem in problem_of(source, distribute)
+
+
+TABLE = """\
+import attrs
+import sentbed
+from sentbed.protocols import RecipeTable
+
+
+@attrs.frozen
+class Mine(RecipeTable):
+    \"\"\"Numbers of mine.\"\"\"
+
+
+@sentbed.hookimpl
+def recipe_tables():
+    return {"NAME": Mine}
+"""
+
+
+@pytest.mark.parametrize("name", sorted(CORE_TABLES))
+def test_a_recipe_table_of_a_name_that_core_has_is_refused(name: str, distribute: Distribute):
+    found = load_plugins(distribute("d", {"d_plugin": TABLE.replace("NAME", name)}))
+    assert name not in found.tables
+    assert found.plugins[0].reason == (
+        f"the recipe table `{name}`: the name belongs to sentbed's own part of a recipe; choose another"
+    )
+
+
+def test_the_names_of_core_are_all_keys_of_a_recipe_that_no_plugin_defines():
+    fields = {field.name for field in attrs.fields(Recipe)} - {"tables", "document"}
+    assert fields | {MAIN_ENCODER, EXTENDS} == CORE_TABLES
 
 
 @pytest.mark.parametrize(

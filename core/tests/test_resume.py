@@ -862,6 +862,92 @@ def test_changed_data_is_refused_and_a_warning_where_it_is_allowed(
     assert warnings_of(out) == [said]
 
 
+READER = """
+import attrs
+import sentbed
+from pathlib import Path
+from sentbed import FilePath
+from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts
+
+
+@attrs.frozen
+class Lines(Evaluator):
+    \"\"\"Mean length of the vectors of a file's lines.\"\"\"
+
+    name = "line-norm"
+    traits = EvaluatorTraits(development=True)
+
+    path: FilePath
+
+    def prepare(self):
+        return Prepared({"lines": Texts(Path(self.path).read_text().splitlines())}, self.score)
+
+    def score(self, vectors):
+        value = FACTOR * float(abs(vectors["lines"]).mean())
+        return Evaluation((Score("lines", "norm", value, {"id": "norm"}),), value)
+
+
+FACTOR = 1.0
+
+
+@sentbed.hookimpl
+def evaluators():
+    return [Lines]
+"""
+VALIDATED = (
+    'stage.pairs.validate={ with = { use = "line-norm", path = "lines.txt" }, every = 2 }',
+    'evaluate=[{ use = "line-norm", path = "lines.txt", encoder = "zh" }]',
+)
+
+
+@pytest.fixture
+def reading(
+    distribute: Callable[..., list[EntryPoint]], toy_points: list[EntryPoint], put: Callable[..., Path]
+) -> Plugins:
+    """The plugins, with one whose evaluator reads a file."""
+    put("lines.txt", "one\ntwo\n")
+    points = distribute("line-norms", {"line_norms": READER})
+    return load_plugins([*(point for point in toy_points if point.name != "console"), *points])
+
+
+def test_changed_data_of_validations_and_evaluations_is_refused_and_a_warning_where_it_is_allowed(
+    reading: Plugins, put: Callable[..., Path], tmp_path: Path
+):
+    recipe = load_recipe(put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading)
+    out = stop_at(reading, recipe, tmp_path / "out", 5)
+    put("lines.txt", "one\ntwo\nthree\n")
+    message = "the data of evaluations is not what it was when the run started: `line-norm lines.txt`"
+    with pytest.raises(RunError) as caught:
+        resume(out, plugins=reading)
+    assert str(caught.value) == (
+        f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)"
+    )
+    put("lines.txt", "one\ntwo\n")
+    os.utime(tmp_path / "lines.txt", (1, 1))
+    assert stopping(reading, StopAtStep(1), lambda: resume(out, plugins=reading))
+    put("lines.txt", "one\ntwo\nthree\n")
+    resume(out, plugins=reading, allow_changes=True)
+    assert warnings_of(out) == [message]
+
+
+def test_edited_code_of_a_plugin_is_refused_and_a_warning_where_it_is_allowed(
+    reading: Plugins, put: Callable[..., Path], tmp_path: Path
+):
+    recipe = load_recipe(put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading)
+    out = stop_at(reading, recipe, tmp_path / "out", 5)
+    assert "line-norms" in json.loads((out / "manifest.json").read_text())["code"]
+    source = tmp_path / "site" / "line_norms.py"
+    source.write_text(READER.replace("FACTOR = 1.0", "FACTOR = 2.0"))
+    message = "code is not what it was when the run was started: line-norms: other code"
+    with pytest.raises(RunError) as caught:
+        resume(out, plugins=reading)
+    assert str(caught.value) == (
+        f"{message}; put it back, start a new run, or allow changes to go on with it (`--allow-changes`)"
+    )
+    resume(out, plugins=reading, allow_changes=True)
+    assert warnings_of(out) == [message]
+
+
 def test_data_of_a_stage_that_has_not_begun_may_change(
     recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
 ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
-from typing import NewType
+from typing import Any, NewType, get_args
 
 from sentbed._files import is_device
 from sentbed.errors import DataError
@@ -34,6 +34,11 @@ def absolute(location: str, base: Path) -> str:
     if scheme in ("pkg", "data", "hub"):
         return location
     return str((base / Path(location).expanduser()).resolve())
+
+
+def mentions(kind: Any, name: Any) -> bool:
+    """Whether a type is `name`, such as `FilePath`, or has it within, as `tuple[FilePath, ...]`."""
+    return kind is name or any(mentions(part, name) for part in get_args(kind))
 
 
 def locate(location: str) -> Path:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from sentbed._document.structuring import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
-    from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, saved_recipe, self_contained
+    from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, engine_of, saved_recipe, self_contained
     from sentbed._files import locked
+    from sentbed._locations import mentions
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
@@ -49,6 +50,13 @@ if TYPE_CHECKING:
         Watch,
         first_stages,
         resolved_toml,
+    )
+    from sentbed._registry.computing_code import (
+        code_differences,
+        components_of,
+        computing_code,
+        files_digest,
+        package_files,
     )
     from sentbed._registry.distribution_catalog import catalog, owner_of
     from sentbed._registry.plugin_compatibility import requirements

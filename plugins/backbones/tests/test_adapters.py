@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import torch
 import transformers
 from peft.tuners.lora import LoraLayer
 from sentbed import ModelError
+from sentbed.errors import NotFiniteError
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch.adaptation import (
     add_lora,
@@ -417,6 +420,34 @@ def test_how_the_adapter_was_initialised_does_not_matter(saved: Path, edit_json:
     expected = encoded(with_seed(lambda: load_adapter(tiny("bert"), saved)))
     edit_json(saved / "adapter_config.json", **start)
     assert torch.equal(encoded(with_seed(lambda: load_adapter(tiny("bert"), saved))), expected)
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ({"lora_alpha": math.nan}, "`lora_alpha` = nan, expected a finite number"),
+        ({"lora_alpha": math.inf}, "`lora_alpha` = inf, expected a finite number"),
+        ({"lora_alpha": "16"}, "`lora_alpha` = '16', expected a finite number"),
+        ({"alpha_pattern": {"query": -math.inf}}, "`alpha_pattern.query` = -inf, expected a finite number"),
+        ({"r": math.nan}, "`r` = nan, expected a whole number from 1"),
+        ({"rank_pattern": {"query": 0}}, "`rank_pattern.query` = 0, expected a whole number from 1"),
+    ],
+    ids=str,
+)
+def test_an_adapter_whose_scale_is_no_number_is_an_error(
+    saved: Path, edit_json: Any, setting: dict[str, Any], named: str
+) -> None:
+    edit_json(saved / "adapter_config.json", **setting)
+    with pytest.raises(ModelError, match=re.escape(named)):
+        load_adapter(tiny("bert"), saved)
+
+
+def test_an_adapter_that_makes_weights_infinite_is_an_error_when_it_is_merged(
+    saved: Path, edit_json: Any
+) -> None:
+    edit_json(saved / "adapter_config.json", lora_alpha=1e300)
+    with pytest.raises(NotFiniteError, match=r"infinite in torch.float32; lower its `alpha`"):
+        merged_copy(load_adapter(tiny("bert"), saved), torch.float32)
 
 
 def test_an_adapter_that_is_no_lora_is_an_error(saved: Path, edit_json: Any) -> None:

@@ -136,6 +136,39 @@ def test_what_is_saved_does_not_depend_on_how_often_it_was_loaded(
     assert b"is_local" not in (once / "tokenizer_config.json").read_bytes()
 
 
+TRUNCATION = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 2}
+PADDING = {
+    "strategy": "BatchLongest",
+    "direction": "Right",
+    "pad_to_multiple_of": None,
+    "pad_id": 0,
+    "pad_type_id": 0,
+    "pad_token": "[PAD]",
+}
+
+
+@pytest.mark.parametrize("truncation", [None, TRUNCATION], ids=["whole", "truncated"])
+@pytest.mark.parametrize("padding", [None, PADDING], ids=["bare", "padded"])
+def test_a_tokenizer_is_saved_as_it_was_loaded_whatever_it_has_done_since(
+    truncation: Any, padding: Any, bert: Path, tmp_path: Path, no_texts: BuildContext
+):
+    change(bert, "tokenizer.json", truncation=truncation, padding=padding)
+    saved: Path | None = None
+    contents = []
+    for number, length in enumerate((None, 5, 11, 3)):
+        built: Any = Bert(model=str(bert)).build(attrs.evolve(no_texts, saved=saved))
+        if length is not None:
+            tokens = built.tokenizer.encode(["a b c d e f g h i j k l m n"], length)
+            assert len(tokens.ids) == length
+            built.tokenizer.truncate(["a b c d e f g"], length)
+        saved = tmp_path / str(number)
+        built.save(saved)
+        contents.append({file.name: file.read_bytes() for file in saved.iterdir()})
+    assert json.loads(contents[0]["tokenizer.json"])["truncation"] == truncation
+    for content in contents[1:]:
+        assert content == contents[0]
+
+
 def test_a_tokenizer_that_was_trained_is_saved_as_one_that_was_loaded(tmp_path: Path, no_texts: BuildContext):
     texts = BuildContext(lambda: ("one two", "three") * 50)
     once, twice = tmp_path / "once", tmp_path / "twice"

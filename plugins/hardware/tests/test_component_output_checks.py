@@ -346,12 +346,16 @@ def test_nan_of_weights_of_the_head_is_told_as_such(
     if on == "jax":
         weight = encoder.module.projection.weight.detach().numpy()
         encoder.weights["projection.weight"] = encoder.engine.layout.put({"w": weight})["w"]
+    assert encoder.broken_weight() == "projection.weight"
     with pytest.raises(NotFiniteError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
-    assert str(caught.value) == (
-        "the vectors have NaN or infinite values, first in the projection of the head, whose weights have "
-        "NaN or infinite values; load other weights, or train with a lower learning rate"
-    )
+    where = "weights of the encoder have NaN or infinite values, first in `projection.weight`"
+    if on == "jax":
+        where = (
+            "vectors have NaN or infinite values, first in the projection of the head, whose weights have "
+            "NaN or infinite values"
+        )
+    assert str(caught.value) == f"the {where}; load other weights, or train with a lower learning rate"
 
 
 @pytest.mark.parametrize("on", ENGINES)

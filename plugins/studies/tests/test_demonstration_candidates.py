@@ -260,6 +260,10 @@ def test_the_answers_of_a_language_model_are_candidates(put: Put):
         ('{"sentence": "Rain.", "word": "Wet"}', "expected an object with the texts `sentence` and `answer`"),
         ('["Rain.", "Wet"]', "expected an object with the texts `sentence` and `answer`"),
         ('{"sentence": "Rain."', "expected an object in JSON"),
+        (
+            '{"sentence": "Rain.", "answer": "Wet", "answer": "Dry"}',
+            "expected an object in JSON: the key `answer` occurs twice in an object",
+        ),
     ],
 )
 def test_an_answer_that_is_no_word_is_refused_with_its_line(put: Put, line: str, message: str):

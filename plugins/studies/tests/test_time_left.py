@@ -11,6 +11,7 @@ from sentbed._registry.registry import load_plugins
 from sentbed_common import Device
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_studies import study_plan
+from sentbed_studies.added_evaluations import keys_of
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import Work, plan_work
@@ -178,6 +179,7 @@ def test_what_has_finished_is_found_again_and_corrects_the_plan(
     run = tmp_path / found.tasks[0].directory
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    (run / "keys.json").write_text(keys_of(found.tasks[0].content, found.tasks[0].evaluations))
     (run / "report.json").write_text(json.dumps({"seconds": 65.0}))
     left = time_left(found, tmp_path, Known())
     assert left.found == {found.tasks[0].directory: 65.0}
@@ -191,6 +193,7 @@ def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
     run = tmp_path / found.tasks[0].directory
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    (run / "keys.json").write_text(keys_of(found.tasks[0].content, found.tasks[0].evaluations))
     section = RecordedCost(RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}).section()
     record = {"seconds": 65.0, "sections": {"run-cost": attrs.asdict(section)}}
     (run / "report.json").write_text(json.dumps(record))
@@ -320,3 +323,15 @@ def test_the_whole_counts_what_has_finished_too(work: Callable[..., Work], tmp_p
     after = time_left(found, tmp_path, Known())
     assert (after.whole, after.alone) == (before.whole, before.alone)
     assert len(after.planned) == len(before.planned) - len(found.prefixes)
+
+
+def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    found = work(share=False)
+    for task in found.tasks:
+        run = tmp_path / task.directory
+        run.mkdir(parents=True)
+        (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+        (run / "keys.json").write_text(keys_of(task.content, ()))
+    assert planned(found, tmp_path) == [(RUN + 1, RUN + 2)] * 4

@@ -99,7 +99,7 @@ def main(traceback: bool) -> None:
 @click.option(
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
 )
-@click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
+@click.option("--allow-changes", is_flag=True, help="Resume although recipe, data or code have changed.")
 @trust_option
 @click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
 def run(

@@ -294,7 +294,9 @@ class Encoder:
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
     def is_finite(self) -> bool:
-        """Whether the encoder's vectors are finite; they are not after training has diverged."""
+        """Whether weights and vectors are finite; they are not after training has diverged."""
+        if self.placed.broken_weight() is not None:
+            return False
         try:
             return all(map(math.isfinite, self.encode(["a sentence"])[0].tolist()))
         except NotFiniteError:

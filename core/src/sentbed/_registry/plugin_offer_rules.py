@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from sentbed.kinds import KINDS, Kind
-from sentbed.protocols.recipe_tables import Lazy
+from sentbed.protocols.recipe_tables import CORE_TABLES, Lazy
 
 COMMAND, TABLE = "command", "recipe table"
 
@@ -24,6 +24,8 @@ def offer_fault(kind: str, name: str, offered: Any) -> str | None:
         fault = None
     if fault is None and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         fault = "its name has to be of small letters, digits and single dashes"
+    if fault is None and kind == TABLE and name in CORE_TABLES:
+        fault = "the name belongs to sentbed's own part of a recipe; choose another"
     return fault if fault is None or kind in KINDS else f"the {kind} `{name}`: {fault}"
 
 

@@ -73,7 +73,9 @@ class RunContext:
     share: Callable[[VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore] | None = None
     """Called with store, built encoders and `warn`; returns a store that is filled for other runs too."""
     built: Mapping[str, Encoder] = attrs.field(factory=dict)
-    """The recipe's encoders, if another run has built and not trained them."""
+    """The recipe's encoders, if another run has built and not trained them, or has left them `loaded`."""
+    loaded: bool = False
+    """Whether `built` are encoders of a finished run, which are only evaluated, not fitted or saved."""
     stop: Stop = attrs.field(factory=Stop)
     """Signal handling: whether the run was asked to end."""
     evaluations: Evaluations = attrs.field(factory=Evaluations)

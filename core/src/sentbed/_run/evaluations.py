@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TypeAlias
+from pathlib import Path
+from typing import TypeAlias, get_type_hints
 
 import attrs
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import EncodeBar, Encoder, pair_name
+from sentbed._files import sha256
+from sentbed._locations import FilePath, locate, mentions
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
+from sentbed.errors import SentbedError
 from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared, VectorStore
 
 Entry: TypeAlias = Evaluate | Validate | Watch
+
+
+def files_of_evaluations(recipe: Recipe) -> dict[str, list[str]]:
+    """Return the SHA-256 of the files and directories that evaluations and validations of a recipe read.
+
+    They are known by the evaluator and their own name, since data may move; several of a name are in order.
+    """
+    looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
+    digests: dict[str, list[str]] = {}
+    read: set[tuple[str, Path]] = set()
+    for entry in (*recipe.evaluate, *looks):
+        if entry is None:
+            continue
+        for path in _files_of(entry.with_):
+            if (entry.with_.name, path) in read or not path.exists():
+                continue
+            read.add((entry.with_.name, path))
+            digests.setdefault(f"{entry.with_.name} {path.name}", []).append(sha256(path))
+    return digests
+
+
+def _files_of(evaluator: Evaluator) -> Iterator[Path]:
+    """Yield the files that an evaluator says it reads, and those that its fields name."""
+    listed = _listed_files(evaluator)
+    yield from listed
+    for name, kind in get_type_hints(type(evaluator)).items():
+        value = getattr(evaluator, name, None)
+        locations = value if isinstance(value, tuple) else (value,)
+        for location in locations:
+            if not (isinstance(location, str) and mentions(kind, FilePath)) or location.startswith("hub:"):
+                continue
+            try:
+                path = locate(location)
+            except SentbedError:
+                continue  # what is missing is told where it is read
+            # Of a directory, the evaluator may say which files it reads.
+            if not any(file.is_relative_to(path) for file in listed):
+                yield path
+
+
+def _listed_files(evaluator: Evaluator) -> list[Path]:
+    try:
+        return [Path(path) for path in evaluator.files()]
+    except SentbedError:
+        return []  # what is missing is told where it is read
 
 
 @attrs.define(eq=False)

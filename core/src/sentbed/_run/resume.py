@@ -13,6 +13,7 @@ import tomli
 
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
+from sentbed._registry.computing_code import code_differences, components_of, computing_code, hashed
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
@@ -94,6 +95,18 @@ def resume(
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
     now = describe(plugins, None)
+    code = computing_code(components_of(recipe), plugins)
+    used = {name: text for name, text in hashed(context.facts.get("code", code)).items() if name in code}
+    # What the recipe no longer uses, or uses now, is a change of the recipe.
+    edited = list(code_differences(used, {name: code[name] for name in used}))
+    if edited:
+        message = f"code is not what it was when the run was started: {'; '.join(edited)}"
+        if not allow_changes:
+            raise RunError(
+                f"{message}; put it back, start a new run, or allow changes to go on with it "
+                "(`--allow-changes`)"
+            )
+        warnings.append(message)
     warnings += [
         f"the {what} are not those that the run was started with; digits may differ"
         for what in ("plugins", "libraries", "python")

@@ -21,11 +21,12 @@ from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import locked, write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
+from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.evaluations import Evaluations
+from sentbed._run.evaluations import Evaluations, files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
@@ -85,6 +86,7 @@ def execute(
             source = recipe.document.file
             context.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
             context.facts["seed"] = recipe.run.seed
+            context.facts["code"] = computing_code(components_of(recipe), plugins)
             if resumed is not None:
                 at = {"stage": resumed.stage, "step": resumed.step}
                 context.facts.setdefault("resumed", []).append(at)
@@ -100,7 +102,7 @@ def execute(
                 context.facts.update(facts)
             for warning in warnings:
                 context.warn(warning)
-            if resumed is None or not resumed.content:
+            if (resumed is None or not resumed.content) and not context.loaded:
                 # The log of a run that goes on has them.
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
@@ -177,6 +179,7 @@ def head_seed(recipe: Recipe, name: str) -> int:
 def _go(context: RunContext, resumed: State | None) -> None:
     recipe = context.recipe
     context.evaluations.prepare(context.begun)
+    _require_same_files(context)
     for stage in context.begun.stage[resumed.stage if resumed else 0 :]:
         require_data(stage)
     context.evaluations.store = _store(context)
@@ -192,14 +195,33 @@ def _go(context: RunContext, resumed: State | None) -> None:
             context.warn(f"the engine's counters cannot be read: {error}")
 
 
+def _require_same_files(context: RunContext) -> None:
+    """Take note of the files that evaluations read; in a resumed run they must be unchanged.
+
+    A validation on other data would choose the best step among scores that cannot be compared, and a report
+    would have scores on old data beside those on new.
+    """
+    found = files_of_evaluations(context.recipe)
+    earlier = context.facts.get("evaluation_data", found)
+    changed = [name for name, digests in found.items() if earlier.get(name, digests) != digests]
+    if changed:
+        names = ", ".join(f"`{name}`" for name in changed)
+        message = f"the data of evaluations is not what it was when the run started: {names}"
+        if not context.changes_allowed:
+            raise RunError(f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)")
+        context.warn(message)
+    context.facts["evaluation_data"] = found
+
+
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
     encoders = dict(context.built) or build_encoders(recipe, engine, context.evaluations)
     context.facts["parameters"] = {name: one.placed.parameter_counts for name, one in encoders.items()}
     require_fit(context.begun, encoders)
-    for encoder in encoders.values() if not recipe.stage else ():
-        encoder.fit_transform()
+    if not recipe.stage and not context.loaded:
+        for encoder in encoders.values():
+            encoder.fit_transform()
     if context.share is not None and (store := context.evaluations.store) is not None:
         context.evaluations.store = context.share(store, encoders, context.warn)
     # Reseed: building encoders for other runs may have drawn random numbers.
@@ -223,13 +245,14 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
             train_stage(context, index, encoders, resumed if inside else None)
             write_state(context, index + 1, 0)
         _place(context, last, encoders)
-        context.stepped = True
+        context.stepped = not context.loaded
         for encoder in encoders.values() if recipe.stage and context.stages is None else ():
             encoder.fit_transform()
     finally:
         # Also after an interruption: trained weights are the run's most costly result. A resumed run that
         # has not taken a step has no better weights than the saved ones.
-        if context.stages is None and (context.stepped or resumed is None):
+        goes_on = context.stages is not None or context.loaded
+        if not goes_on and (context.stepped or resumed is None):
             _save(context, encoders)
     if context.stages is None:
         _evaluate(context, encoders, "end")
@@ -298,6 +321,8 @@ def _evaluate(context: RunContext, encoders: dict[str, Encoder], at: Literal["st
         evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
+        done = {"at": at, "evaluator": entry.with_.name, "scores": len(evaluation.scores)}
+        context.facts.setdefault("evaluations", []).append(done)
         hooks.scores_ready(**who, evaluation=evaluation)
 
 

@@ -121,6 +121,14 @@ class PlacedEncoder:
         """
         return None
 
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite.
+
+        Vectors may be finite all the same: an attention kernel may take NaN for no weight at all. None means
+        that there is none, or that the engine does not look.
+        """
+        return None
+
     def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
         """Return an encoder that concatenates its own vectors and those of `others` along the width.
 

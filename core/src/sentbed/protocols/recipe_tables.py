@@ -8,6 +8,23 @@ from typing import Any, ClassVar
 
 import attrs
 
+CORE_TABLES = frozenset(
+    {
+        "checkpoint",
+        "encoder",
+        "encoders",
+        "evaluate",
+        "expected",
+        "extends",
+        "run",
+        "runtime",
+        "schema",
+        "stage",
+        "tracker",
+    }
+)
+"""Top-level keys of a recipe that belong to core; no plugin offers a table of such a name."""
+
 
 @attrs.frozen
 class Lazy:

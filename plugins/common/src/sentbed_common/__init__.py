@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed_common.bounded_text_lines import bounded_lines, json_object
+    from sentbed_common.bounded_text_lines import bounded_lines, json_object, strict_json
     from sentbed_common.cache_directory import CACHE_VARIABLE, cache_root
     from sentbed_common.cgroup_limits import core_quota, memory_limit
     from sentbed_common.data_collections import KnownArchive, KnownData, KnownFile, KnownMade
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         PlannedRuntime,
         Sketch,
     )
-    from sentbed_common.source_code_hashes import code_of, package_code
+    from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
     from sentbed_common.whitening import whitening_of
 

@@ -22,10 +22,30 @@ def bounded_lines(stream: IO[AnyStr], file: object) -> Iterator[AnyStr]:
         yield line
 
 
+class RepeatedKeyError(ValueError):
+    """A JSON object has a key twice, of which Python would silently take the last."""
+
+
+def strict_json(text: str) -> Any:
+    """Return a JSON value. Raises `ValueError` if it is none, or if an object in it has a key twice."""
+    return json.loads(text, object_pairs_hook=_without_repeated_keys)
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in row:
+            raise RepeatedKeyError(f"the key `{key:.80}` occurs twice in an object")
+        row[key] = value
+    return row
+
+
 def json_object(line: str, file: object, number: int, expected: str = "an object") -> dict[str, Any]:
-    """Return the JSON object of a line. Raises `DataError` if it holds anything else."""
+    """Return the JSON object of a line. Raises `DataError` if it holds anything else, or a key twice."""
     try:
-        row = json.loads(line)
+        row = strict_json(line)
+    except RepeatedKeyError as error:
+        raise DataError(f"{error}; remove one, or rename it", file, number) from error
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         blank = "" if line.strip() else ", and no blank line"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
 from sentbed.helpers import STARTED
+from sentbed.tools import files_digest
 
 
 def code_of(*parts: type | str) -> str | None:
@@ -25,33 +25,9 @@ def code_of(*parts: type | str) -> str | None:
     try:
         if any(max(file.stat().st_mtime, file.stat().st_ctime) > STARTED for file in files):
             return None
-        return _content(_states(files))
+        return files_digest(files)
     except OSError:
         return None
-
-
-def package_code(component: type) -> str:
-    """Return a hash of a class's package as now on disk; "" for a class defined interactively."""
-    files = _package(component)
-    return _content(_states(files)) if files else ""
-
-
-def _states(files: set[Path]) -> tuple[tuple[Path, int, int, int], ...]:
-    states = [(file, file.stat()) for file in sorted(files)]
-    return tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states)
-
-
-@lru_cache(maxsize=64)
-def _content(states: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Return a hash of files in these states; cached, since a package has many classes."""
-    import hashlib
-
-    digest = hashlib.sha256()
-    for file, *_ in states:
-        content = file.read_bytes()
-        digest.update(f"{file.name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def _package(component: type) -> set[Path]:

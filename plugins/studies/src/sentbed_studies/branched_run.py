@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -22,8 +23,12 @@ from sentbed.tools import (
 )
 
 
-def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
+def branch(
+    source: Path, directory: Path, recipe: Recipe, stages: int, files: Mapping[str, str] | None = None
+) -> None:
     """Create a run directory from which `resume` continues where the run in `source` ended.
+
+    `files` are written into it beside, by name.
 
     `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`). The
     directory is written atomically.
@@ -55,6 +60,8 @@ def branch(source: Path, directory: Path, recipe: Recipe, stages: int) -> None:
                 shutil.copy2(part, target / part.name)
         write_state(target, state.stage, state.step, content, None)
         write_atomic(target / RESOLVED, text)
+        for name, content_of_file in (files or {}).items():
+            write_atomic(target / name, content_of_file)
         write_atomic(target / MANIFEST, json.dumps({"name": recipe.run.name, "status": "interrupted"}) + "\n")
 
     write_directory(directory, fill)

@@ -1,25 +1,51 @@
-"""Keys of cells: hashes of everything that determines their scores."""
+"""Keys of cells: hashes of everything that determines their weights and their scores."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 import attrs
-from sentbed import FilePath, ModelId, __version__, locate
+from sentbed import FilePath, ModelId, locate
 from sentbed.errors import SentbedError
 from sentbed.helpers import sha256
 from sentbed.protocols import Component, DataSource, Evaluator
-from sentbed.tools import Checkpoint, Plugins, Recipe, plain
-from sentbed_common import package_code
+from sentbed.tools import (
+    Checkpoint,
+    Evaluate,
+    Plugins,
+    Recipe,
+    components_of,
+    computing_code,
+    mentions,
+    plain,
+)
 
 _SETTLED = 2.0
 """Seconds after which another change to a file gets a different time on any file system."""
+
+
+Content: TypeAlias = Mapping[str, Any]
+"""What a key is the hash of, as JSON data."""
+
+
+@attrs.frozen(eq=False)
+class EvaluationKey:
+    """One evaluation of a cell, at one of its times, with its key."""
+
+    key: str
+    entry: Evaluate
+    """With this time alone in `at`."""
+
+    @property
+    def at(self) -> Literal["start", "end"]:
+        """Whether it is before the first stage or after the last."""
+        return self.entry.at[0]
 
 
 @attrs.define(eq=False)
@@ -28,22 +54,56 @@ class CellKeys:
 
     plugins: Plugins
     _files: dict[Path, str] = attrs.field(factory=dict, init=False)
-    _code: dict[type, str] = attrs.field(factory=dict, init=False)
+    _code: dict[frozenset[type], Mapping[str, str]] = attrs.field(factory=dict, init=False)
 
     def of(self, recipe: Recipe, *more: Any) -> str:
-        """Return the key of a recipe and further parts (of recipes, or JSON data) as 32 hex digits.
+        """Return the key of a recipe and further parts (of recipes, or JSON data) as 32 hex digits."""
+        return key_of(self.content(recipe, *more))
 
-        In it go the recipe with every default, the version and the source code of every plugin that it uses,
-        sentbed's version, and the content of every file and directory that it reads, with the name and
-        without the place of those that it names. What is on a hub is known by its name and revision.
+    def content(self, recipe: Recipe, *more: Any) -> Content:
+        """Return what the key of a recipe and further parts is the hash of.
+
+        In it go the recipe with every default, the code of core and of every distribution that computes, the
+        versions of libraries, and the content of every file and directory that the recipe reads, with the
+        name and without the place of those that it names. What is on a hub is known by name and revision.
         """
-        content = {
-            "recipe": self._content(decisive(recipe)),
+        parts = decisive(recipe)
+        return {
+            "recipe": self._content(parts),
             "more": self._content(more),
-            "sentbed": __version__,
+            "code": self._computing_code(components_of([parts, *more])),
         }
-        text = json.dumps(content, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def training(self, recipe: Recipe) -> Content:
+        """Return what decides the weights of a cell: all of its recipe but the evaluations.
+
+        The texts of these count where a tokenizer is trained on them.
+        """
+        texts = recipe.evaluate if reads_texts_of_evaluations(recipe) else ()
+        return self.content(attrs.evolve(recipe, evaluate=()), *texts)
+
+    def evaluations(self, recipe: Recipe, training: str) -> tuple[EvaluationKey, ...]:
+        """Return the evaluations of a cell in the order of its run, which has the key `training`."""
+        found = []
+        times: tuple[Literal["start", "end"], ...] = ("start", "end")
+        for at in times:
+            for entry in recipe.evaluate:
+                if at not in entry.at:
+                    continue
+                alone = attrs.evolve(entry, at=(at,))
+                content = {
+                    "training": training,
+                    "evaluation": self._content(alone),
+                    "code": self._computing_code(components_of(alone)),
+                }
+                found.append(EvaluationKey(key_of(content), alone))
+        return tuple(found)
+
+    def _computing_code(self, classes: Iterable[type]) -> Mapping[str, str]:
+        known = frozenset(classes)
+        if known not in self._code:
+            self._code[known] = computing_code(sorted(known, key=repr), self.plugins)
+        return self._code[known]
 
     def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
         """Return a part of a recipe as JSON data; `kind` is its type, `read` its component's files."""
@@ -66,7 +126,7 @@ class CellKeys:
         }
         table = {"fields": fields, "read": [self._digest(path) for path in read]}
         if isinstance(part, Component):
-            table |= {"use": cls.name, "code": self._source(cls)}
+            table |= {"use": cls.name}
         return table
 
     def _named(self, location: str, read: Sequence[Path]) -> Any:
@@ -89,12 +149,19 @@ class CellKeys:
                 self._files[path] = ""
         return self._files[path]
 
-    def _source(self, component: type) -> str:
-        if component not in self._code:
-            origin = self.plugins.origin(component)
-            release = [origin.release] if origin else []
-            self._code[component] = " ".join([*release, package_code(component)])
-        return self._code[component]
+
+def key_of(content: Content) -> str:
+    """Return the hash of a content as 32 hex digits."""
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def reads_texts_of_evaluations(recipe: Recipe) -> bool:
+    """Whether an encoder that no stage uses is built on the texts of its evaluations."""
+    if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
+        return False
+    used = {name for stage in recipe.stage for name in recipe.towers(stage).values()}
+    return bool(set(recipe.encoders) - used)
 
 
 def decisive(recipe: Recipe) -> Recipe:
@@ -127,14 +194,10 @@ def _kinds(cls: Any) -> Mapping[str, Any]:
 
 def _is_here(value: str, kind: Any) -> bool:
     """Whether a value of this type names a local file or directory."""
-    if _has(kind, FilePath):
+    if mentions(kind, FilePath):
         return not value.startswith("hub:")
     # Anything else is a hub id, even if a directory of that name exists.
-    return _has(kind, ModelId) and value.startswith(("pkg:", "data:", ".", "/", "~"))
-
-
-def _has(kind: Any, wanted: Any) -> bool:
-    return kind is wanted or any(_has(part, wanted) for part in get_args(kind))
+    return mentions(kind, ModelId) and value.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
 _hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}

@@ -17,10 +17,10 @@ from sentbed_report.resampling import Resampled, resample
 from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.significance import RESAMPLES, item_degrees
+from sentbed_report.study.study_data import CellRun
 
 from sentbed_studies.sequential_test import ItemVariances, no_items, pair_variances
 from sentbed_studies.shared_work_plan import Task
-from sentbed_studies.write_study_directory import is_finished
 
 if TYPE_CHECKING:
     from sentbed_studies.sequential_test import Floats
@@ -93,7 +93,7 @@ class DecidingEvidence:
 
     def tasks_of(self, task: Task) -> str:
         """Return the tasks of a finished run with the data that they are on, in words."""
-        read = read_run(self.directory / task.directory, task.cell.name, task.cell.seed, self.directory)
+        read = self._read(task)
         data = {
             f"{one.task} ({'development' if is_development(one) else 'test'} data)": None
             for one in read.scores
@@ -101,14 +101,16 @@ class DecidingEvidence:
         }
         return ", ".join(data) or "no task"
 
+    def _read(self, task: Task) -> CellRun:
+        run, cell = self.directory / task.directory, task.cell
+        return read_run(run, cell.name, cell.seed, self.directory, task.evaluation_keys)
+
     def _of(self, task: Task) -> tuple[Score, ...]:
         """Return the deciding scores of a run; none if it has not finished."""
         if task.directory not in self._scores:
-            run = self.directory / task.directory
-            if not is_finished(run):
+            if not task.is_done(self.directory):
                 return ()
-            read = read_run(run, task.cell.name, task.cell.seed, self.directory)
-            self._scores[task.directory] = deciding_scores(read.scores, self.decide)
+            self._scores[task.directory] = deciding_scores(self._read(task).scores, self.decide)
         return self._scores[task.directory]
 
     def _resampled(self, scores: Sequence[tuple[Score, ...]]) -> list[list[Resampled]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import attrs
 from sentbed import DataError, SentbedError, locate
 from sentbed.protocols import Pooler
 from sentbed.tools import Demonstration, Prompt, Template, lines_of, parse_template
-from sentbed_common import KnownData, KnownFile
+from sentbed_common import KnownData, KnownFile, strict_json
 
 PUBLISHED = KnownData(
     name="prompteol-demonstrations",
@@ -135,7 +134,7 @@ def _demonstrations_a_row(header: Sequence[str], path: Path) -> int:
 
 def _answer(line: str, base: Template) -> tuple[Demonstration, ...]:
     try:
-        found = json.loads(line)
+        found = strict_json(line)
     except (ValueError, RecursionError) as error:
         raise SentbedError(f"found {line!r:.80}, expected an object in JSON: {error}") from error
     found = found if isinstance(found, dict) else {}

@@ -11,7 +11,6 @@ from sentbed.helpers import score_digits
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
-from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.sequential_test import SequentialTest, no_items
@@ -89,7 +88,7 @@ def parts_between_looks(
 
 def _require_scores(left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]) -> None:
     """Raise `RunError` if all runs of a look have finished, and none has a score that decides."""
-    if all(is_finished(evidence.directory / task.directory) for task in tasks):
+    if all(task.is_done(evidence.directory) for task in tasks):
         name, why = next(iter(left.items()))
         raise RunError(
             f"nothing decides between the cells: of {name}, {why}; its scores are of "
@@ -121,7 +120,7 @@ def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]
     found: list[Task] = []
     for name in dict.fromkeys((*made.at_work, *(claim.cell for claim in made.claims))):
         tasks = [task for task in work.tasks if task.cell.name == name]
-        waiting = [task for task in tasks if not is_finished(directory / task.directory)]
+        waiting = [task for task in tasks if not task.is_done(directory)]
         last = made.last_seeds(name)
         if last is not None and all(task.cell.seed in study.seeds[last:] for task in waiting):
             found += waiting

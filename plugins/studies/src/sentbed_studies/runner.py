@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
+from sentbed.helpers import write_atomic
 from sentbed.protocols import RecipeTable
 from sentbed.tools import (
     CHECKPOINTS,
@@ -31,11 +32,20 @@ from sentbed.tools import (
 )
 from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
+from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
-from sentbed_report.study.read_cell_run import RANKING
+from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
 
+from sentbed_studies.added_evaluations import (
+    ENCODER,
+    add_evaluations,
+    has_state,
+    keys_of,
+    only_starts,
+    without_encoder,
+)
 from sentbed_studies.branched_run import branch
-from sentbed_studies.cell_keys import CellKeys, slug
+from sentbed_studies.cell_keys import CellKeys, Content, EvaluationKey, slug
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
@@ -58,8 +68,6 @@ Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
-ENCODER = "encoder"
-"""Directory of a run's encoders."""
 CONSOLE = "sentbed-trackers:console"
 """Tracker for a single run, which is disabled in studies."""
 OURS = re.compile(r"\.?study\.(json|toml)(\..+)?|locks")
@@ -84,6 +92,15 @@ class Job:
     """Number of stages to run, for others to continue from; None means all."""
     keep: Keep = "all"
     """What stays of it; see `StudyTable.keep`."""
+    content: Content = attrs.field(factory=dict, eq=False, repr=False)
+    """What decides the weights of a cell."""
+    evaluations: tuple[EvaluationKey, ...] = attrs.field(default=(), eq=False, repr=False)
+    """Evaluations of a cell, in the order of its run."""
+
+    @property
+    def evaluation_keys(self) -> tuple[str, ...]:
+        """Keys of the evaluations."""
+        return tuple(evaluation.key for evaluation in self.evaluations)
 
     def __str__(self) -> str:
         return self.title
@@ -129,13 +146,16 @@ def run_study(
     only: Sequence[Mapping[str, str | tuple[str, ...]]] = (),
     work: Work | None = None,
     keep_going: bool = False,
+    retrain: bool = False,
     say: Say = lambda _: None,
     left: TimeLeft | None = None,
 ) -> StudyResult:
     """Run all unfinished cells of a study in `out`, by default `studies/NAME`.
 
-    A cell is known by everything that decides its scores (`CellKeys`): what has finished under that key is
-    not run again, what was stopped goes on. Several processes may work on one study: each cell is done by one
+    A cell is known by everything that decides its weights, and its evaluations by what decides their scores
+    (`CellKeys`): what has finished is not run again, what was stopped goes on, and an evaluation that was
+    added is computed from the encoder that was kept. Where none was, the cell is trained again with
+    `retrain`. Several processes may work on one study: each cell is done by one
     of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. `work` is what
     `plan_work` said of the whole study; it says what cells share. Of a `left`, every line on a finished run
     says how long the others take.
@@ -143,17 +163,25 @@ def run_study(
     Raises:
         RecipeError: if `only` names an unknown axis or label.
         RunError: if a cell fails, unless `keep_going`; finished cells are kept. Also if the directory holds
-            another study, or a process works on this one by another recipe.
+            another study, or a process works on this one by another recipe; and if an evaluation was added to
+            cells that have kept no encoder, unless `retrain`.
     """
     plugins = plugins or load_plugins()
     directory = Path(out) if out is not None else Path("studies") / study.name
     work = work or plan_work(study.cells, CellKeys(plugins))
+    asked = work.of(study.only(only).cells) if only else work
+    lost = without_encoder(directory, asked)
+    if lost and not retrain:
+        raise RunError(
+            f"{count(len(lost), 'run')} of `{directory}` have kept no encoder, so that evaluations which "
+            "were added mean to train them again; let it (`--retrain`), or take the evaluations out"
+        )
     _begin(directory)
     with at_work(directory, study, work, first_batch(study)):
-        whole = work
-        if only:
-            work = work.of(study.only(only).cells)
+        whole, work = work, asked
         directory = directory.resolve()
+        for task in lost:
+            _remove(directory / task.directory)
         executor = executor or executor_of("local", {}, plugins, say)
         runner = _Runner(directory, executor, keep_going, say, runs_of(study, work), left)
         # Cells that are asked for by name are run with all their seeds.
@@ -190,12 +218,7 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
 
 def _remove_shared(directory: Path, tasks: Sequence[Task], work: Work) -> None:
     """Remove the shared stages from which no cell of `tasks` has yet to go on."""
-    wanted = {
-        prefix.key
-        for task in tasks
-        if not is_finished(directory / task.directory)
-        for prefix in chain(task.above)
-    }
+    wanted = {prefix.key for task in tasks if not task.is_done(directory) for prefix in chain(task.above)}
     for prefix in work.prefixes:
         run = directory / prefix.directory
         if prefix.key not in wanted and run.is_dir():
@@ -242,7 +265,15 @@ def _cell(study: Study, task: Task) -> Job:
     recipe = task.cell.recipe
     name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
     recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name), tables=_cell_tables(recipe))
-    return Job(task.directory, str(task), recipe, *_above(task.above), keep=study.table.keep)
+    return Job(
+        task.directory,
+        str(task),
+        recipe,
+        *_above(task.above),
+        keep=study.table.keep,
+        content=task.content,
+        evaluations=task.evaluations,
+    )
 
 
 def _cell_tables(recipe: Recipe) -> dict[str, RecipeTable]:
@@ -297,7 +328,7 @@ class _Runner:
         """Return the outcomes of jobs whose workers died."""
         return [
             Outcome(job, "was finished")
-            if is_finished(self.directory / job.directory)
+            if is_finished(self.directory / job.directory, job.evaluation_keys)
             else Outcome(job, "failed", error=message)
             for job in bundle.jobs
         ]
@@ -370,11 +401,13 @@ def _do(
     with locked(lock_of(directory, run)) as free:
         if not free:
             return Outcome(job, "busy")
-        if is_finished(run):
+        if is_finished(run, job.evaluation_keys):
             _trim(run, job.keep)
             return Outcome(job, "was finished")
         try:
-            _run(directory, plugins, job, run, beside, kept)
+            if not is_finished(run):
+                _run(directory, plugins, job, run, beside, kept)
+            add_evaluations(run, _as_run(job, run, plugins), job.evaluations, plugins)
             _trim(run, job.keep)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             own = isinstance(error, SentbedError)
@@ -382,6 +415,14 @@ def _do(
             where = "" if own else "".join(traceback.format_exception(error))
             return Outcome(job, "failed", time.perf_counter() - started, message, where)
     return Outcome(job, "finished", time.perf_counter() - started)
+
+
+def _as_run(job: Job, run: Path, plugins: Plugins) -> Recipe:
+    """Return the recipe of a finished run: with the demonstrations that a search has found, if it had one."""
+    if job.recipe.table(Search) is None:
+        return job.recipe
+    trusted = any(encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values())
+    return own_recipe(run, (), trusted, plugins)
 
 
 def _run(
@@ -393,28 +434,39 @@ def _run(
     kept: KeptEncoders | None,
 ) -> None:
     recipe, searched = job.recipe, None
+    # Of shared stages, only the cells that go on from them have keys.
+    files = {KEYS: keys_of(job.content, job.evaluations)} if job.content else {}
     # A study directory may be a stranger's; what may run code is what the study's own recipe says.
     trusted = any(encoder.backbone.traits.runs_code for encoder in recipe.encoders.values())
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
-        recipe = own_recipe(searched, (), trusted, plugins)
+        recipe = attrs.evolve(own_recipe(searched, (), trusted, plugins), evaluate=recipe.evaluate)
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
+    has_other_evaluations = bool(job.content) and evaluation_keys(run) != list(job.evaluation_keys)
+    if has_other_evaluations and not has_state(run):
+        shutil.rmtree(run, ignore_errors=True)
     if not (run / MANIFEST).is_file():
         # A process was killed before the run could be resumed.
         shutil.rmtree(run, ignore_errors=True)
         if job.above is not None:
             if not is_finished(directory / job.above):
                 raise RunError(f"the stages in `{job.above}`, which it goes on from, have not finished")
-            branch(directory / job.above, run, recipe, job.begun)
+            branch(directory / job.above, run, recipe, job.begun, files)
     if (run / MANIFEST).is_file():
         # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
         said = recipe if job.stages is None else None
-        resume(run, said, plugins, stages=job.stages, trust_remote_code=trusted)
+        goes_on_otherwise = has_other_evaluations and evaluation_keys(run) != list(job.evaluation_keys)
+        if goes_on_otherwise:
+            # Those of the study are added when it has finished. All that decides its weights is in its key.
+            said = attrs.evolve(recipe, evaluate=only_starts(run, own_recipe(run, (), trusted, plugins)))
+        resume(run, said, plugins, goes_on_otherwise, job.stages, trust_remote_code=trusted)
         return
     new_directory(run)
+    for name, text in files.items():
+        write_atomic(run / name, text)
     if searched is not None:
         shutil.copy2(searched / RANKING, run / RANKING)
     context = RunContext(recipe.run.name, run, recipe, stages=job.stages)

@@ -12,7 +12,6 @@ from sentbed.helpers import fault
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_cell_run import read_run
-from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import Work
@@ -74,13 +73,15 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
     function raises `RunError` if a run has finished without a score of each task that `decide` names, or
     without any that decides, or if these have no mean.
     """
-    runs = {task.cell.name: task.directory for task in work.tasks if task.cell.seed == seed}
+    tasks = {task.cell.name: task for task in work.tasks if task.cell.seed == seed}
 
     def score_of(name: str) -> float | None:
-        run = directory / runs[name]
-        if not is_finished(run):
+        task = tasks[name]
+        if not task.is_done(directory):
             return None
-        scores = deciding_scores(read_run(run, name, seed, directory).scores, decide)
+        run = directory / task.directory
+        read = read_run(run, name, seed, directory, task.evaluation_keys)
+        scores = deciding_scores(read.scores, decide)
         score, known = mean_of(scores), {one.task for one in scores}
         absent = [task for task in decide.tasks if task not in known]
         if score is None or absent:

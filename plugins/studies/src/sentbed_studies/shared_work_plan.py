@@ -8,8 +8,18 @@ from typing import Any, TypeAlias
 
 import attrs
 from sentbed.tools import Recipe, first_stages
+from sentbed_report.study.read_cell_run import missing_evaluations
+from sentbed_report.study.read_study_directory import is_finished
 
-from sentbed_studies.cell_keys import CellKeys, directory_of, short
+from sentbed_studies.cell_keys import (
+    CellKeys,
+    Content,
+    EvaluationKey,
+    directory_of,
+    key_of,
+    reads_texts_of_evaluations,
+    short,
+)
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.shared_forward_passes import can_share
 from sentbed_studies.study import Cell
@@ -50,14 +60,36 @@ class Task:
     """Run of one cell."""
 
     cell: Cell
-    key: Key
+    content: Content = attrs.field(repr=False)
+    """What decides the weights of the cell; see `CellKeys.training`."""
+    evaluations: tuple[EvaluationKey, ...]
     above: Prefix | None
     """First stages that it shares with other cells, if any."""
+    key: Key = attrs.field(init=False)
+    """Key of the training, by which the run is known."""
+
+    @key.default
+    def _key(self) -> Key:
+        return key_of(self.content)
 
     @property
     def directory(self) -> Path:
         """Its run directory within that of the study."""
         return directory_of(self.cell.name, self.cell.seed, self.key)
+
+    @property
+    def evaluation_keys(self) -> tuple[str, ...]:
+        """Keys of its evaluations, in the order of the run."""
+        return tuple(evaluation.key for evaluation in self.evaluations)
+
+    def is_done(self, study: Path) -> bool:
+        """Whether its run in the directory of a study has finished, with all evaluations."""
+        return is_finished(study / self.directory, self.evaluation_keys)
+
+    def missing(self, study: Path) -> list[EvaluationKey]:
+        """Return the evaluations that its finished run lacks."""
+        keys = missing_evaluations(study / self.directory, self.evaluation_keys)
+        return [evaluation for evaluation in self.evaluations if evaluation.key in keys]
 
     def __str__(self) -> str:
         return str(self.cell)
@@ -95,14 +127,14 @@ class Work:
 
 def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -> Work:
     """Return the work for `cells`; without `share`, every cell runs alone."""
-    keys = [identities.of(cell.recipe) for cell in cells]
+    prefixes = _prefixes(cells, identities) if share else {}
+    tasks = []
+    for number, cell in enumerate(cells):
+        content = identities.training(cell.recipe)
+        evaluations = identities.evaluations(cell.recipe, key_of(content))
+        tasks.append(Task(cell, content, evaluations, prefixes.get(number)))
     if not share:
-        return Work((), tuple((Task(cell, key, None),) for cell, key in zip(cells, keys, strict=True)))
-    prefixes = _prefixes(cells, identities)
-    tasks = [
-        Task(cell, key, prefixes.get(number))
-        for number, (cell, key) in enumerate(zip(cells, keys, strict=True))
-    ]
+        return Work((), tuple((task,) for task in tasks))
     bundles = tuple(tuple(tasks[i] for i in group) for group in groups([cell.recipe for cell in cells]))
     distinct = {prefix.key: prefix for last in prefixes.values() for prefix in chain(last)}
     return Work(tuple(sorted(distinct.values(), key=lambda prefix: prefix.depth)), bundles)
@@ -114,9 +146,7 @@ def _texts(recipe: Recipe) -> list[Any]:
         return []
     towers = [recipe.towers(stage) for stage in recipe.stage]
     read = [[stage.data, found] for stage, found in zip(recipe.stage, towers, strict=True)]
-    # An encoder that no stage uses reads the texts of its evaluations.
-    alone = set(recipe.encoders) - {name for found in towers for name in found.values()}
-    return [read, list(recipe.evaluate) if alone else []]
+    return [read, list(recipe.evaluate) if reads_texts_of_evaluations(recipe) else []]
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:

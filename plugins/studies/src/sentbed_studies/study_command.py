@@ -46,6 +46,9 @@ def study() -> None:
 @click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option(
+    "--retrain", is_flag=True, help="Train cells again that lack an evaluation and have kept no encoder."
+)
 @click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
 @click.option(
     "--executor",
@@ -64,6 +67,7 @@ def run(
     dry_run: bool,
     only: tuple[str, ...],
     keep_going: bool,
+    retrain: bool,
     no_share: bool,
     where: str,
     workers: int | None,
@@ -77,6 +81,7 @@ def run(
     from sentbed.tools import load_plugins
     from sentbed_jobs.executor_lookup import executor_of
 
+    from sentbed_studies.added_evaluations import without_encoder
     from sentbed_studies.cell_keys import CellKeys
     from sentbed_studies.early_stopping import needless_runs
     from sentbed_studies.progress_display import watching
@@ -101,6 +106,9 @@ def run(
         click.echo(line, err=not dry_run)
     if dry_run:
         return
+    lost = without_encoder(directory, now)
+    if lost and not retrain and sys.stdin.isatty():
+        retrain = click.confirm(f"Train {len(lost):,} finished runs again?", err=True)
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -115,6 +123,7 @@ def run(
             only=wanted,
             work=work,
             keep_going=keep_going,
+            retrain=retrain,
             say=say,
             left=left,
         )

@@ -13,11 +13,12 @@ from sentbed_report.formatting import count
 from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study_page.decisions_section import outcome
 
+from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.study import Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, said, said_of_whole, time_left
-from sentbed_studies.write_study_directory import is_finished, needed
+from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8
 """Share of the memory that cells at a time may fill."""
@@ -69,7 +70,7 @@ def plan_lines(
     found: Study, work: Work, directory: Path, left: TimeLeft, needless: Sequence[Task] = ()
 ) -> Iterator[str]:
     """Yield a readable summary of the work to do; `needless` are the runs of it that stopping leaves out."""
-    done = sum(is_finished(directory / task.directory) for task in work.tasks)
+    done = sum(task.is_done(directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})
     sampling, runs = found.table.sampler, runs_of(found, work)
     some = "" if sampling is None else f"{sampling.cells:,} of "
@@ -98,6 +99,8 @@ def plan_lines(
     if needless and (decisions := read_decisions(directory)) is not None:
         yield f"  decided: {outcome(decisions)}"
     work = work.without(needless)
+    for line in kept_lines(work, directory):
+        yield f"  {line}"
     most = "" if sampling is None else "at most "
     for prefix in needed(directory, work):
         yield f"  shared: {prefix}, trained once for {most}{count(work.sharing(prefix), 'run')}"

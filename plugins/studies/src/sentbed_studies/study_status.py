@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from sentbed.tools import plain
 from sentbed_report.formatting import count, duration
+from sentbed_report.study.read_cell_run import missing_evaluations
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.decisions_section import decided
 
@@ -31,7 +32,7 @@ def status_lines(data: StudyData) -> Iterator[str]:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
         why = f": {run.error}" if run.error else ""
         now = f": {working[run]}" if run in working else _stopped_at(data, run)
-        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}"
+        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}{_lacking(data, run)}"
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
     left = len(runs) + unchosen - data.finished
     if times and left:
@@ -52,6 +53,14 @@ def _stopped_at(data: StudyData, run: CellRun) -> str:
         return ""
     progress = RunLog(data.directory / run.directory).progress()
     return "" if progress is None else f" at {progress.place}"
+
+
+def _lacking(data: StudyData, run: CellRun) -> str:
+    """Return how many evaluations a finished run lacks that were added to the recipe since."""
+    if run.status != "finished" or run.directory is None or data.directory is None:
+        return ""
+    missing = missing_evaluations(data.directory / run.directory, run.evaluations or ())
+    return f", without {count(len(missing), 'evaluation')} of the recipe" if missing else ""
 
 
 def _progress(data: StudyData) -> dict[CellRun, RunProgress]:

@@ -140,10 +140,19 @@ def time_left(work: Work, directory: Path, planner: Planner | None = None) -> Ti
     alone = [apart.run(task.cell.recipe, 0, True) for task in work.tasks]
     done = {p.directory for p in work.prefixes} - {p.directory for p in needed(directory, work)}
     planned = {place: seconds for place, seconds in every.items() if place not in done}
+    for task in work.tasks:
+        if is_finished(directory / task.directory) and (missing := task.missing(directory)):
+            # What it lacks is computed from the encoder that it has kept.
+            entries = tuple(evaluation.entry for evaluation in missing)
+            evaluated = attrs.evolve(task.cell.recipe, stage=(), evaluate=entries)
+            planned[task.directory] = plans.run(evaluated, 0, True)
+            done.add(task.directory)
     found = {
         place: took
         for place in planned
-        if is_finished(directory / place) and (took := _took(directory / place)) is not None
+        if place not in done
+        and is_finished(directory / place)
+        and (took := _took(directory / place)) is not None
     }
     return TimeLeft(
         planned,

@@ -27,7 +27,6 @@ from sentbed_studies.published_table_recipes import (
 from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Cell, Study
 from sentbed_studies.time_left import RUN, START, Range, time_left
-from sentbed_studies.write_study_directory import is_finished
 
 INCOMPLETE = 3
 """Exit code where no number was missed, and not all were measured."""
@@ -102,7 +101,7 @@ def read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
                 model=recipe.encoders[recipe.main_encoder].backbone.traits.model or "",
                 seconds=seconds,
                 memory=memory,
-                finished=is_finished(directory / task.directory),
+                finished=task.is_done(directory),
                 lacking="; ".join(lacking.get(task.cell.name, ())),
             )
         )

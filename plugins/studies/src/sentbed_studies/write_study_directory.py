@@ -164,7 +164,12 @@ def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
             differ = list(differences(other, tables[name]))
             found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
         found[name]["runs"].append(
-            {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)}
+            {
+                "seed": task.cell.seed,
+                "key": task.key,
+                "directory": str(task.directory),
+                "evaluations": task.evaluation_keys,
+            }
         )
     return list(found.values())
 

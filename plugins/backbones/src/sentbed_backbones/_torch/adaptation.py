@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ import safetensors.torch
 import torch
 import transformers
 from sentbed import ModelError
-from sentbed.errors import suggest
+from sentbed.errors import NotFiniteError, suggest
 from sentbed.helpers import foreign, read_file
 from transformers.pytorch_utils import Conv1D
 
@@ -106,6 +107,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
         config = peft.LoraConfig.from_pretrained(str(directory))
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
     _require_additive(config, directory)
+    _require_finite_scale(config, directory)
     weights = _without_head(model, config, weights)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = not trainable
@@ -158,8 +160,13 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
             base = layer.get_base_layer()
             delta_of: Any = layer.get_delta_weight  # type: ignore[attr-defined]  # its subclasses have it
             delta = sum(delta_of(name).float() for name in layer.active_adapters)
-            weight = _in_fp32(base) + delta
-            layer.base_layer = _with_weight(base, weight.to(dtype))
+            weight = (_in_fp32(base) + delta).to(dtype)
+            if not all(torch.isfinite(extreme) for extreme in weight.aminmax()):
+                raise NotFiniteError(
+                    f"the adapter makes weights of the shape {tuple(weight.shape)} infinite in {dtype}; "
+                    "lower its `alpha`, encode in fp32, or take another adapter"
+                )
+            layer.base_layer = _with_weight(base, weight)
     plain = copied.unload() if isinstance(copied, peft.PeftModel) else copied
     if is_quantised(plain):
         for name, layer in list(plain.named_modules()):
@@ -250,6 +257,30 @@ def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
             f"the adapter in `{directory}` has `{found[0]} = {getattr(config, found[0])!r}`, by which the "
             "weights under it change; merge it into its model with peft, and name the result as `model`"
         )
+
+
+def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
+    """Raise `ModelError` if the factor of B A is not a number, which JSON as Python reads it may hold.
+
+    A rank or an alpha may be that of some layers alone (`rank_pattern`, `alpha_pattern`).
+    """
+    alphas: dict[str, Any] = {"lora_alpha": config.lora_alpha}
+    alphas |= {f"alpha_pattern.{layer}": value for layer, value in (config.alpha_pattern or {}).items()}
+    for name, alpha in alphas.items():
+        is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+        if not (is_number and math.isfinite(alpha)):
+            raise ModelError(
+                f"the adapter in `{directory}` has `{name}` = {alpha!r}, expected a finite number; mend its "
+                f"`{ADAPTER_CONFIG}`, or fetch the adapter again"
+            )
+    ranks: dict[str, Any] = {"r": config.r}
+    ranks |= {f"rank_pattern.{layer}": value for layer, value in (config.rank_pattern or {}).items()}
+    for name, rank in ranks.items():
+        if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+            raise ModelError(
+                f"the adapter in `{directory}` has `{name}` = {rank!r}, expected a whole number from 1; mend "
+                f"its `{ADAPTER_CONFIG}`, or fetch the adapter again"
+            )
 
 
 def _without_head(

@@ -40,9 +40,6 @@ from sentbed_backbones.transformer_base import TEMPLATE_ALONE
 if TYPE_CHECKING:
     from sentbed_backbones.transformer_base import Transformer
 
-HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
-"""Settings that transformers adds to those of a tokenizer that it loads, and would save."""
-
 CALIBRATION_TEXTS, CALIBRATION_LENGTH = "calibration.txt", 128
 """The file of this package with the sentences on which int8 is calibrated, one a line, and their longest in
 tokens."""
@@ -357,9 +354,7 @@ class BuiltTransformer(BuiltBackbone):
         adapted = has_adapter(self.model)
         with quiet():
             try:
-                for how in HOW_IT_WAS_LOADED:
-                    self.tokenizer.original.init_kwargs.pop(how, None)
-                self.tokenizer.original.save_pretrained(directory)
+                self.tokenizer.save(directory)
                 if self.base is not None and (adapted or self.parameters.quantization is not None):
                     content = json.dumps({"sha256": dict(self.base)}, indent=2)
                     (directory / BASE_FILE).write_text(content + "\n", "utf-8")

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from sentbed_backbones._torch.sentencepiece_normalization import mapped_apart
 ID_BITS = 24
 """Bits of a token's id; those above have the number of the layers to read."""
 
+
+HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
+"""Settings that transformers adds to those of a tokenizer that it loads, and would save."""
 
 EMBEDDED_TOKENS = "embedded_tokens"
 """Setting of a tokenizer (`tokenizer_config.json`) that has tokens beyond the model's embeddings: the number
@@ -63,6 +67,7 @@ class BulkTokenizer(Tokenizer):
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._definition = original.backend_tokenizer
         """Also the one that cuts texts, since its offsets are those in the texts as they are."""
+        self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
         self._fast, self._character_map = mapped_apart(original)
         self._definition.no_padding()
         self._fast.no_padding()
@@ -102,6 +107,21 @@ class BulkTokenizer(Tokenizer):
                 what.append("exact character map")
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
         return self._fingerprint
+
+    def save(self, directory: Path) -> None:
+        """Write the tokenizer in the format of transformers, as it was loaded.
+
+        Its library keeps the truncation of the last call in the definition, and transformers makes settings
+        of what it finds there.
+        """
+        self._definition.no_padding()
+        if self._loaded_truncation is None:
+            self._definition.no_truncation()
+        else:
+            self._definition.enable_truncation(**self._loaded_truncation)
+        for name in HOW_IT_WAS_LOADED:
+            self.original.init_kwargs.pop(name, None)
+        self.original.save_pretrained(directory)
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise with special tokens, truncated to `max_length` tokens.

@@ -23,8 +23,10 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
+from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.batch_rows import rows_of
+from sentbed_hardware._common.module_fingerprint import weights_of
 
 if TYPE_CHECKING:
     from sentbed_hardware._common.encoder_module import EncoderModule
@@ -90,6 +92,39 @@ def learning_rate(training: Training, step: int) -> float:
     if not 0 <= factor < float("inf"):
         raise fault(schedule, "factor", f"returned {found!r} for step {step}, expected a number from 0 to 1")
     return number(training.optimizer.lr, training.optimizer, "lr") * factor
+
+
+def broken_weight(module: torch.nn.Module) -> str | None:
+    """Return the name of a module's first weight that is NaN or infinite, or None if there is none.
+
+    In processes that share weights, each looks at its own part of them.
+    """
+    for name, weight in weights_of(module):
+        held = weight.to_local() if isinstance(weight, DTensor) else weight
+        if held.is_floating_point() and not held.is_meta and not _is_finite(held):
+            return name
+    return None
+
+
+def _is_finite(weight: torch.Tensor) -> bool:
+    """Whether all numbers are finite; `torch.isfinite` would write several masks of their size."""
+    if not weight.numel():
+        return True
+    # The least and the largest are NaN where any is.
+    return all(torch.isfinite(extreme) for extreme in weight.detach().aminmax())
+
+
+def require_finite_weights(module: torch.nn.Module) -> None:
+    """Raise `NotFiniteError` if a weight is NaN or infinite.
+
+    Vectors need not show it: on a processor, attention without a mask takes NaN among queries and keys for
+    no weight at all, and gives finite vectors.
+    """
+    if (name := broken_weight(module)) is not None:
+        raise NotFiniteError(
+            f"the weights of the encoder have NaN or infinite values, first in `{name}`; load other weights, "
+            "or train with a lower learning rate"
+        )
 
 
 def origin_of_nan(

@@ -69,14 +69,19 @@ def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = No
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield parameters and buffers, and the scales of 4-bit weights."""
+def weights_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield parameters, and the scales of 4-bit weights, by name."""
     for name, parameter in module.named_parameters():
         yield name, parameter
         if (state := getattr(parameter, "quant_state", None)) is not None:
             for key, value in state.as_dict(packed=True).items():
                 if isinstance(value, torch.Tensor):
                     yield f"{name}.{key}", value
+
+
+def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield parameters and buffers, and the scales of 4-bit weights."""
+    yield from weights_of(module)
     yield from module.named_buffers()
     for place, part in module.named_modules():
         for name, value in vars(part).items():

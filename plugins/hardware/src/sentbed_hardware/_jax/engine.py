@@ -245,6 +245,13 @@ class JaxEncoder(PlacedEncoder):
         ids = torch.from_numpy(batch.input_ids)
         return origin_of_nan(self.module, self.module.backbone, (ids, mask))
 
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite, or None if there is none."""
+        for name, _ in self.module.named_parameters():
+            if not bool(jax.numpy.isfinite(self.weights[name]).all()):
+                return name
+        return None
+
     def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
         """Put a batch on the devices, each with its share of the rows."""
         layout = self.engine.layout

@@ -28,7 +28,12 @@ from sentbed.protocols import (
 )
 
 from sentbed_hardware._common.batch_rows import rows_of
-from sentbed_hardware._common.component_output_checks import origin_of_nan, require_finite
+from sentbed_hardware._common.component_output_checks import (
+    broken_weight,
+    origin_of_nan,
+    require_finite,
+    require_finite_weights,
+)
 from sentbed_hardware._common.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
@@ -248,10 +253,15 @@ class TorchEncoder(PlacedEncoder):
             self._replica = self._copy()
         return self._replica
 
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite, or None if there is none."""
+        return broken_weight(self.module)
+
     def _halve(self, batch: TokenBatch) -> None:
         self.engine.halve(batch)
 
     def _copy(self) -> Module:
+        require_finite_weights(self.module)
         try:
             return self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
         except torch.OutOfMemoryError as error:

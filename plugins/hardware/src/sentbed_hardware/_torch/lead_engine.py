@@ -125,6 +125,10 @@ class LeadEncoder(PlacedEncoder):
             return LeadEncoder(self.lead, self.own.transformed(fit, on))
         return LeadEncoder(self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on))
 
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite in this process, or None if there is none."""
+        return self.own.broken_weight()
+
     def fingerprint(self) -> str | None:
         """Return a hash of weights and code between tokens and vector; None if weights are spread."""
         return None if self.lead.processes.sharded else self.own.fingerprint()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -22,8 +22,20 @@ RANKING = "search.json"
 """What the search for a demonstration has found, in a run that had one before it."""
 
 
-def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
+KEYS = "keys.json"
+"""What decides the weights of a cell's run, and the keys of its evaluations in their order."""
+
+ADDED = "added"
+"""Directory of the evaluations that were added to a run after it had finished, each a run of its own."""
+
+
+def read_run(
+    directory: Path, cell: str, seed: int, base: Path, evaluations: Sequence[str] | None = None
+) -> CellRun:
     """Return the run in `directory` as cell `cell` with `seed`; its path is relative to `base`.
+
+    `evaluations` are the keys of those whose scores are wanted, by default those that the run itself has
+    made; one that has not been made yet gives no scores.
 
     A run without a manifest is one that waits. Scores, and the items behind them, are read of a finished run
     only: asking how far a study is costs two small files a run.
@@ -39,7 +51,7 @@ def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
         record = {**record, "ranking": searched.get("ranking")}
     scores: tuple[Score, ...] = ()
     if status == "finished" and record.get("scores"):
-        scores = attach_items(directory, read_results(directory).scores)
+        scores = _scores(directory, record, evaluations)
     error = record.get("error")
     seconds = [
         one for one in (record.get("seconds"), searched.get("seconds")) if isinstance(one, int | float)
@@ -54,7 +66,59 @@ def read_run(directory: Path, cell: str, seed: int, base: Path) -> CellRun:
         scores,
         record,
         _cost(directory / REPORT, record),
+        None if evaluations is None else tuple(evaluations),
     )
+
+
+def evaluation_keys(run: Path) -> list[str]:
+    """Return the keys of the evaluations that a run of a study makes, in their order; none if unknown."""
+    try:
+        return [str(key) for key in json.loads((run / KEYS).read_bytes())["evaluations"]]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+
+
+def added_run(run: Path, key: str) -> Path:
+    """Return the directory of an evaluation that is added to a finished run."""
+    return run / ADDED / key[:10]
+
+
+def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
+    """Return those of `keys` that a finished run has neither made nor been given later."""
+    own = set(evaluation_keys(run))
+    return [key for key in keys if key not in own and not _has_finished(added_run(run, key))]
+
+
+def _has_finished(run: Path) -> bool:
+    try:
+        return bool(json.loads((run / MANIFEST).read_bytes())["status"] == "finished")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _scores(
+    directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
+) -> tuple[Score, ...]:
+    scores = attach_items(directory, read_results(directory).scores)
+    own = evaluation_keys(directory)
+    if evaluations is None or list(evaluations) == own:
+        return scores
+    parts: dict[str, tuple[Score, ...]] = {}
+    with foreign(RunError, f"`{directory / REPORT}` does not fit `{KEYS}`", "start the run again"):
+        # Without keys, nothing says whose scores these are, and all evaluations are made again.
+        counts = [int(made["scores"]) for made in record["manifest"]["evaluations"]] if own else []
+        start = 0
+        for key, count in zip(own, counts, strict=True):
+            parts[key] = scores[start : start + count]
+            start += count
+    wanted: list[Score] = []
+    for key in evaluations:
+        added = added_run(directory, key)
+        if key in parts:
+            wanted += parts[key]
+        elif _has_finished(added):
+            wanted += attach_items(added, read_results(added).scores)
+    return tuple(wanted)
 
 
 def _cost(path: Path, record: Mapping[str, Any]) -> RecordedCost | None:

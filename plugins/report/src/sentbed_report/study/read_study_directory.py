@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sentbed_common import is_locked
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.read_cell_run import read_run
+from sentbed_report.study.read_cell_run import missing_evaluations, read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, Sampled, StudyData
 
 STUDY = "study.json"
@@ -133,7 +133,8 @@ def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
     directory = Path(run["directory"])
     status = status_of(place, directory)
     if status in ("finished", "failed"):
-        return attrs.evolve(read_run(place / directory, cell, run["seed"], place), status=status)
+        keys = run.get("evaluations")
+        return attrs.evolve(read_run(place / directory, cell, run["seed"], place, keys), status=status)
     return CellRun(cell, run["seed"], status, directory if status != "waiting" else None)
 
 
@@ -155,9 +156,9 @@ def lock_of(place: Path, run: Path) -> Path:
     return place / LOCKS / f"{run.name}.lock"
 
 
-def is_finished(run: Path) -> bool:
-    """Whether the run in a directory has finished."""
-    return manifest_status(run) == "finished"
+def is_finished(run: Path, evaluations: Sequence[str] = ()) -> bool:
+    """Whether the run in a directory has finished, and has been given all of these evaluations."""
+    return manifest_status(run) == "finished" and not missing_evaluations(run, evaluations)
 
 
 def manifest_status(run: Path) -> str | None:

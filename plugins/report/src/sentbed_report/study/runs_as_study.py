@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class _Group:
     names: list[str]
     runs: dict[int, Path]
     """Seed -> run directory."""
+    evaluations: Mapping[int, tuple[str, ...] | None] = attrs.field(factory=dict)
+    """Seed -> evaluations of the run that are read; see `read_run`."""
     in_study: bool = False
     """Whether it is a cell of a study, and so has all of its runs and its name."""
 
@@ -95,7 +97,10 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
             CellInfo(
                 unique,
                 {},
-                tuple(read_run(directory, unique, seed, base) for seed, directory in group.runs.items()),
+                tuple(
+                    read_run(directory, unique, seed, base, group.evaluations.get(seed))
+                    for seed, directory in group.runs.items()
+                ),
                 tuple(differences(first.recipe, group.recipe)),
             )
         )
@@ -120,7 +125,9 @@ def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
         runs = {seed: directory for seed, directory in runs.items() if (directory / RESOLVED).is_file()}
         if runs:
             recipe, _, _ = _recipe(next(iter(runs.values())))
-            yield cell, _Group(recipe, [f"{data.name}: {cell.name}"], runs, in_study=True)
+            evaluations = {run.seed: run.evaluations for run in cell.runs}
+            name = f"{data.name}: {cell.name}"
+            yield cell, _Group(recipe, [name], runs, evaluations, in_study=True)
 
 
 def _rebased(data: StudyData, base: Path) -> StudyData:

@@ -47,6 +47,8 @@ class CellRun:
     """`report.json` of the run: `stages` has its learning curves, `ranking` that of a search."""
     cost: RecordedCost | None = None
     """What a run that finished or failed took, without the search before it; None if that is not recorded."""
+    evaluations: tuple[str, ...] | None = None
+    """Keys of the evaluations whose scores these are; None for those that the run itself has made."""
 
     def __repr__(self) -> str:
         return f"<run {self.cell}, seed {self.seed}: {self.status}, {len(self.scores)} scores>"

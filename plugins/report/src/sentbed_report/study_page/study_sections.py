@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.code_section import code_section
 from sentbed_report.study_page.decisions_section import decisions_section, saved
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
@@ -20,6 +21,7 @@ def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section,
     """Return the sections of a study's report; those with nothing to say are left out."""
     found = (
         *sampled_cells(data),
+        code_section(data),
         decisions_section(data),
         selection_section(data, summaries),
         rank_groups_section(summaries, data.decisions),

@@ -1,0 +1,259 @@
+"""Code and library versions that scores depend on, for the keys of studies and for resuming.
+
+Of sentbed's distributions, and of others that are installed from a working copy, it is the content of all
+files; of libraries it is the version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sentbed._registry.registry import GROUP, Plugins
+from sentbed.protocols import Component, RecipeTable
+
+CORE = "sentbed"
+
+DECIDES_NO_SCORE = (
+    "__main__.py",
+    "_cli",
+    "_component_faults.py",
+    "_document",
+    "_lazy_exports.py",
+    "_locations.py",
+    "_machine_resources.py",
+    "_recipe/checks.py",
+    "_recipe/component_compatibility.py",
+    "_recipe/load.py",
+    "_recipe/remarks.py",
+    "_registry",
+    "_run/history.py",
+    "_run/manifest.py",
+    "_run/report_json.py",
+    "_run/resume.py",
+    "_run/trackers.py",
+    "_signals.py",
+    "_start_time.py",
+    "citations.bib",
+    "errors.py",
+    "helpers.py",
+    "hookspecs.py",
+    "kinds.py",
+    "protocols/report_data.py",
+    "tools.py",
+)
+"""Parts of core's package that only read a recipe, which is compared itself, or show results."""
+
+LIBRARIES_WITHOUT_EFFECT = frozenset(
+    {
+        "attrs",
+        "cattrs",
+        "click",
+        "filelock",
+        "huggingface-hub",
+        "jinja2",
+        "matplotlib",
+        "packaging",
+        "platformdirs",
+        "pluggy",
+        "rich",
+        "tomli",
+        "tomli-w",
+        "tqdm",
+        "typing-extensions",
+    }
+)
+"""Requirements whose version decides no score: they read recipes, fetch files whose content is compared, or
+write pages."""
+
+
+def components_of(part: Any) -> Iterator[type]:
+    """Yield the classes of the components and tables within a part of a recipe."""
+    if isinstance(part, Component | RecipeTable):
+        yield type(part)
+    if attrs.has(type(part)):
+        for attribute in attrs.fields(type(part)):
+            if not attribute.metadata.get("skip"):
+                yield from components_of(getattr(part, attribute.name))
+    elif isinstance(part, Mapping):
+        for value in part.values():
+            yield from components_of(value)
+    elif isinstance(part, list | tuple):
+        for value in part:
+            yield from components_of(value)
+
+
+def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
+    """Return what the scores of components depend on besides a recipe and data, by name.
+
+    That is core, the distributions of the components with the others of sentbed that they require, and the
+    libraries that these require: of the first two version and hash, of libraries the version. Optional
+    requirements count if they are installed.
+    """
+    code = {"python": ".".join(platform.python_version_tuple()[:2])}
+    waiting = [CORE]
+    for cls in dict.fromkeys(classes):
+        origin = plugins.origin(cls)
+        if origin is not None and _installed(_normalised(origin.distribution)) is not None:
+            waiting.append(_normalised(origin.distribution))
+        else:
+            # A class of a test, a notebook, or a distribution without metadata.
+            code[cls.__module__.partition(".")[0]] = f"here {files_digest(package_files(cls))}"
+    while waiting:
+        name = waiting.pop()
+        found = _installed(name)
+        if name in code or found is None:
+            continue
+        digests = [files_digest(_files_of(module)) for module in found.modules]
+        code[name] = " ".join([found.version, *digests])
+        for requirement, optional in found.requirements:
+            required = _installed(requirement)
+            if optional and name == CORE:
+                # They are plugins and a model, which count where a recipe uses them.
+                continue
+            if required is None or requirement in LIBRARIES_WITHOUT_EFFECT:
+                continue
+            if not required.has_changing_code:
+                code[requirement] = required.version
+            elif not optional:
+                waiting.append(requirement)
+    return code
+
+
+def code_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """Yield how code and versions differ, such as `torch 2.12 -> 2.13` or `sentbed-losses: other code`."""
+    for name in sorted({*before, *after}):
+        if before.get(name) == after.get(name):
+            continue
+        versions = [_version(before.get(name)), _version(after.get(name))]
+        if versions[0] == versions[1]:
+            yield f"{name}: other code"
+        else:
+            yield f"{name} {versions[0]} -> {versions[1]}"
+
+
+def hashed(code: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of what `computing_code` returned whose content is hashed, without libraries."""
+    return {name: text for name, text in code.items() if " " in text}
+
+
+def _version(text: str | None) -> str:
+    """Return the version in what `computing_code` says of a distribution, or `none` if it says nothing."""
+    return "none" if text is None else text.partition(" ")[0]
+
+
+def files_digest(files: Iterable[Path]) -> str:
+    """Return a hash of the names and contents of files, cached until one of them changes; "" for none."""
+    states = [(file, file.stat()) for file in sorted(files)]
+    return _digest(tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states))
+
+
+@lru_cache(maxsize=256)
+def _digest(states: tuple[tuple[Path, int, int, int], ...]) -> str:
+    if not states:
+        return ""
+    digest = hashlib.sha256()
+    for file, *_ in states:
+        content = file.read_bytes()
+        digest.update(f"{file.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def package_files(cls: type) -> set[Path]:
+    """Return all files of a class's outermost package, or its module's file if there is no package."""
+    names = accumulate(cls.__module__.split("."), "{}.{}".format)
+    packages = (name for name in names if hasattr(sys.modules.get(name), "__path__"))
+    # A namespace package has no file and may contain unrelated code.
+    inits = (getattr(sys.modules[name], "__file__", None) for name in packages)
+    init = next(filter(None, inits), None)
+    if init is not None:
+        return _files_below(Path(init).parent)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return {Path(file)} if file else set()
+
+
+def _files_of(module: str) -> set[Path]:
+    """Return the files of a top-level module or package that decide scores; it is not imported."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return set()
+    if spec is None or spec.origin is None:
+        return set()
+    if not spec.submodule_search_locations:
+        return {Path(spec.origin)}
+    directory = Path(spec.origin).parent
+    files = _files_below(directory)
+    if module == CORE:
+        without = tuple(str(directory / part) for part in DECIDES_NO_SCORE)
+        files = {file for file in files if not str(file).startswith(without)}
+    return files
+
+
+def _files_below(directory: Path) -> set[Path]:
+    return {
+        file
+        for file in directory.rglob("*")
+        if "__pycache__" not in file.parts and file.suffix != ".pyc" and file.is_file()
+    }
+
+
+@attrs.frozen
+class _Installed:
+    """What the metadata of an installed distribution says."""
+
+    version: str
+    modules: tuple[str, ...]
+    """Top-level modules: those of its plugins, or that of its own name."""
+    requirements: tuple[tuple[str, bool], ...]
+    """Names of the distributions that it requires, and whether only for an extra."""
+    has_changing_code: bool
+    """Whether it is one of sentbed's, core or on top of it, or a working copy."""
+
+
+@lru_cache(maxsize=512)
+def _installed(name: str) -> _Installed | None:
+    """Return the metadata of a distribution, or None; read once a process."""
+    try:
+        found = distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return None
+    points = [point for point in found.entry_points if point.group == GROUP]
+    modules = {point.module.partition(".")[0] for point in points}
+    requirements = []
+    for line in found.requires or ():
+        requirement = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        requirements.append((_normalised(requirement), "extra" in line.partition(";")[2]))
+    on_core = name == CORE or any(requirement == CORE for requirement, _ in requirements)
+    return _Installed(
+        found.version,
+        tuple(sorted(modules or {name.replace("-", "_")})),
+        tuple(requirements),
+        on_core or _is_working_copy(found),
+    )
+
+
+def _is_working_copy(found: Distribution) -> bool:
+    """Whether a distribution was installed as editable (PEP 610)."""
+    try:
+        origin = json.loads(found.read_text("direct_url.json") or "{}")
+        return bool(origin.get("dir_info", {}).get("editable"))
+    except (ValueError, AttributeError):
+        return False
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,64 @@
+"""Which runs of a study, or of several, were made by other code or other versions than the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sentbed_report.formatting import count
+from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+
+SHOWN_CELLS = 4
+"""Cells that are named of a group of runs."""
+
+
+def code_section(data: StudyData) -> Section | None:
+    """Return the section, or None where all finished runs were made by the same code and versions.
+
+    A distribution that only some cells use, such as that of a loss, is compared among these.
+    """
+    runs = [run for cell in data.cells for run in cell.runs if run.status == "finished"]
+    codes = [(run, _code(run)) for run in runs]
+    names = sorted({name for _, code in codes for name in code})
+    varying = [name for name in names if _varies(name, [code for _, code in codes])]
+    if not varying:
+        return None
+    groups: dict[tuple[str, ...], list[CellRun]] = {}
+    for run, code in codes:
+        groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(run)
+    rows = tuple(SectionRow(_named(group), versions) for versions, group in groups.items())
+    listed = ", ".join(varying)
+    return Section(
+        "Code and versions",
+        (
+            f"The runs were not all made by the same code and versions, which may decide scores: {listed}. "
+            "They stand in the same tables all the same.",
+        ),
+        (SectionTable("Version and first digits of the hash of the code", ("runs", *varying), rows),),
+    )
+
+
+def _code(run: CellRun) -> Mapping[str, str]:
+    """Return what a run says of its code; nothing if it says nothing, as runs of earlier versions."""
+    manifest = run.record.get("manifest")
+    code = manifest.get("code") if isinstance(manifest, Mapping) else None
+    if not isinstance(code, Mapping):
+        return {}
+    return {str(name): str(text) for name, text in code.items()}
+
+
+def _varies(name: str, codes: Sequence[Mapping[str, str]]) -> bool:
+    return len({code[name] for code in codes if name in code}) > 1
+
+
+def _shown(text: str | None) -> str:
+    if text is None:
+        return "not used"
+    version, _, digest = text.partition(" ")
+    return f"{version} {digest[:8]}".strip()
+
+
+def _named(runs: list[CellRun]) -> str:
+    cells = list(dict.fromkeys(run.cell for run in runs))
+    more = f" and {len(cells) - SHOWN_CELLS} more" if len(cells) > SHOWN_CELLS else ""
+    return f"{count(len(runs), 'run')}: {'; '.join(cells[:SHOWN_CELLS])}{more}"

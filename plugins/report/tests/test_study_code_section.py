@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.study_page.code_section import code_section
+from sentbed_report.study_page.study_sections import sections_of
+
+OLD = {"sentbed": "0.1.0 " + "a" * 64, "torch": "2.12", "numpy": "2.4"}
+NEW = {"sentbed": "0.1.0 " + "b" * 64, "torch": "2.13", "numpy": "2.4"}
+
+
+def run(cell: str, seed: int, code: object, status: CellStatus = "finished") -> CellRun:
+    return CellRun(cell, seed, status, record={"manifest": {"code": code}})
+
+
+def study(*runs: CellRun) -> StudyData:
+    cells: dict[str, list[CellRun]] = {}
+    for one in runs:
+        cells.setdefault(one.cell, []).append(one)
+    infos = [CellInfo(cell, {}, tuple(of_cell)) for cell, of_cell in cells.items()]
+    return StudyData("study", (), tuple(infos), None, (1, 2))
+
+
+def test_runs_by_other_code_and_versions_are_named_with_what_differs() -> None:
+    data = study(
+        run("mean", 1, OLD), run("mean", 2, NEW), run("last", 1, NEW), run("first", 1, OLD, "failed")
+    )
+    section = code_section(data)
+    assert section is not None
+    assert section.sentences == (
+        "The runs were not all made by the same code and versions, which may decide scores: sentbed, torch. "
+        "They stand in the same tables all the same.",
+    )
+    (table,) = section.tables
+    assert table.headings == ("runs", "sentbed", "torch")
+    assert [(row.name, row.entries) for row in table.rows] == [
+        ("1 run: mean", ("0.1.0 aaaaaaaa", "2.12")),
+        ("2 runs: mean; last", ("0.1.0 bbbbbbbb", "2.13")),
+    ]
+    assert section in sections_of(data, ())
+
+
+def test_what_only_some_cells_use_is_no_difference() -> None:
+    data = study(run("mean", 1, OLD), run("last", 1, OLD | {"lab-loss": "1.0 c"}), run("first", 1, None))
+    assert code_section(data) is None

@@ -1,0 +1,127 @@
+"""Evaluations that are added to finished runs, from the encoders that these have kept."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed import Encoder
+from sentbed.errors import RunError
+from sentbed.helpers import write_atomic
+from sentbed.tools import (
+    STATES,
+    Evaluate,
+    Plugins,
+    Recipe,
+    RunContext,
+    engine_of,
+    execute,
+    new_directory,
+    saved_recipe,
+)
+from sentbed_report.study.read_cell_run import KEYS, added_run, missing_evaluations
+from sentbed_report.study.read_study_directory import is_finished
+
+from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
+from sentbed_studies.shared_work_plan import Task, Work
+
+ENCODER = "encoder"
+"""Directory of a run's encoders."""
+
+
+def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
+    """Return the file that says what decides the weights of a run, and which evaluations it makes."""
+    found = {
+        "key": key_of(content),
+        "content": content,
+        "evaluations": [evaluation.key for evaluation in evaluations],
+        "starts": sum(evaluation.at == "start" for evaluation in evaluations),
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def only_starts(run: Path, own: Recipe) -> tuple[Evaluate, ...]:
+    """Let a stopped run make no evaluation after its stages, and return those that it has made before them.
+
+    `own` is its recipe. Its other evaluations are not the study's any more, or not by the same code.
+    """
+    keys = json.loads((run / KEYS).read_bytes())
+    keys["evaluations"] = keys["evaluations"][: keys["starts"]]
+    write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
+    return tuple(attrs.evolve(entry, at=("start",)) for entry in own.evaluate if "start" in entry.at)
+
+
+def has_state(run: Path) -> bool:
+    """Whether a stopped run has a state to go on from."""
+    return any((run / STATES).glob("*"))
+
+
+def has_encoder(run: Path) -> bool:
+    """Whether a finished run has kept its encoders."""
+    return (run / ENCODER).is_dir()
+
+
+def without_encoder(study: Path, work: Work) -> list[Task]:
+    """Return the finished runs that lack evaluations of trained encoders, and have kept none."""
+    return [
+        task
+        for task in work.tasks
+        if not task.is_done(study)
+        and is_trained(study, task)
+        and not has_encoder(study / task.directory)
+        and any(evaluation.at == "end" for evaluation in task.missing(study))
+    ]
+
+
+def is_trained(study: Path, task: Task) -> bool:
+    """Whether the run of a cell has finished, perhaps without evaluations that were added since."""
+    return is_finished(study / task.directory)
+
+
+def add_evaluations(
+    run: Path, recipe: Recipe, evaluations: Sequence[EvaluationKey], plugins: Plugins
+) -> None:
+    """Make the evaluations that a finished run lacks, each as a run of its own below it.
+
+    Those after the last stage are of the encoders that the run has kept, those before the first one of the
+    encoders as they are built. Scores are those that the run would have given to the bit.
+
+    Raises:
+        RunError: if the run has kept no encoder.
+        Also what an evaluation raises.
+    """
+    keys = missing_evaluations(run, [evaluation.key for evaluation in evaluations])
+    missing = [evaluation for evaluation in evaluations if evaluation.key in keys]
+    loaded: Mapping[str, Encoder] = {}
+    for evaluation in missing:
+        directory = added_run(run, evaluation.key)
+        # What a killed process has left of it is no reason to keep it: nothing was trained.
+        shutil.rmtree(directory, ignore_errors=True)
+        new_directory(directory)
+        alone = attrs.evolve(recipe, evaluate=(evaluation.entry,), expected={}, tracker=())
+        if evaluation.at == "start":
+            context = RunContext(recipe.run.name, directory, alone, stages=0)
+        else:
+            loaded = loaded or _load_encoders(run, recipe, plugins)
+            context = RunContext(recipe.run.name, directory, attrs.evolve(alone, stage=()))
+            context.built, context.loaded = loaded, True
+        execute(context, plugins)
+
+
+def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Encoder]:
+    """Return the encoders that a run has kept, on one engine."""
+    if not has_encoder(run):
+        raise RunError(f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again")
+    engine = engine_of(recipe.runtime, plugins)
+    encoders = {}
+    for name, encoder in recipe.encoders.items():
+        directory = run / ENCODER
+        if len(recipe.encoders) > 1:
+            directory /= name
+        trusted = encoder.backbone.traits.runs_code
+        saved = saved_recipe(directory, plugins, trusted)
+        encoders[name] = Encoder.build(saved, engine, saved=directory)
+    return encoders

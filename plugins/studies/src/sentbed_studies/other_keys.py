@@ -1,0 +1,125 @@
+"""Runs of a study that lie in its directory and are not those of its recipe as it is now, and why."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sentbed.tools import code_differences, differences
+from sentbed_report.formatting import count
+from sentbed_report.study.read_cell_run import KEYS, evaluation_keys
+from sentbed_report.study.read_study_directory import is_finished, manifest_status
+
+from sentbed_studies.added_evaluations import is_trained, without_encoder
+from sentbed_studies.cell_keys import Content, directory_of
+from sentbed_studies.shared_work_plan import Task, Work
+
+SHOWN = 6
+"""Differences that are listed of a group of runs."""
+
+OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
+"""How two hashes of files are shown by `differences`."""
+
+
+def kept_lines(work: Work, study: Path) -> Iterator[str]:
+    """Yield what becomes of the runs that a study's directory holds: what is added, trained again, unused."""
+    yield from _added(work, study)
+    yield from _dropped(work, study)
+    yield from _under_other_keys(work, study)
+
+
+def _added(work: Work, study: Path) -> Iterator[str]:
+    lost = without_encoder(study, work)
+    groups: dict[tuple[str, ...], int] = {}
+    for task in work.tasks:
+        if task in lost or not is_trained(study, task) or task.is_done(study):
+            continue
+        missing = tuple(dict.fromkeys(_name(evaluation.entry) for evaluation in task.missing(study)))
+        groups[missing] = groups.get(missing, 0) + 1
+    for missing, runs in groups.items():
+        yield f"evaluated, not trained again: {count(runs, 'finished run')}, with {', '.join(missing)}"
+    if lost:
+        names: dict[str, None] = {}
+        for task in lost:
+            names |= dict.fromkeys(_name(evaluation.entry) for evaluation in task.missing(study))
+        yield (
+            f"to be trained again (`--retrain`): {count(len(lost), 'finished run')}, which have kept no "
+            f"encoder to evaluate with {', '.join(names)}"
+        )
+
+
+def _name(entry: Any) -> str:
+    return f"`{entry.with_.name}`"
+
+
+def _dropped(work: Work, study: Path) -> Iterator[str]:
+    runs = 0
+    for task in work.tasks:
+        made = evaluation_keys(study / task.directory)
+        runs += is_trained(study, task) and not {*made} <= {*task.evaluation_keys}
+    if runs:
+        yield (
+            f"left out: scores of {count(runs, 'finished run')} by evaluations that the recipe has no more; "
+            "they stay on disk"
+        )
+
+
+def _under_other_keys(work: Work, study: Path) -> Iterator[str]:
+    """Yield how many finished runs cannot serve, and what differs, by what differs."""
+    groups: dict[tuple[str, ...], int] = {}
+    for task in work.tasks:
+        if manifest_status(study / task.directory) is not None:
+            continue
+        reasons = [tuple(content_differences(other, task.content)) for other in _others(task, study)]
+        if reasons:
+            # Of several, the one that differs least.
+            nearest = min(reasons, key=len)
+            groups[nearest] = groups.get(nearest, 0) + 1
+    for differing, runs in groups.items():
+        listed = "; ".join(differing[:SHOWN])
+        more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        which = "lies" if runs == 1 else "lie"
+        yield f"run again: {count(runs, 'finished run')} {which} under other keys: {listed}{more}"
+
+
+def _others(task: Task, study: Path) -> Iterator[Content]:
+    """Yield what decided the finished runs of the same cell and seed that have other keys."""
+    own = study / task.directory
+    pattern = directory_of(task.cell.name, task.cell.seed, "").name
+    for run in sorted(own.parent.glob(f"{pattern}*")):
+        if run == own or len(run.name) != len(own.name) or not is_finished(run):
+            continue
+        try:
+            content = json.loads((run / KEYS).read_bytes())["content"]
+            yield {"recipe": content["recipe"], "code": content["code"], "more": content["more"]}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            yield {}
+
+
+def content_differences(before: Content, after: Content) -> Iterator[str]:
+    """Yield in what two contents of keys differ, as lines for users."""
+    try:
+        found = list(code_differences(before["code"], after["code"]))
+        for part in ("recipe", "more"):
+            lines = differences(_flat(before[part]), _flat(after[part]))
+            found += [OTHER_CONTENT.sub("other content", line) for line in lines]
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
+        found = []  # `keys.json` is damaged
+    # Two that are equal have different keys, of which one is damaged.
+    yield from found or ["nothing says what decided them"]
+
+
+def _flat(content: Any) -> Any:
+    """Return a content with the fields of a table in the place of its table."""
+    if isinstance(content, Mapping):
+        table = {key: _flat(value) for key, value in content.items() if key not in ("fields", "read")}
+        table |= {key: _flat(value) for key, value in content.get("fields", {}).items()}
+        if content.get("read"):
+            table["files"] = content["read"]
+        return table
+    if isinstance(content, list):
+        return [_flat(value) for value in content]
+    return content

@@ -1,0 +1,102 @@
+"""Weights with NaN or infinite values are found in whichever tensor they are."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentbed import Encoder, ModelError
+from sentbed.errors import NotFiniteError
+from sentbed.tools import EncoderRecipe, component_of, load_plugins
+
+TABLE = {
+    "backbone": {"use": "bert", "init": "random", "size": "tiny"},
+    "pooler": {"use": "cls-mlp"},
+    "head": {"projection": 8},
+    "max_length": 16,
+}
+TEXTS = ["one two three", "four five six"]
+VALUES = (math.nan, math.inf, -math.inf)
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    plugins = load_plugins()
+    recipe = component_of(EncoderRecipe, TABLE, plugins, "encoder")
+    engine = plugins.find("runtime", "cpu").cls().build()
+    return Encoder.build(recipe, engine, lambda: TEXTS * 20)
+
+
+def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why a look at vectors is not enough."""
+    monkeypatch.setattr("sentbed_hardware._torch.engine.require_finite_weights", lambda module: None)
+    (name,) = (name for name in weights(encoder) if name.endswith("0.attention.self.query.weight"))
+    with broken(encoder, name, math.nan, Random(0)):
+        assert np.isfinite(encoder.encode(TEXTS)).all()
+        assert not encoder.is_finite()
+
+
+def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(encoder: Encoder) -> None:
+    random = Random(0)
+    expected = encoder.encode(TEXTS)
+    for name in weights(encoder):
+        with broken(encoder, name, random.choice(VALUES), random):
+            assert encoder.placed.broken_weight() == name
+            assert not encoder.is_finite()
+            with pytest.raises(NotFiniteError, match=f"infinite values, first in `{name}`; load other"):
+                encoder.encode(TEXTS)
+    assert encoder.is_finite()
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+
+
+def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(
+    encoder: Encoder, tmp_path: Path
+) -> None:
+    random = Random(0)
+    encoder.save(tmp_path)
+    (tmp_path / "checksums.json").unlink()
+    count = 0
+    for file in (tmp_path / "backbone" / "model.safetensors", tmp_path / "modules.safetensors"):
+        tensors = load_file(file)
+        for name in random.sample(sorted(tensors), min(12, len(tensors))):
+            changed = {**tensors, name: tensors[name].clone()}
+            changed[name].view(-1)[random.randrange(changed[name].numel())] = random.choice(VALUES)
+            save_file(changed, file, {"format": "pt"})
+            with pytest.raises(ModelError, match=f"{name}` in .* has NaN"):
+                Encoder.load(tmp_path)
+            count += 1
+        save_file(tensors, file, {"format": "pt"})
+    assert count > 12
+
+
+def weights(encoder: Encoder) -> list[str]:
+    return [name for name, _ in encoder.placed.module.named_parameters()]
+
+
+class broken:  # noqa: N801 - a context
+    """One number of a weight is another."""
+
+    def __init__(self, encoder: Encoder, name: str, value: float, random: Random) -> None:
+        self.placed: Any = encoder.placed
+        self.weight = dict(self.placed.module.named_parameters())[name].detach().view(-1)
+        self.place = random.randrange(len(self.weight))
+        self.value = value
+
+    def __enter__(self) -> None:
+        self.before = self.weight[self.place].clone()
+        self.put(torch.tensor(self.value))
+
+    def __exit__(self, *error: object) -> None:
+        self.put(self.before)
+
+    def put(self, number: torch.Tensor) -> None:
+        self.weight[self.place] = number
+        self.placed.weights_changed()
