@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sentbed._cli.common import BAD_INPUT, set_option
+from sentbed._cli.common import BAD_INPUT, echo, set_option
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -45,12 +45,12 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             count += bool(lines)
             bad = bad or bool(problems)
             for line in lines:
-                click.echo(line)
+                echo(line)
         if not count:
-            click.echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
+            echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
             bad = True
     for what, said in slow.items():
-        click.echo(f"hint: {what} {said}", err=True)
+        echo(f"hint: {what} {said}", err=True)
     if bad:
         sys.exit(BAD_INPUT)
 

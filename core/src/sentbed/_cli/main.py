@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentbed._cli.check import check
-from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option, trust_option
+from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, echo, set_option, trust_option
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
@@ -18,6 +18,9 @@ from sentbed.errors import RecipeError, SentbedError
 
 if TYPE_CHECKING:
     from sentbed._registry.plugin_info import Offer
+
+LONGEST_NAME = 200
+"""Characters of a path that a message of the system's shows."""
 
 _OFFERED = "sentbed.commands"
 """Key of the plugins' commands in `ctx.meta`."""
@@ -60,15 +63,28 @@ class _Group(click.Group):
         except Exception as error:
             if ctx.params.get("traceback"):
                 raise
-            from sentbed._registry.culprit import blame
-
-            _say(f"error: {error if isinstance(error, SentbedError) else blame(error)}", error)
+            _say(f"error: {_sentence(error)}", error)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an error says: its own words, the system's, or whose code raised it."""
+    if isinstance(error, SentbedError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        name = str(error.filename)
+        shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+        return f"`{shown}`: {error.strerror or error}; look at the path, its permissions and its disk"
+    if isinstance(error, MemoryError):
+        return f"the memory is used up ({error or 'MemoryError'}); free some, or allow this process more"
+    from sentbed._registry.culprit import blame
+
+    return blame(error)
 
 
 def _say(message: str, error: BaseException) -> None:
     for line in (message, *getattr(error, "__notes__", ())):
-        click.echo(line, err=True)
+        echo(line, err=True)
 
 
 def _offered(ctx: click.Context) -> Mapping[str, Offer]:
@@ -143,8 +159,8 @@ def run(
     elif loaded is not None:
         result = start_run(loaded, out)
     if result.unmet:
-        click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
-    click.echo(result.report)
+        echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
+    echo(result.report)
     if result.unmet:
         sys.exit(FAILED)
 

@@ -30,6 +30,9 @@ from sentbed.protocols import Component
 
 T = TypeVar("T")
 
+LONGEST_PATH = 4000
+"""Characters of the longest path in a recipe; Linux opens none of more than 4,095."""
+
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -112,8 +115,12 @@ def _primitive(value: Any, kind: Any) -> Any:
 
 
 def _path(base: Path, value: Any, _: Any) -> Any:
+    text = _primitive(value, str)
+    if len(text) > LONGEST_PATH:
+        message = f"found a path of {len(text):,} characters, expected at most {LONGEST_PATH:,}; shorten it"
+        raise _InvalidError([((), message)])
     try:
-        return absolute(_primitive(value, str), getattr(value, "directory", base))
+        return absolute(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:
         raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
 

@@ -371,7 +371,7 @@ def _close(context: RunContext, history: History, status: RunStatus, error: Base
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD
     # The numbers first, so that they are on disk if writing the pages fails.
-    write_atomic(record, record_json(data).encode("utf-8", "backslashreplace"))
+    write_atomic(record, record_json(data))
     pages = context.hooks.write_report(run=context.run, data=data)
     _write_manifest(context, status)
     return next(iter(pages), record)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from sentbed.tools import FAILED, set_option
+from sentbed.tools import FAILED, echo, set_option
 
 
 class _Default(click.Group):
@@ -98,7 +98,7 @@ def run(
     runs = runs_of(found, now) - len(needless)
     left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
     for line in plan_lines(found, now, directory, left, needless):
-        click.echo(line, err=not dry_run)
+        echo(line, err=not dry_run)
     if dry_run:
         return
     if left.workers > 1:
@@ -119,8 +119,8 @@ def run(
             left=left,
         )
     for outcome in result.failed:
-        click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    click.echo(write_reports(directory, lambda sentence: click.echo(sentence, err=True)))
+        echo(f"{outcome.job} failed: {outcome.error}", err=True)
+    echo(write_reports(directory, lambda sentence: echo(sentence, err=True)))
     if result.failed:
         sys.exit(FAILED)
 
@@ -155,10 +155,10 @@ def status(directory: str, as_json: bool) -> None:
 
     data = read_data(directory)
     if as_json:
-        click.echo(json.dumps(status_table(data), indent=2))
+        echo(json.dumps(status_table(data), indent=2))
         return
     for line in status_lines(data):
-        click.echo(line)
+        echo(line)
 
 
 @study.command()
@@ -167,7 +167,7 @@ def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports
 
-    click.echo(write_reports(Path(directory), lambda sentence: click.echo(sentence, err=True)))
+    echo(write_reports(Path(directory), lambda sentence: echo(sentence, err=True)))
 
 
 @study.command()
@@ -215,15 +215,15 @@ def plot(
     if only_list:
         longest = max(map(len, figures), default=0)
         for name, found in figures.items():
-            click.echo(f"{name:{longest}}  {found.title}")
+            echo(f"{name:{longest}}  {found.title}")
         return
     chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
     for name, found in chosen.items():
         path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
         remark = write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
-        click.echo(path)
+        echo(path)
         if remark:
-            click.echo(remark, err=True)
+            echo(remark, err=True)
 
 
 @study.command()
@@ -262,7 +262,7 @@ def power(
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
         found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
-    click.echo("\n\n".join(map(str, found)))
+    echo("\n\n".join(map(str, found)))
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:

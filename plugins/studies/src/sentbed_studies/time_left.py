@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 import attrs
 from sentbed.errors import SentbedError
+from sentbed.helpers import read_json
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.run_cost import recorded_cost
 from sentbed_workbench.resource_plan import Planner, StagePlan
@@ -172,7 +172,7 @@ def _middle(planned: Range) -> float:
 
 def _took(run: Path) -> float | None:
     try:
-        record = json.loads((run / RECORD).read_bytes())
+        record = read_json(run / RECORD)
         cost = recorded_cost(record)
         # The seconds of a run that goes on from shared stages are with theirs.
         return float(record["seconds"] if cost is None or cost.own.seconds is None else cost.own.seconds)

@@ -6,14 +6,14 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 import tomli_w
 from sentbed.errors import RunError
-from sentbed.helpers import write_atomic
+from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.read_study_directory import (
@@ -67,13 +67,15 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
             write_atomic(directory / STUDY, json.dumps({**content, "sampled": chosen}, indent=1) + "\n")
             yield
     finally:
-        own.unlink(missing_ok=True)
+        # On a disk that has become read-only this fails too, and would hide why.
+        with suppress(OSError):
+            own.unlink(missing_ok=True)
 
 
 def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
     """Return the cells that the same sampler has chosen in a study's directory, as far as it is known."""
     try:
-        held = json.loads((directory / STUDY).read_bytes())
+        held = read_json(directory / STUDY)
         names = [str(name) for name in held["sampled"]] if held["sampler"] == content["sampler"] else []
     except (OSError, ValueError, KeyError, TypeError):
         return []  # none that can be read
@@ -82,7 +84,7 @@ def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
 
 def note_sampled(directory: Path, names: Sequence[str]) -> None:
     """Write the cells that have been chosen into `study.json`, unless another process is further on."""
-    content = json.loads((directory / STUDY).read_bytes())
+    content = read_json(directory / STUDY)
     if content["sampled"][: len(names)] != list(names):
         content["sampled"] = list(names)
         write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
@@ -104,7 +106,7 @@ def _require_no_other(own: Path, same: str, directory: Path) -> None:
 def _require_same_study(directory: Path, content: Mapping[str, Any]) -> None:
     """Raise `RunError` if a directory holds a study of another name that has no run in common with ours."""
     try:
-        held = json.loads((directory / STUDY).read_bytes())
+        held = read_json(directory / STUDY)
         other = held["name"] != content["name"] and not _keys(held) & _keys(content)
     except (OSError, ValueError, KeyError, TypeError):
         return  # none that can be read

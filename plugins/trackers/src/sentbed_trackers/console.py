@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
+from sentbed.errors import printable
 from sentbed.protocols import Evaluation, Run, StepResult
 from sentbed.tools import STATES
 
@@ -99,7 +100,8 @@ class ConsoleTracker:
             table.add_column(name)
         table.add_column("value", justify="right")
         for score in evaluation.scores:
-            table.add_row(score.task, score.metric, score.protocol_name, f"{score.value:.2f}")
+            names = map(printable, (score.task, score.metric, score.protocol_name))
+            table.add_row(*names, f"{score.value:.2f}")
         self._console.print(table)
 
     @hookimpl
@@ -136,7 +138,7 @@ class ConsoleTracker:
             console=self._console,
             transient=transient,
         )
-        self._task = self._progress.add_task(what, total=total, completed=done, rate="", live="")
+        self._task = self._progress.add_task(printable(what), total=total, completed=done, rate="", live="")
         self._progress.start()
 
     @hookimpl
@@ -199,7 +201,7 @@ class ConsoleTracker:
 
     def _say(self, text: str) -> None:
         if self._console is not None:
-            self._console.print(text)
+            self._console.print(printable(text))
 
     def _time(self, done: int, total: int) -> str:
         """Return how long the part took until now, and how long the rest of it will take."""

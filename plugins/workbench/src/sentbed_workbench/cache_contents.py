@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
+from sentbed.helpers import read_json
 
 from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
@@ -60,7 +60,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
 
 def _about(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path)
         return found if isinstance(found["width"], int) else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.helpers import atomic_file, write_atomic
+from sentbed.helpers import atomic_file, read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
@@ -59,11 +59,11 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
         files[f"{name}.tex"] = to_latex(summary, name)
         files[f"{name}.csv"] = to_csv(summary)
     for file, content in files.items():
-        write_atomic(directory / DIRECTORY / file, _encoded(content))
+        write_atomic(directory / DIRECTORY / file, content)
     for file in [f"{name}.{suffix}" for name in _written(directory) for suffix in ("md", "tex", "csv")]:
         if file not in files:
             (directory / DIRECTORY / file).unlink(missing_ok=True)
-    write_atomic(directory / RESULTS, _encoded(to_json(data, found)))
+    write_atomic(directory / RESULTS, to_json(data, found))
     try:
         write_parquet(directory / PARQUET, data, found)
     except RuntimeUnavailableError:
@@ -203,14 +203,10 @@ def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:
 def _written(directory: Path) -> list[str]:
     """Return the names of the tables in `results.json`; empty if it cannot be read."""
     try:
-        names = [table["name"] for table in json.loads((directory / RESULTS).read_bytes())["tables"]]
+        names = [table["name"] for table in read_json(directory / RESULTS)["tables"]]
     except (OSError, ValueError, LookupError, TypeError):
         return []
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _beside(summary: Summary, number: Number) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from sentbed.helpers import foreign
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST
 
+from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import RecordedCost, recorded_cost
 from sentbed_report.run_results import REPORT, read_results
 from sentbed_report.score_items import attach_items
@@ -75,7 +75,7 @@ def _status(directory: Path) -> CellStatus:
 def _json(path: Path) -> Mapping[str, Any]:
     """Return a file of a run that is no longer at work. Raises `RunError`."""
     try:
-        content = json.loads(path.read_bytes())
+        content = read_record(path)
     except FileNotFoundError:
         # A killed run has a manifest but no report.
         return {}
