@@ -528,8 +528,8 @@ def test_evaluate_reports_every_wrong_field(encoder: Path):
     )
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 2 problems in the recipe:\n")
-    assert "unknown key `taget`. Did you mean `target`? @ evaluate.taget" in result.stderr
-    assert "found 3, expected a string @ evaluate.left" in result.stderr
+    assert "unknown key `taget`. Did you mean `target`? @ --set evaluate.taget" in result.stderr
+    assert "found 3, expected a string @ --set evaluate.left" in result.stderr
 
 
 # --- compare and table -------------------------------------------------------------------------------------

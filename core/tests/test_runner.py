@@ -24,7 +24,7 @@ from sentbed import (
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
-from sentbed._run.runner import RunResult, build_encoder, build_encoders
+from sentbed._run.runner import RunResult, alone, build_encoder, build_encoders, remove_unfinished
 from sentbed.protocols import LossTraits, Prepared
 from toy_dataset import ToyDataset
 from toy_plugin import RECIPE, TOWERS, Characters, Engine, Gap, Grade, Recorder, Table, Toy, Words, quicken
@@ -850,9 +850,34 @@ def test_a_directory_that_holds_a_run_is_refused_and_left_alone(ran: Ran, recipe
     with pytest.raises(RunError) as caught:
         run(recipe_of(), directory, plugins)
     assert str(caught.value) == (
-        f"`{directory}` already holds a run; choose another `--out`, or move it away"
+        f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has not "
+        "finished, take its place with `--replace`"
     )
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_has_not_finished_gives_its_place_to_another(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    place = tmp_path / "out"
+    run(recipe_of(), place, plugins)
+    with pytest.raises(RunError, match="is finished, and only one that has not finished is replaced"):
+        remove_unfinished(place)
+    manifest = json.loads((place / "manifest.json").read_text())
+    (place / "manifest.json").write_text(json.dumps({**manifest, "status": "failed"}))
+    remove_unfinished(place)
+    assert [path.name for path in place.iterdir() if path.name != ".lock"] == []
+    assert run(recipe_of(), place, plugins).scores
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"status": "odd"}', '{"status": "running"}'])
+def test_nothing_but_a_run_that_is_not_at_work_is_replaced(content: str, tmp_path: Path):
+    (tmp_path / "manifest.json").write_text(content)
+    (tmp_path / "mine.txt").write_text("kept")
+    with alone(tmp_path), pytest.raises(RunError):
+        remove_unfinished(tmp_path)
+    assert (tmp_path / "mine.txt").is_file()
+    remove_unfinished(tmp_path / "none")
 
 
 def test_a_directory_that_holds_something_else_is_refused_by_name(

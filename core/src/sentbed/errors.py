@@ -20,9 +20,9 @@ ALIKE = 20
 """Problems shown that differ only in names and numbers."""
 
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Controls of terminals (C0 but for tab and line feed, C1), of the direction of writing and of lines, and
+"""Controls of terminals (C0 but for tab and line feed, C1), of the direction of writing, and
 surrogates, which no file and no terminal can hold."""
 
 

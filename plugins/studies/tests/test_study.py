@@ -259,8 +259,8 @@ def test_a_study_of_which_no_cell_can_work_is_refused_with_all_reasons(study: Ca
 def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[..., Study]):
     found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
     assert sorted(found) == [
-        "found 1.5, expected a whole number @ s.toml:21 stage.pull.batch_size",
-        "unknown key `sede`. Did you mean `seed`? @ s.toml:3 run.sede",
+        "found 1.5, expected a whole number @ --set stage.pull.batch_size",
+        "unknown key `sede`. Did you mean `seed`? @ --set run.sede",
     ]
 
 
@@ -284,7 +284,7 @@ def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., 
     text = '\n[study.axes.a]\npath = "stage.pul.epochs"\nvalues = [1, 2]\n'
     (problem,) = problems(study, text)
     assert problem == (
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs"
     )
 
@@ -294,7 +294,7 @@ def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[.
     axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
     found = problems(study, "\n" + "".join(axes))
     assert sorted(one.split(" of the cell")[0] for one in found) == [
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs",
         "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
         "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",

@@ -116,6 +116,7 @@ def main(traceback: bool) -> None:
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
 )
 @click.option("--allow-changes", is_flag=True, help="Resume although recipe or data have changed.")
+@click.option("--replace", is_flag=True, help="Take the place of a run in `--out` that has not finished.")
 @trust_option
 @click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
 def run(
@@ -125,6 +126,7 @@ def run(
     out: str | None,
     resumed: str | None,
     allow_changes: bool,
+    replace: bool,
     trust_remote_code: bool,
     devices: int | None,
 ) -> None:
@@ -136,6 +138,7 @@ def run(
     from sentbed._recipe.recipe import RESOLVED
     from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
+    from sentbed._run.runner import remove_unfinished
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -149,6 +152,8 @@ def run(
         raise click.UsageError(f"`--{wrong}` is for `--resume`; a recipe says its own")
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
+    if replace and out is None:
+        raise click.UsageError("`--replace` takes the place of the run in a directory: name it with `--out`")
     loaded = None if recipe is None else load_recipe(recipe, overrides)
     if loaded is None and (own := Path(str(resumed))).joinpath(RESOLVED).is_file():
         loaded = own_recipe(own, overrides, trust_remote_code)
@@ -157,6 +162,8 @@ def run(
     if resumed is not None:
         result = resume_run(resumed, loaded, allow_changes=allow_changes)
     elif loaded is not None:
+        if replace and out is not None:
+            remove_unfinished(Path(out))
         result = start_run(loaded, out)
     if result.unmet:
         echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)

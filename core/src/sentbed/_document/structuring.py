@@ -165,14 +165,23 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
 
 def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     if not isinstance(value, list):
-        written = f": write `[{json.dumps(value)}]`" if isinstance(value, str | int | float) else ""
-        raise _fault(value, f"an array{written}")
+        raise _fault(value, f"an array{_as_array(value)}")
     arguments = get_args(kind)
     if arguments[-1] is not ... and len(value) != len(arguments):
         raise _fault(value, f"an array of {len(arguments)}")
     element = arguments if arguments[-1] is not ... else (arguments[0],) * len(value)
     items = {i: (item, of) for i, (item, of) in enumerate(zip(value, element, strict=True))}
     return tuple(_collect(converter, items).values())
+
+
+def _as_array(value: Any) -> str:
+    """Return how a single value is written as an array: a text with commas, as from `--set`, in parts."""
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",")]
+        return f": write `{json.dumps(parts)}`"
+    if isinstance(value, int | float):
+        return f": write `{json.dumps([value])}`"
+    return ""
 
 
 def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:

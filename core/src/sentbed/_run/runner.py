@@ -18,7 +18,7 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import locked, write_atomic
+from sentbed._files import locked, read_json, write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.registry import Plugins, load_plugins
@@ -39,6 +39,8 @@ from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, 
 
 ENCODER = "encoder"
 LOCK = ".lock"
+UNFINISHED = ("running", "failed", "interrupted")
+"""Status of runs whose place another may take; one that is at work has a lock besides."""
 
 
 @attrs.frozen(eq=False)
@@ -314,10 +316,46 @@ def new_directory(directory: Path) -> Path:
         raise RunError(
             f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
         ) from error
+    if MANIFEST in held:
+        raise RunError(
+            f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has "
+            "not finished, take its place with `--replace`"
+        )
     if held:
-        what = "a run" if MANIFEST in held else f"`{held[0]}`"
-        raise RunError(f"`{directory}` already holds {what}; choose another `--out`, or move it away")
+        raise RunError(f"`{directory}` already holds `{held[0]}`; choose another `--out`, or move it away")
     return directory
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the run in a directory, if there is one, so that another takes its place.
+
+    Raises:
+        RunError: if the run has finished or is at work, or the directory holds something else.
+    """
+    if not (directory / MANIFEST).is_file():
+        return
+    try:
+        status = str(read_json(directory / MANIFEST)["status"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"`{directory / MANIFEST}` is not what a run writes; move it away") from error
+    if status not in UNFINISHED:
+        raise RunError(
+            f"the run in `{directory}` is {status}, and only one that has not finished is replaced; choose "
+            "another `--out`, or move it away"
+        )
+    with alone(directory):
+        # The manifest goes last: what is interrupted here can be done again.
+        for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
+            if path.name == LOCK:
+                continue
+            try:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            except OSError as error:
+                message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
+                raise RunError(message) from error
 
 
 def _free_name(name: str) -> Path:

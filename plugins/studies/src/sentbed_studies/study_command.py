@@ -207,7 +207,12 @@ def plot(
     from sentbed_studies.study_results import load_study
 
     if file is not None and (len(names) != 1 or out is not None):
-        raise click.UsageError("`-o` is for one NAME, without `--out`")
+        if out is not None:
+            raise click.UsageError("`-o FILE` and `--out DIRECTORY` say the same twice: take one of them out")
+        raise click.UsageError(
+            f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
+            "say the directory of their files with `--out DIRECTORY`"
+        )
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
     if not figures and not names:
