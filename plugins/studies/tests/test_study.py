@@ -284,7 +284,8 @@ def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., 
     text = '\n[study.axes.a]\npath = "stage.pul.epochs"\nvalues = [1, 2]\n'
     (problem,) = problems(study, text)
     assert problem == (
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names are `pull`; name one of them "
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
+        "are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs"
     )
 
@@ -294,7 +295,8 @@ def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[.
     axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
     found = problems(study, "\n" + "".join(axes))
     assert sorted(one.split(" of the cell")[0] for one in found) == [
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names are `pull`; name one of them "
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
+        "are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs",
         "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
         "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",

@@ -16,6 +16,7 @@ from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
@@ -88,7 +89,7 @@ def to_csv(summary: Summary) -> str:
     columns = [f"{heading} {what}" for heading in summary.headings for what in MEASURED]
     tests = equivalences(summary)
     columns += [f"{summary.headings[-1]} {what}" for what in EQUIVALENCE if tests]
-    rows: list[list[object]] = [["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns]]
+    rows: list[list[object]] = [["cell", "encoder", "status", *map(axis_column, axes), *columns]]
     for row in summary.rows:
         line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
         line += (value for cell in row.cells for value in _measures(cell))
@@ -109,7 +110,7 @@ def to_tidy_csv(summaries: Sequence[Summary]) -> str:
         "cell",
         "encoder",
         "status",
-        *(f"axis {axis}" for axis in axes),
+        *map(axis_column, axes),
     )
     rows: list[list[object]] = [[*about, "task", "metric", *MEASURED]]
     for summary, name in zip(summaries, _names(summaries), strict=True):
@@ -216,7 +217,8 @@ def _beside(summary: Summary, number: Number) -> bool:
 
 
 def _types(data: StudyData) -> dict[str, type]:
-    about = ("evaluator", "protocol", "metric", "cell", "encoder", *(f"axis {a.name}" for a in data.axes))
+    axes = [axis_column(axis.name) for axis in data.axes]
+    about = ("evaluator", "protocol", "metric", "cell", "encoder", *axes)
     after = ("direction", "degenerate")
     own = {"seed": int, "task": str, "value": float}
     return {**dict.fromkeys(about, str), **own, **dict.fromkeys(after, str)}
@@ -226,7 +228,7 @@ def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[s
     """Yield every score of every seed, as a row of `_types`."""
     for summary in summaries:
         for row in summary.rows:
-            axes = {f"axis {axis.name}": row.labels.get(axis.name) for axis in data.axes}
+            axes = {axis_column(axis.name): row.labels.get(axis.name) for axis in data.axes}
             for column, cell in zip(summary.columns, row.cells, strict=True):
                 for seed, value in cell.values.items():
                     yield {
