@@ -100,13 +100,15 @@ def reproduce(
     )
     asked = study.only(wanted) if wanted else study
     directory = Path(out) if out is not None else Path("studies") / study.name
+    if dry_run:
+        # First: below the numbers of a paper nobody would look for it.
+        for remark in asked.remarks:
+            echo(f"missing here: {listed(remark)}")
     for line in published_of(study):
         echo(line, err=not dry_run)
     if dry_run:
         for line in published_table(asked):
             echo(line)
-        for remark in asked.remarks:
-            echo(f"missing here: {listed(remark)}")
         study = attrs.evolve(study, remarks=())
     work = plan_work(study.cells, CellKeys(plugins))
     now = work.of(asked.cells)
@@ -153,7 +155,7 @@ def _verify(
     from sentbed.tools import load_plugins
 
     from sentbed_studies.published_table_recipes import find_papers
-    from sentbed_studies.verification import check_table, exit_code, find_checks
+    from sentbed_studies.verification import check_table, exit_code, find_checks, missing_lines
     from sentbed_studies.verification_run import read_verification
 
     plugins = load_plugins()
@@ -164,6 +166,8 @@ def _verify(
         verification = read_verification(name, file, parent, overrides, entries(only), plugins)
         verifications.append(verification)
         checks[name] = verification.checks
+    for line in missing_lines(checks):
+        echo(line)
     for line in check_table(checks):
         echo(line)
     if dry_run:

@@ -86,6 +86,8 @@ def run(
     from sentbed_studies.study import read_study
     from sentbed_studies.study_plan import plan_lines, time_of
     from sentbed_studies.study_reports import write_reports
+    from sentbed_studies.time_left import TimeLeft
+    from sentbed_studies.write_study_directory import is_done, is_older, record_of
 
     plugins = load_plugins()
     wanted = entries(only)
@@ -96,7 +98,11 @@ def run(
     # Cells that are asked for by name are run with all their seeds.
     needless = () if wanted else needless_runs(found, now, directory)
     runs = runs_of(found, now) - len(needless)
-    left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
+    if all_finished := is_done(directory, now.without(needless)):
+        # Nothing is left to estimate, for which models would be built.
+        left = TimeLeft({}, workers=workers or 1)
+    else:
+        left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
     for line in plan_lines(found, now, directory, left, needless):
         echo(line, err=not dry_run)
     if dry_run:
@@ -104,6 +110,7 @@ def run(
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = record_of(directory)
     with reported(directory), watching(directory, now, left) as say:
         result = run_study(
             found,
@@ -120,6 +127,11 @@ def run(
         )
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
+    report = directory / "report.html"
+    if all_finished and record_of(directory) == before and not is_older(report, directory, now):
+        echo(f"nothing was left to run; `sentbed study report {directory}` writes the report anew", err=True)
+        echo(report)
+        return
     echo(write_reports(directory, lambda sentence: echo(sentence, err=True)))
     if result.failed:
         sys.exit(FAILED)

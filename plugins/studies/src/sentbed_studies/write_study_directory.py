@@ -13,9 +13,10 @@ from typing import Any
 import attrs
 import tomli_w
 from sentbed.errors import RunError
-from sentbed.helpers import read_json, write_atomic
-from sentbed.tools import Recipe, differences, locked, unstructure
+from sentbed.helpers import read_file, read_json, write_atomic
+from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
+from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_study_directory import (
     LOCKS,
     RECIPE,
@@ -31,18 +32,23 @@ from sentbed_studies.shared_work_plan import Prefix, Work, chain
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
+LARGEST_RECORD = 1 << 30
+"""Bytes of the largest `study.json`."""
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""
 
 __all__ = [
     "STUDY",
     "at_work",
+    "is_done",
     "is_finished",
+    "is_older",
     "lock_of",
     "manifest_status",
     "needed",
     "note_sampled",
     "read_data",
+    "record_of",
 ]
 
 
@@ -175,6 +181,31 @@ def _compared(recipe: Recipe) -> Any:
     table = unstructure(recipe.without(StudyTable))
     table["run"].pop("seed")
     return table
+
+
+def is_done(place: Path, work: Work) -> bool:
+    """Whether every run of the work has finished."""
+    return all(is_finished(place / task.directory) for task in work.tasks)
+
+
+def record_of(place: Path) -> tuple[bytes | None, ...]:
+    """Return what is written of a study beside its runs: its cells, and what it has decided."""
+    contents: list[bytes | None] = []
+    for name in (STUDY, DECISIONS):
+        try:
+            contents.append(read_file(place / name, LARGEST_RECORD))
+        except OSError:
+            contents.append(None)
+    return tuple(contents)
+
+
+def is_older(report: Path, place: Path, work: Work) -> bool:
+    """Whether a report is missing, or was written before a run of the work had ended."""
+    try:
+        written = report.stat().st_mtime_ns
+        return any((place / task.directory / MANIFEST).stat().st_mtime_ns > written for task in work.tasks)
+    except OSError:
+        return True
 
 
 def needed(place: Path, work: Work) -> list[Prefix]:
