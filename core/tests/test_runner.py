@@ -235,7 +235,7 @@ def test_the_report_has_the_scores_of_the_result(ran: Ran):
     ]
     (stage,) = report["stages"]
     assert stage["steps"] == [1, 2, 3, 4, 5, 6]
-    assert [step for step, _ in stage["validations"]] == [2, 4, 6]
+    assert [step for step, _ in stage["validations"]] == [0, 2, 4, 6]
     assert stage["metric"] == "gap"
 
 
@@ -277,11 +277,12 @@ def test_what_a_tracker_returns_at_the_start_stands_in_the_manifest(
 
 def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran: Ran):
     expected = ["run_started", "evaluation_started", "scores_ready", "stage_started"]
-    for step in range(1, 7):
-        expected.append("step_finished")
+    for step in range(7):
+        if step:
+            expected.append("step_finished")
         if step % 2 == 0:
             expected.append("validated")
-            if [d for n, d in ran.recorder.events if n == "validated"][step // 2 - 1]["best"]:
+            if [d for n, d in ran.recorder.events if n == "validated"][step // 2]["best"]:
                 expected.append("checkpoint_saved")
     expected += ["stage_finished", "evaluation_started", "scores_ready", "run_finished"]
     assert ran.recorder.names == expected
@@ -812,13 +813,13 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
 
 
 def test_an_interrupted_run_keeps_its_best_checkpoint(recipe_of: Load, plugins: Plugins, tmp_path: Path):
-    # The distance falls, so the farther target is best at the first validation.
+    # The distance falls, so the farther target is best before the first step.
     recipe = recipe_of(VALIDATED, "stage.pull.loss.interrupt_at=6", "stage.pull.validate.with.target=100")
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
     report = read(tmp_path / "out", "report.json")
     (stage,) = report["stages"]
-    assert stage["best_step"] == 2
+    assert stage["best_step"] == 0
     encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
     found = Gap(target=100).prepare().evaluate(encoder).primary
     assert found == pytest.approx(stage["validations"][0][1], rel=1e-6)

@@ -189,8 +189,8 @@ def test_the_same_encoder_is_evaluated_once_before_training(
 def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> None:
     line = 'validate = { every = 3, with = { use = "gap", development = true } }\nbatch_size'
     text = (AT_END + AXES).replace("batch_size", line)
-    # Of ten steps: after 3, 6, 9 and 10.
-    assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 4) + 1, RUN + 2 * (20 + 8) + 2)] * 4
+    # Of ten steps: before the first one, and after 3, 6, 9 and 10.
+    assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 5) + 1, RUN + 2 * (20 + 10) + 2)] * 4
 
 
 def test_what_has_finished_is_found_again_and_corrects_the_plan(

@@ -108,6 +108,9 @@ class _Loop:
     def begin(self) -> None:
         """Evaluate before the first step, or load the state of a resumed stage."""
         if self.resumed is None:
+            # What the stage begins with is among what it may keep.
+            with self._averaged():
+                self.keeper.look(0, last=False)
             self._watch()
             return
         # Last, since building may have drawn random numbers.
@@ -147,6 +150,12 @@ class _Loop:
                 "its validation rose no more"
             )
         kept = self.keeper.finish(self.step)
+        if self.step and kept.step == 0:
+            self.context.warn(
+                f"the stage `{self.stage.name}` made the encoder worse, or no better: none of its validations "
+                f"was above the one before its first step, {kept.score:.2f}; the weights stay those that it "
+                "began with"
+            )
         self.context.kept[self.stage.name] = kept
         self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
         self.context.hooks.stage_finished(

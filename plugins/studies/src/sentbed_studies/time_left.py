@@ -251,7 +251,8 @@ class _Plans:
                 name = look.encoder or recipe.trained(stage)[0]
                 if (once := self._evaluation(recipe, look, name)) is None:
                     continue
-                times = -(-planned.steps // look.every)
+                # The first one is before the first step.
+                times = 1 + -(-planned.steps // look.every)
                 low, high = low + times * once[0], high + times * once[1]
         return low, high
 
