@@ -647,7 +647,8 @@ def test_a_checkpoint_is_saved_at_each_new_best_only(
 
 
 @pytest.mark.parametrize(
-    ("every", "steps"), [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (4, [0, 4, 6]), (6, [0, 6]), (100, [0, 6])]
+    ("every", "steps"),
+    [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (4, [0, 4, 6]), (6, [0, 6]), (100, [0, 6])],
 )
 def test_validation_is_every_so_many_steps_and_at_the_last(
     every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder

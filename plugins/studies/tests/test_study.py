@@ -8,13 +8,15 @@ from typing import Any
 import attrs
 import pytest
 import sentbed
+from click.testing import CliRunner
 from sentbed import RecipeError
+from sentbed._cli.main import main
 from sentbed._document.toml import parse
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.study import Study, placed, read_study, unknown_cell
+from sentbed_studies.study import Study, placed, read_study, require_cells_of_labels, unknown_cell
 from toy_plugin import RECIPE, Lines, Toy
 
 STAGE = '"stage.0.loss"'
@@ -499,3 +501,22 @@ def test_the_cells_of_a_study_know_nothing_of_its_references(study: Callable[...
     assert [cell.recipe.tables for cell in study(text).cells] == [
         cell.recipe.tables for cell in study(LOSSES).cells
     ]
+
+
+@pytest.mark.usefixtures("installed_toy")
+def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
+    study: Callable[..., Study],
+) -> None:
+    found = study(LOSSES)
+    with pytest.raises(RecipeError) as caught:
+        require_cells_of_labels(found)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "no cell with the label `chase` of the axis `loss` can work: a batch of 4 is more than 3; make it "
+        "smaller; or take the label out @ s.toml:31 study.axes.loss"
+    )
+    result = CliRunner().invoke(main, ["check", "s.toml"])
+    assert result.exit_code == 2
+    assert "no cell with the label `chase`" in result.output
+    # A label that works in one cell is a part of the study.
+    require_cells_of_labels(study(LOSSES.replace("most = 3", "most = 4")))

@@ -152,9 +152,9 @@ class _Loop:
         kept = self.keeper.finish(self.step)
         if self.step and kept.step == 0:
             self.context.warn(
-                f"the stage `{self.stage.name}` made the encoder worse, or no better: none of its validations "
-                f"was above the one before its first step, {kept.score:.2f}; the weights stay those that it "
-                "began with"
+                f"the stage `{self.stage.name}` made the encoder worse, or no better: none of its "
+                f"validations was above the one before its first step, {kept.score:.2f}; the weights stay "
+                "those that it began with"
             )
         self.context.kept[self.stage.name] = kept
         self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))

@@ -83,7 +83,7 @@ def run(
     from sentbed_studies.runner import run_study
     from sentbed_studies.sampled_cells import runs_of
     from sentbed_studies.shared_work_plan import plan_work
-    from sentbed_studies.study import read_study
+    from sentbed_studies.study import read_study, require_cells_of_labels
     from sentbed_studies.study_plan import plan_lines, time_of
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.time_left import TimeLeft
@@ -92,6 +92,8 @@ def run(
     plugins = load_plugins()
     wanted = entries(only)
     found = read_study(recipe, overrides, plugins, only=wanted or None)
+    if not wanted:
+        require_cells_of_labels(found)
     directory = Path(out) if out is not None else Path("studies") / found.name
     work = plan_work(found.cells, CellKeys(plugins), not no_share)
     now = work.of(found.only(wanted).cells) if wanted else work

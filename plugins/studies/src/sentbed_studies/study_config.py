@@ -109,9 +109,10 @@ class StudyTable(RecipeTable):
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
         """Structure and check every cell; see `study.expand`."""
-        from sentbed_studies.study import expand
+        from sentbed_studies.study import expand, require_cells_of_labels
 
         study = expand(document, plugins, base)
+        require_cells_of_labels(study)
         reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
         recipes = tuple(cell.recipe for cell in study.cells)
         return Variants("cells", study.names, reasons, recipes)
