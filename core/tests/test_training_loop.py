@@ -303,6 +303,15 @@ def test_what_a_loss_remarks_on_the_rows_of_all_epochs_is_a_warning(
     assert details(recorder, "warned", "message") == ["stage `pull`: 22 rows are few"]
 
 
+def test_a_validation_and_a_warm_up_that_are_longer_than_the_stage_are_warned_of(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
+    train(recipe_of(), validate=Validate(100, Gap()))
+    train(recipe_of(), validate=Validate(6, Gap()))
+    (message,) = details(recorder, "warned", "message")
+    assert message.startswith("stage `pull`: `validate.every` is 100, and the stage has 6 steps")
+
+
 # --- two towers --------------------------------------------------------------------------------------------
 
 SHARED = ("stage.0.freeze=", 'stage.0.columns={ anchor = "zh", positive = "zh" }')

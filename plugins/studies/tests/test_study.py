@@ -15,6 +15,7 @@ from sentbed._document.toml import parse
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
+from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.study import Study, placed, read_study, require_cells_of_labels, unknown_cell
 from toy_plugin import RECIPE, Lines, Toy
@@ -520,3 +521,18 @@ def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
     assert "no cell with the label `chase`" in result.output
     # A label that works in one cell is a part of the study.
     require_cells_of_labels(study(LOSSES.replace("most = 3", "most = 4")))
+
+
+@pytest.mark.parametrize("path", ["run.name", "run.cache"])
+def test_an_axis_over_what_decides_no_score_is_refused(study: Callable[..., Study], path: str) -> None:
+    text = f'\n[study.axes.a]\npath = "{path}"\nvalues = ["x", "y"]\n'
+    (problem,) = problems(study, text)
+    assert f"the axis sets `{path}`: " in problem
+
+
+def test_labels_that_set_the_same_values_are_remarked_on(study: Callable[..., Study]) -> None:
+    same = '\n[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.1, 0.2]\n'
+    same += 'labels = ["x", "y", "z"]\n'
+    (remark,) = labels_that_are_equal(study(same).axes)
+    assert remark.startswith("the labels `x` and `y` of the axis `a` set the same values")
+    assert [*labels_that_are_equal(study(LOSSES).axes)] == []

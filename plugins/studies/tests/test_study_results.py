@@ -10,6 +10,7 @@ import sentbed_studies
 from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.run_cost import RecordedCost, RunCost
+from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_results import LoadedStudy, load_study
@@ -279,3 +280,13 @@ def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) ->
     first = found[found.cell == data.cells[0].name]
     assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
     assert found[found.cell != data.cells[0].name]["run-seconds"].isna().all()
+
+
+def test_an_axis_that_changes_no_score_is_found(data: StudyData) -> None:
+    # The labels of `pooler` give other scores; those of `seed` are made to give the same.
+    assert [*axes_without_effect(data)] == []
+    first, second, third = data.cells
+    same = attrs.evolve(second, runs=tuple(attrs.evolve(run, cell=second.name) for run in first.runs))
+    assert [*axes_without_effect(attrs.evolve(data, cells=(first, same, third)))] == ["seed"]
+    # One cell alone shows nothing.
+    assert [*axes_without_effect(attrs.evolve(data, cells=(first,)))] == []

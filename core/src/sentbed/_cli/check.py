@@ -91,6 +91,7 @@ def _check(
     else:
         variants = table.variants(document, plugins, base)
         remarks, problems = remarks_of(variants.recipes)
+        remarks = [*variants.remarks, *remarks]
         counted = f", {len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
         excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
     refusals = [f"{problem} @ {file}" for problem in problems]

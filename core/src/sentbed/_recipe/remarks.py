@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.recipe import Recipe
+from sentbed._recipe.recipe import Recipe, Stage
 from sentbed.errors import SentbedError
 from sentbed.protocols import Component
+
+MOST_STEPS = 1000
+"""Steps at which a schedule is asked for its factor."""
 
 
 def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
@@ -17,6 +20,9 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
     asked: list[Component] = []
     for recipe in recipes:
         remarks += untrained_layers(recipe)
+        for stage in recipe.stage:
+            if stage.steps is not None:
+                remarks += without_effect(stage, stage.steps)
         for component in _components(recipe):
             if component in asked:
                 continue
@@ -42,6 +48,31 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
             )
 
 
+def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
+    """Yield what a stage of so many steps never does, although it is set."""
+    validate = stage.validate
+    if validate is not None and validate.every > total_steps:
+        yield (
+            f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
+            "steps: it is validated before the first and after the last one alone; lower it"
+        )
+    highest = max(
+        (float(stage.schedule.factor(step, total_steps)) for step in _sampled(total_steps)), default=1
+    )
+    if getattr(stage.schedule, "warmup", 0.0) >= total_steps > 0 and highest < 1:
+        yield (
+            f"stage `{stage.name}`: the warm-up of the schedule `{stage.schedule.name}` is longer than the "
+            f"stage of {total_steps} steps, and the rate never rises above {highest:.0%} of `lr`; lower "
+            "`warmup`"
+        )
+
+
+def _sampled(total_steps: int) -> Iterator[int]:
+    """Yield some of a stage's steps, from 0, the last one among them."""
+    yield from range(0, total_steps, max(1, total_steps // MOST_STEPS))
+    yield total_steps - 1
+
+
 def _components(recipe: Recipe) -> Iterator[Component]:
     for encoder in recipe.encoders.values():
         yield encoder.backbone
@@ -49,6 +80,7 @@ def _components(recipe: Recipe) -> Iterator[Component]:
     for stage in recipe.stage:
         yield stage.data
         yield stage.loss
+        yield stage.optimizer
         if stage.validate is not None:
             yield stage.validate.with_
     for evaluate in recipe.evaluate:

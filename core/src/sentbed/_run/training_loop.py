@@ -10,6 +10,7 @@ from typing import NoReturn
 from sentbed._component_faults import sentences
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
+from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
@@ -71,6 +72,8 @@ class _Loop:
             rows = stage.rows_taken(len(dataset))
             for remark in sentences(stage.loss.without_effect(rows), stage.loss, "without_effect"):
                 context.warn(f"stage `{stage.name}`: {remark}")
+            for remark in without_effect(stage, self.total_steps):
+                context.warn(remark)
         towers = context.recipe.towers(stage)
         engine = next(iter(self.trained.values())).engine
         # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
