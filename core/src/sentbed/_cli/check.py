@@ -75,6 +75,7 @@ def _check(
     from sentbed._recipe.checks import check as check_recipe
     from sentbed._recipe.load import read_document, structure_recipe
     from sentbed._recipe.remarks import remarks_of
+    from sentbed.errors import Problem, RecipeError
 
     document = read_document(file)
     if fragments and "schema" not in document.data:
@@ -85,7 +86,12 @@ def _check(
     table = next((table for table in given if table.traits.variants), None)
     if table is None:
         recipe = structure_recipe(document, plugins, base)
-        check_recipe(recipe, plugins)
+        try:
+            check_recipe(recipe, plugins)
+        except RecipeError as error:
+            # A server is asked all the same: what it refuses is one of all the problems.
+            _, refused = remarks_of([recipe])
+            raise RecipeError([*error.problems, *map(Problem, refused)]) from error
         remarks, problems = remarks_of([recipe])
         counted, excluded = "", []
     else:
@@ -94,6 +100,5 @@ def _check(
         remarks = [*variants.remarks, *remarks]
         counted = f", {len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
         excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
-    refusals = [f"{problem} @ {file}" for problem in problems]
-    verdict = refusals or [f"{file}: no problems{counted}"]
-    return [*verdict, *excluded, *(f"  {remark}" for remark in remarks)], refusals
+    verdict = problems or [f"{file}: no problems{counted}"]
+    return [*verdict, *excluded, *(f"  {remark}" for remark in remarks)], problems

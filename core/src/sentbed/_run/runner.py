@@ -19,7 +19,7 @@ import pluggy
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import locked, read_json, write_atomic
-from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
+from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -34,7 +34,7 @@ from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, RunError, SentbedError
+from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
@@ -168,7 +168,15 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
                     yield from prepared.texts() if isinstance(prepared, DrivesEncoder) else ()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
-    return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
+    try:
+        return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
+    except ModelError as error:
+        # A model's id and its revision are two keys of the recipe: it is said where they stand.
+        above = (MAIN_ENCODER,) if MAIN_ENCODER in recipe.document.data else ("encoders", name)
+        place = recipe.document.problem("", (*above, "backbone"))
+        if place.file is not None:
+            error.add_note(f"that is the backbone{place}")
+        raise
 
 
 def head_seed(recipe: Recipe, name: str) -> int:

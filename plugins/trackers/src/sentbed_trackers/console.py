@@ -103,6 +103,9 @@ class ConsoleTracker:
             names = map(printable, (score.task, score.metric, score.protocol_name))
             table.add_row(*names, f"{score.value:.2f}")
         self._console.print(table)
+        skipped = dict.fromkeys(task for score in evaluation.scores for task in score.skipped)
+        if skipped:
+            self._say(f"left out, since their data is missing (`skip_missing`): {', '.join(skipped)}")
 
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:

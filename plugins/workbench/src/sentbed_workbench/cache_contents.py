@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import read_json
+from sentbed_common import CONVERTED_WEIGHTS, cache_root
 
 from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
@@ -39,6 +40,12 @@ def held(store: VectorCache) -> list[Held]:
         vectors = (size - HEADER_SIZE * len(states)) // row if row else 0
         found.append(Held(about, vectors, size, max(state.st_mtime for state in states)))
     return sorted(found, key=lambda space: -space.used)
+
+
+def converted_weights() -> int:
+    """Return the size in bytes of the weights that were converted from pickles and are kept beside."""
+    files = (cache_root() / CONVERTED_WEIGHTS).rglob("*")
+    return sum(path.stat().st_size for path in files if path.is_file())
 
 
 def clear(store: VectorCache, older_than: float = 0.0) -> int:
