@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import attrs
 
@@ -14,7 +14,7 @@ from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, EncoderRecipe, Recipe, Stage
 from sentbed._registry.registry import Plugins
 from sentbed.errors import Problem, RecipeError, SentbedError
-from sentbed.protocols import LABEL, Evaluator, Loss
+from sentbed.protocols import LABEL, Evaluator
 
 Add = Callable[..., None]
 """Callback for a problem: a message and the path of its key."""
@@ -171,7 +171,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
         add(problem_of_test_data("a validation chooses weights", validate.with_), "validate", "with")
 
 
-def _setting_for(loss: Loss, columns: Iterable[str]) -> str:
+def _setting_for(loss: Any, columns: Iterable[str]) -> str:
     """Return the setting with which a loss needs no other columns, as the beginning of an advice, or nothing.
 
     Only a field with a few values is tried, such as `rows` of losses that take triplets or scored pairs.

@@ -25,8 +25,12 @@ def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> 
     data = read_data(directory)
     found = summarise(data)
     write_exports(directory, data, found)
-    for axis in axes_without_effect(data) if say is not None else ():
-        say(f"the axis `{axis}` changes no score: cells that differ in it alone are identical in every task")
+    if say is not None:
+        for axis in axes_without_effect(data):
+            say(
+                f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
+                "every task"
+            )
     if say is not None and (chosen := choose(data)) is not None:
         say(chosen.sentence)
     return write_study_report(directory, data, found)
