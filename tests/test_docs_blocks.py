@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
 import io
 import shutil
 import tomllib
@@ -19,6 +21,7 @@ from click.testing import CliRunner
 from fragments import command_fault, commands, python_fault, toml_faults
 from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
+from sentbed_testing import component_rules
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 BLOCKS = [block for page in pages() for block in blocks(page)]
@@ -130,6 +133,43 @@ def test_the_python_of_a_page_runs(page: Path, world: Path, monkeypatch: pytest.
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # libraries of others may have advice for their users
                 exec(compile(block.text, block.name, "exec"), module)
+
+
+def _defined(page: str) -> dict[str, Any]:
+    """Return what the Python of a page defines."""
+    module: dict[str, Any] = {"__name__": "shown"}
+    for block in blocks(ROOT / "docs" / page):
+        if block.language == "python" and not block.not_run:
+            exec(compile(block.text, block.name, "exec"), module)
+    return module
+
+
+@pytest.mark.slow
+def test_the_tests_that_the_page_on_testing_shows_pass() -> None:
+    tests = {name: test for name, test in _defined("plugins/testing.md").items() if name.startswith("test_")}
+    assert {*tests} >= {"test_it_keeps_every_rule", "test_the_plugin_keeps_every_rule"}
+    for test in tests.values():
+        # The third is one test per rule: what `check_component` runs.
+        if not inspect.signature(test).parameters:
+            test()
+
+
+def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = next(b.text for b in blocks(ROOT / "docs" / "engines.md") if b.language == "python")
+    (tmp_path / "shown_runtime.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    runtime = importlib.import_module("shown_runtime").Mine
+    rules = {
+        name: rule
+        for name, rule in component_rules(runtime).items()
+        # The engine is the reader's.
+        if name in ("frozen", "named", "protocol", "field-types", "defaults", "toml")
+    }
+    assert len(rules) == 6
+    for rule in rules.values():
+        rule()
 
 
 # --- the checks themselves --------------------------------------------------------------------------------

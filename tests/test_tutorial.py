@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 from blocks import ROOT, blocks
+from pasted import environment_on_top, paste
 
 pytestmark = pytest.mark.slow
 
@@ -47,34 +44,9 @@ def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
     assert not _matches("a 1\n...", printed.replace("a", "z"))
 
 
-def _environment(directory: Path) -> dict[str, str]:
-    """Make an environment on top of this one: what is installed there is not installed here."""
-    venv.create(directory, with_pip=False)
-    here = sysconfig.get_paths(vars={"base": str(directory), "platbase": str(directory)})
-    # `addsitedir` also reads the .pth files there, by which distributions are installed as editable.
-    beneath = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
-    (Path(here["purelib"]) / "beneath.pth").write_text(beneath)
-    scripts = Path(here["scripts"])
-    for name, module in {"sentbed": "sentbed", "pip": "pip"}.items():
-        script = scripts / name
-        script.write_text(f'#!/bin/sh\nexec "{scripts}/python" -m {module} "$@"\n')
-        script.chmod(0o755)
-    return {
-        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SENTBED_DATA")},
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_NO_INDEX": "1",
-        # Its name says the opposite: 0 is for no isolation, which would fetch the build backend.
-        "PIP_NO_BUILD_ISOLATION": "0",
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "200",
-        "HF_HUB_OFFLINE": "1",
-    }
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
 def test_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
-    environment = _environment(tmp_path / "environment")
+    environment = environment_on_top(tmp_path / "environment")
     directory = tmp_path / "work"
     directory.mkdir()
     printed, commands = "", 0
@@ -88,15 +60,7 @@ def test_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
             expected = re.fullmatch(r"exits with (\d+)", block.note or "")
             for line in block.text.splitlines():
                 assert line.startswith("$ "), f"{block.name}: a command begins with `$ `"
-                done = subprocess.run(
-                    ["/bin/sh", "-c", line[2:]],
-                    cwd=directory,
-                    env=environment,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    timeout=300,
-                )
+                done = paste(line[2:], directory, environment)
                 commands += 1
                 printed += done.stdout
                 wanted = int(expected[1]) if expected else 0

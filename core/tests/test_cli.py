@@ -223,17 +223,22 @@ labels = ["pull", "chase", "few"]
 def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
     installed_toy: Path, put: Callable[[str, str], Path]
 ):
-    recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
+    sizes = '[study.axes.size]\npath = "stage.0.batch_size"\nvalues = [4, 3]\n'
+    recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY + sizes)
     result = invoke("check", recipe)
     assert result.exit_code == 0
     assert result.output.splitlines() == [
-        f"{recipe}: no problems, 2 cells, 1 excluded",
-        "  few: a batch of 4 is more than 3; make it smaller",
+        f"{recipe}: no problems, 5 cells, 1 excluded",
+        "  few, 4: a batch of 4 is more than 3; make it smaller",
     ]
+    # A label of which no cell can work is a problem of the study.
+    result = invoke("check", recipe, "--set", "study.axes.size.values=[4]")
+    assert result.exit_code == 2
+    assert "no cell with the label `few` of the axis `loss` can work" in result.output
     result = invoke("check", recipe, "--set", "study.axes.loss.values=[{ use='pul' }, {}, { use='pull' }]")
     assert result.exit_code == 2
     assert result.output.startswith("there is no loss `pul`. Did you mean `pull`? @ ")
-    assert "of the cell `pull`" in result.output
+    assert "of the cell `pull, 4`" in result.output
 
 
 # --- explain -----------------------------------------------------------------------------------------------
@@ -528,8 +533,8 @@ def test_evaluate_reports_every_wrong_field(encoder: Path):
     )
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 2 problems in the recipe:\n")
-    assert "unknown key `taget`. Did you mean `target`? @ evaluate.taget" in result.stderr
-    assert "found 3, expected a string @ evaluate.left" in result.stderr
+    assert "unknown key `taget`. Did you mean `target`? @ --set evaluate.taget" in result.stderr
+    assert "found 3, expected a string @ --set evaluate.left" in result.stderr
 
 
 # --- compare and table -------------------------------------------------------------------------------------

@@ -751,11 +751,11 @@ def test_a_strangers_component_that_is_not_loaded_is_known_by_its_source(
         plugins.find("pooler", "mine")
 
 
-def test_what_is_not_loaded_is_named_by_its_plugin(
+def test_of_what_is_not_loaded_the_number_is_said(
     toy_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "console")
-    with pytest.raises(PluginError, match=r"\(not loaded, see `sentbed plugins`: `console`: .+\)$"):
+    with pytest.raises(PluginError, match=r"\(1 not loaded: see `sentbed plugins`\)$"):
         load_plugins(toy_points).find("pooler", "zzz")
 
 

@@ -512,13 +512,14 @@ def test_damaged_weights_of_a_finished_stage_are_damage_of_a_state_that_begins_w
 def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
     recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
 ):
-    # Falling distance: the farthest target is best first, at step 2; the state of step 1 knows nothing of it.
-    validate = 'stage.tune.validate={ every = 2, with = { use = "gap", target = 9, development = true } }'
+    # Falling distance: a near target is best late, at step 2; the state of step 1 knows nothing of it.
+    validate = 'stage.tune.validate={ every = 2, with = { use = "gap", development = true } }'
     recipe = recipe_of(RUN, "checkpoint.every=1", validate)
     expected = run(recipe, tmp_path / "whole", plugins).directory
     out = stop_at(plugins, recipe, tmp_path / "out", 9)
     assert [path.name for path in newest(out)] == ["01-00000002", "01-00000001"]
-    (kept,) = (out / "checkpoints" / "tune").glob("kept-*")
+    # The state of step 1 refers to those that the stage began with.
+    *_, kept = sorted((out / "checkpoints" / "tune").glob("kept-*"))
     shutil.rmtree(kept / "zh")
     resume(out, plugins=plugins)
     (warned,) = warnings_of(out)

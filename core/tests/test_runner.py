@@ -24,7 +24,7 @@ from sentbed import (
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
-from sentbed._run.runner import RunResult, build_encoder, build_encoders
+from sentbed._run.runner import RunResult, alone, build_encoder, build_encoders, remove_unfinished
 from sentbed.protocols import LossTraits, Prepared
 from toy_dataset import ToyDataset
 from toy_plugin import RECIPE, TOWERS, Characters, Engine, Gap, Grade, Recorder, Table, Toy, Words, quicken
@@ -235,7 +235,7 @@ def test_the_report_has_the_scores_of_the_result(ran: Ran):
     ]
     (stage,) = report["stages"]
     assert stage["steps"] == [1, 2, 3, 4, 5, 6]
-    assert [step for step, _ in stage["validations"]] == [2, 4, 6]
+    assert [step for step, _ in stage["validations"]] == [0, 2, 4, 6]
     assert stage["metric"] == "gap"
 
 
@@ -277,11 +277,12 @@ def test_what_a_tracker_returns_at_the_start_stands_in_the_manifest(
 
 def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran: Ran):
     expected = ["run_started", "evaluation_started", "scores_ready", "stage_started"]
-    for step in range(1, 7):
-        expected.append("step_finished")
+    for step in range(7):
+        if step:
+            expected.append("step_finished")
         if step % 2 == 0:
             expected.append("validated")
-            if [d for n, d in ran.recorder.events if n == "validated"][step // 2 - 1]["best"]:
+            if [d for n, d in ran.recorder.events if n == "validated"][step // 2]["best"]:
                 expected.append("checkpoint_saved")
     expected += ["stage_finished", "evaluation_started", "scores_ready", "run_finished"]
     assert ran.recorder.names == expected
@@ -812,13 +813,13 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
 
 
 def test_an_interrupted_run_keeps_its_best_checkpoint(recipe_of: Load, plugins: Plugins, tmp_path: Path):
-    # The distance falls, so the farther target is best at the first validation.
+    # The distance falls, so the farther target is best before the first step.
     recipe = recipe_of(VALIDATED, "stage.pull.loss.interrupt_at=6", "stage.pull.validate.with.target=100")
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
     report = read(tmp_path / "out", "report.json")
     (stage,) = report["stages"]
-    assert stage["best_step"] == 2
+    assert stage["best_step"] == 0
     encoder = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
     found = Gap(target=100).prepare().evaluate(encoder).primary
     assert found == pytest.approx(stage["validations"][0][1], rel=1e-6)
@@ -850,9 +851,34 @@ def test_a_directory_that_holds_a_run_is_refused_and_left_alone(ran: Ran, recipe
     with pytest.raises(RunError) as caught:
         run(recipe_of(), directory, plugins)
     assert str(caught.value) == (
-        f"`{directory}` already holds a run; choose another `--out`, or move it away"
+        f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has not "
+        "finished, take its place with `--replace`"
     )
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_has_not_finished_gives_its_place_to_another(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    place = tmp_path / "out"
+    run(recipe_of(), place, plugins)
+    with pytest.raises(RunError, match="is finished, and only one that has not finished is replaced"):
+        remove_unfinished(place)
+    manifest = json.loads((place / "manifest.json").read_text())
+    (place / "manifest.json").write_text(json.dumps({**manifest, "status": "failed"}))
+    remove_unfinished(place)
+    assert [path.name for path in place.iterdir() if path.name != ".lock"] == []
+    assert run(recipe_of(), place, plugins).scores
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"status": "odd"}', '{"status": "running"}'])
+def test_nothing_but_a_run_that_is_not_at_work_is_replaced(content: str, tmp_path: Path):
+    (tmp_path / "manifest.json").write_text(content)
+    (tmp_path / "mine.txt").write_text("kept")
+    with alone(tmp_path), pytest.raises(RunError):
+        remove_unfinished(tmp_path)
+    assert (tmp_path / "mine.txt").is_file()
+    remove_unfinished(tmp_path / "none")
 
 
 def test_a_directory_that_holds_something_else_is_refused_by_name(

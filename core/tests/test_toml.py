@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -306,7 +307,8 @@ def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
     text = b'[[stage]]\nname = "a"\nsteps = 1\n[[stage]]\nname = "b"\nsteps = 2\n[[stage]]\nname = "c"\n'
     document = apply_overrides(parse(text), ["stage.b=false", "stage.0.steps=3"])
     assert [stage["name"] for stage in document.data["stage"]] == ["a", "c"]
-    assert document.place(("stage", 0, "steps"))[1] == 3
+    assert document.place(("stage", 0, "steps")) == ("--set", None)
+    assert document.place(("stage", 0, "name"))[1] == 2
     assert document.place(("stage", 1, "name"))[1] == 8
     assert ("stage", 2) not in document.places
 
@@ -334,3 +336,26 @@ def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names: list[obj
     path = document.problem("wrong", ("stage", index, "loss")).path
     assert path == f"stage.{shown}.loss"
     assert document.key_path(path) == ("stage", index, "loss")
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("name = mine", 'name = "mine"'),
+        ("use = info-nce # a loss", 'use = "info-nce"'),
+        ("path = ./a/b.csv", 'path = "./a/b.csv"'),
+        ("a.b = two words", 'a.b = "two words"'),
+    ],
+)
+def test_a_text_without_quotes_is_shown_with_them(line: str, written: str) -> None:
+    with pytest.raises(
+        RecipeError, match=re.escape(f"; a text is written in quotes: `{written}` @ a.toml:2")
+    ):
+        parse(f"[run]\n{line}\nb = 1\n".encode(), "a.toml")
+
+
+@pytest.mark.parametrize("line", ["a = [1, 2", 'a = "open', "a = 1.2.3", "a = {b = c}", "= 3"])
+def test_what_quotes_would_not_mend_gets_no_such_advice(line: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse(line.encode(), "a.toml")
+    assert "quotes" not in str(caught.value)

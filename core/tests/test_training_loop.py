@@ -96,10 +96,11 @@ def details(recorder: Recorder, event: str, key: str) -> list[Any]:
 
 @attrs.frozen
 class Scripted(Evaluator):
-    """Gives the scores that it is told, one a call."""
+    """Gives the scores that it is told, one a call; before the first step, `first`."""
 
     name: ClassVar[str] = "scripted"
     scores: Sequence[float]
+    first: float = -1.0
     calls: list[int] = attrs.field(factory=list)
 
     def prepare(self) -> Prepared:
@@ -107,7 +108,8 @@ class Scripted(Evaluator):
 
     def _score(self, vectors: Vectors) -> Evaluation:
         self.calls.append(1)
-        return Evaluation((), self.scores[len(self.calls) - 1])
+        scores = (self.first, *self.scores)
+        return Evaluation((), scores[len(self.calls) - 1])
 
 
 # --- batches -----------------------------------------------------------------------------------------------
@@ -299,6 +301,15 @@ def test_what_a_loss_remarks_on_the_rows_of_all_epochs_is_a_warning(
 
     train(recipe_of(), loss=Remarking(), epochs=2)
     assert details(recorder, "warned", "message") == ["stage `pull`: 22 rows are few"]
+
+
+def test_a_validation_and_a_warm_up_that_are_longer_than_the_stage_are_warned_of(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
+    train(recipe_of(), validate=Validate(100, Gap()))
+    train(recipe_of(), validate=Validate(6, Gap()))
+    (message,) = details(recorder, "warned", "message")
+    assert message.startswith("stage `pull`: `validate.every` is 100, and the stage has 6 steps")
 
 
 # --- two towers --------------------------------------------------------------------------------------------
@@ -570,9 +581,9 @@ def test_validation_and_evaluation_always_use_the_text_rules(normalize: bool, re
     encoder, _ = train(recipe_of(PROMPTED), normalize_text=normalize, validate=Validate(2, gap, keep="last"))
     seen = encoder.backbone.tokenizer.seen
     assert seen.count('<say "ab"?>') == seen.count("<no>") == 0
-    assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 3
-    encoder.evaluate(gap, "e")
     assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 4
+    encoder.evaluate(gap, "e")
+    assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 5
 
 
 def test_under_a_prompt_training_texts_are_cut_to_max_length_without_the_template(
@@ -623,13 +634,13 @@ def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
     encoder, _ = train(recipe_of(), validate=Validate(1, target))
     scores = details(recorder, "validated", "score")
     best = int(np.argmax(scores))
-    assert 0 < best < len(scores) - 1 == 5
+    assert 0 < best < len(scores) - 1 == 6
     assert recorder.events[-1] == (
         "stage_finished",
-        {"steps": 6, "best_score": scores[best], "best_step": best + 1},
+        {"steps": 6, "best_score": scores[best], "best_step": best},
     )
     assert target.prepare().evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
-    kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(best + 1)
+    kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(best)
     saved = Encoder.load(kept, {"use": "toy"}, plugins)
     np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
 
@@ -638,14 +649,15 @@ def test_a_checkpoint_is_saved_at_each_new_best_only(
     recipe_of: Load, train: Train, recorder: Recorder, tmp_path: Path
 ):
     train(recipe_of(), validate=Validate(1, Scripted([3, 1, 4, 4, 2, 5])))
-    assert details(recorder, "validated", "best") == [True, False, True, False, False, True]
-    assert details(recorder, "checkpoint_saved", "step") == [1, 3, 6]
+    assert details(recorder, "validated", "best") == [True, True, False, True, False, False, True]
+    assert details(recorder, "checkpoint_saved", "step") == [0, 1, 3, 6]
     assert all(details(recorder, "checkpoint_saved", "exists"))
     assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == ["kept-00000006"]
 
 
 @pytest.mark.parametrize(
-    ("every", "steps"), [(1, [1, 2, 3, 4, 5, 6]), (2, [2, 4, 6]), (4, [4, 6]), (6, [6]), (100, [6])]
+    ("every", "steps"),
+    [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (4, [0, 4, 6]), (6, [0, 6]), (100, [0, 6])],
 )
 def test_validation_is_every_so_many_steps_and_at_the_last(
     every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
@@ -708,12 +720,40 @@ def test_a_step_that_fails_right_after_the_best_one_leaves_the_best_weights(
     np.testing.assert_array_equal(encoder.encode(["abc"]), saved.encode(["abc"]))
 
 
-def test_a_stage_ended_before_its_first_validation_keeps_its_weights(
+def test_a_stage_ended_before_its_second_validation_goes_back_to_its_beginning(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     encoder = stopped(recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), Validate(5, Gap()))
+    np.testing.assert_array_equal(encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"]))
+
+
+def test_a_stage_without_a_validation_that_is_ended_keeps_its_weights(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    encoder = stopped(recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), None)
     assert not np.allclose(encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"]))
     assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("ema", [None, 0.9])
+def test_a_stage_that_makes_the_encoder_worse_keeps_what_it_began_with_and_says_so(
+    ema: float | None, recipe_of: Load, train: Train, recorder: Recorder
+):
+    untrained = build_encoder(recipe_of())
+    validate = Validate(2, Scripted([8.0, 9.0, 7.0], first=9.0))
+    encoder, run = train(recipe_of(), validate=validate, ema=ema)
+    assert run.kept["pull"].step == 0
+    assert recorder.events[-1] == ("stage_finished", {"steps": 6, "best_score": 9.0, "best_step": 0})
+    np.testing.assert_array_equal(encoder.encode(["abc"]), untrained.encode(["abc"]))
+    (warned,) = details(recorder, "warned", "message")
+    assert warned.startswith("the stage `pull` made the encoder worse, or no better: ")
+
+
+def test_a_stage_that_makes_the_encoder_better_says_nothing(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
+    train(recipe_of(), validate=Validate(2, Scripted([8.0, 9.5, 7.0], first=9.0)))
+    assert "warned" not in recorder.names
 
 
 # --- what is kept on disk ----------------------------------------------------------------------------------
@@ -764,7 +804,7 @@ def test_a_validation_may_have_a_second_encoder(
 ):
     trained = train_towers(recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last"))
     expected = -float(np.linalg.norm(trained["zh"].encode(["abc"]) - trained["en"].encode(["nop"])))
-    assert details(recorder, "validated", "score") == [expected]
+    assert details(recorder, "validated", "score")[1:] == [expected]
 
 
 # --- patience ----------------------------------------------------------------------------------------------
@@ -795,7 +835,8 @@ def test_a_stage_ends_after_so_many_validations_without_a_better_score(
     assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
     assert details(recorder, "stage_finished", "steps") == [steps]
     shown = [score for score in scores[:steps] if not math.isnan(score)]
-    best = scores.index(max(shown)) + 1 if shown else steps
+    # The first score of all is that before the first step.
+    best = scores.index(max(shown)) + 1 if shown else 0
     assert run.kept["pull"].step == (best if keep == "best" else steps)
 
 

@@ -6,15 +6,18 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from sentbed.errors import DataError, RunError
+from sentbed.errors import DataError, RunError, printable
 
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line of a text file, and characters of the longest text."""
+
+LARGEST_JSON = 1 << 30
+"""Bytes of the largest JSON file that we write: the record of a study with every score."""
 
 SUMS_FILE = "checksums.json"
 """File with the SHA-256 of every file below its directory; see `write_sums`."""
@@ -39,6 +42,21 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     if len(content) > most:
         raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
     return content
+
+
+def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
+    """Return what a JSON file holds; `most` is the number of bytes of the largest one.
+
+    Raises:
+        OSError: if the file cannot be opened.
+        ValueError: if it is not JSON, or nested more deeply than Python reads.
+        DataError: as `read_file`.
+    """
+    content = read_file(path, most)
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("its arrays or tables are nested too deeply") from error
 
 
 def sha256(path: Path) -> str:
@@ -110,13 +128,18 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise RunError(cannot_write(named, error)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        # On a disk that has become read-only this fails too, and would hide why.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write a file atomically. Raises `RunError`; see `atomic_file`."""
+    """Write a file atomically, a text without what controls a terminal. Raises `RunError`.
+
+    See `atomic_file` and `printable`.
+    """
     with atomic_file(path) as stream:
-        stream.write(content.encode() if isinstance(content, str) else content)
+        stream.write(printable(content).encode() if isinstance(content, str) else content)
 
 
 def write_directory(path: Path, fill: Callable[[Path], None]) -> None:

@@ -19,12 +19,25 @@ LONGEST_MESSAGE = 2000
 ALIKE = 20
 """Problems shown that differ only in names and numbers."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Controls of terminals (C0 but for tab and line feed, C1), of the direction of writing, and
+surrogates, which no file and no terminal can hold."""
 
 
 def printable(text: str) -> str:
-    """Return a text for a terminal: what would control it is written as an escape, such as `\\x1b`."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Return a text for a terminal or a file: what would control it is an escape, `\\x1b` or `\\u009b`.
+
+    All that is printed and written passes here, since names may be those of a stranger's study. Within a
+    string of JSON or TOML the escape stands for the same character.
+    """
+    return _CONTROL.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x7F else f"\\u{number:04x}"
 
 
 class SentbedError(Exception):

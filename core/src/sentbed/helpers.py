@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         is_device,
         open_file,
         read_file,
+        read_json,
         sha256,
         write_atomic,
         write_directory,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._cli.common import FAILED, done_elsewhere, set_option, trust_option
+    from sentbed._cli.common import FAILED, done_elsewhere, echo, set_option, trust_option
     from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -495,3 +496,67 @@ def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() ->
 def test_without_a_text_no_byte_level_tokenizer_is_trained() -> None:
     with pytest.raises(ModelError, match="no training text to train a tokenizer on; give the recipe a stage"):
         train_byte_bpe(iter(()), 300, OPT_SPECIALS, "</s> $A")
+
+
+CLS_AND_SEP = {"[UNK]": 0, "a": 1, "[CLS]": 2, "[SEP]": 3}
+
+
+def _damaged(**parts: Any) -> Any:
+    """Return a tokenizer of transformers whose definition is read without complaint and fails on texts."""
+    fast = tokenizers.Tokenizer(tokenizers.models.WordPiece(CLS_AND_SEP, unk_token="[UNK]"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    damaged = tokenizers.Tokenizer.from_str(json.dumps({**json.loads(fast.to_str()), **parts}))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=damaged, pad_token="[UNK]")
+
+
+def _template(special: dict[str, Any]) -> dict[str, Any]:
+    parts = [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    return {"type": "TemplateProcessing", "single": parts, "pair": [], "special_tokens": special}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}},
+        {"post_processor": _template({})},
+        {"model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]], "byte_fallback": False}},
+    ],
+    ids=["a panic of the character map", "a panic of the template", "no unknown token"],
+)
+def test_what_the_library_raises_on_a_text_is_an_error_of_the_model(parts: dict[str, Any]) -> None:
+    tokenizer = BulkTokenizer(_damaged(**parts))
+    for call in (
+        lambda: tokenizer.encode(["a bé a"], 8),
+        lambda: tokenizer.encode_marked(["a bé a"], None, None),
+    ):
+        with pytest.raises(ModelError, match=r"the tokenizer of the model failed on a text: .*; fetch"):
+            call()
+
+
+@pytest.mark.parametrize("number", [4, 10**6, 2**24, 2**31, 2**32 - 1])
+def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(number: int) -> None:
+    special = {"[X]": {"id": "[X]", "ids": [number], "tokens": ["[X]"]}}
+    tokenizer = BulkTokenizer(_damaged(post_processor=_template(special)), embeddings=4)
+    with pytest.raises(ModelError, match=f"number {number}, and the model has embeddings for 4 tokens"):
+        tokenizer.encode(["a"], 8)
+
+
+def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed() -> None:
+    original = _damaged(post_processor=_template({"[X]": {"id": "[X]", "ids": [9], "tokens": ["[X]"]}}))
+    for written in (10**9, "many", True, -1, None):
+        original.init_kwargs["embedded_tokens"] = written
+        with pytest.raises(ModelError, match="embeddings for 4 tokens"):
+            BulkTokenizer(original, embeddings=4).encode(["a"], 8)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "é", "\u0301", " ", "[CLS]", "\0"]), max_size=8), st.integers(1, 9)
+)
+@settings(deadline=None, max_examples=50)
+def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(parts: list[str], length: int) -> None:
+    charsmap = {"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8AAA=="}
+    for original in (_damaged(normalizer=charsmap), _damaged(post_processor=_template({}))):
+        tokenizer = BulkTokenizer(original)
+        for call in (tokenizer.encode, tokenizer.truncate):
+            with contextlib.suppress(ModelError):
+                call(["".join(parts)], length)

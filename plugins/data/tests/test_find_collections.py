@@ -279,6 +279,14 @@ def test_what_cannot_be_taken_up_is_begun_again(
     assert leftovers(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("tag", [b"\xff\xfe", b'"1"\r\nHost: elsewhere', b"x" * 10_000, b""])
+def test_a_damaged_tag_is_none(server: FileServer, tmp_path: Path, tag: bytes):
+    write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": tag})
+    server.files["/a"] = Served(TEXT)
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+
+
 def test_a_weak_tag_does_not_tell_two_files_apart(server: FileServer, tmp_path: Path):
     server.files["/a"] = Served(TEXT, tag='W/"1"', cuts=[100_000])
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)

@@ -26,6 +26,10 @@ def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -
     if known.name in BY_HAND:
         assert known.how_to_get == known.advice
         assert "http" in known.advice
+        assert (
+            known.remedy
+            == f"`sentbed data where {known.name}` shows which file belongs where; {known.advice}"
+        )
     else:
         assert known.how_to_get == f"`sentbed data get {known.name}` downloads it"
 

@@ -122,3 +122,25 @@ def test_the_protocol_has_the_hash_of_what_was_parsed(
     monkeypatch.setattr(PairFile, "read", change_afterwards)
     found = STS(path=str(path)).prepare().evaluate(encoder)
     assert {score.protocol["data"] for score in found.scores} == {parsed}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        (
+            "a.tsv",
+            "sentence1\tsentence2\tscore\na\tb\t1\n",
+            ("sentence1", "sentence2", "scores"),
+            "`scores` is not",
+        ),
+        ("a.csv", "x,y,z\na,b,1\n", ("x", "y", "score"), "`score` is not"),
+        ("a.jsonl", '{"x": "a", "y": "b"}\n', ("x", "y", "z"), "z"),
+        ("a.tsv", "", ("x", "y", "z"), "no pair"),
+    ],
+)
+def test_a_column_that_the_file_lacks_is_a_problem_of_the_recipe(
+    name: str, content: str, columns: tuple[str, str, str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    (problem,) = STS(str(tmp_path / name), columns).check()
+    assert message in problem

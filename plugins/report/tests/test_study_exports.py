@@ -126,7 +126,7 @@ def test_markdown_keeps_its_columns_whatever_a_label_says(data: StudyData, summa
 def test_wide_csv_has_mean_deviation_and_p_of_each_column(summary: Summary) -> None:
     header, *rows = csv.reader(to_csv(summary).splitlines())
     found = [dict(zip(header, row, strict=True)) for row in rows]
-    assert [row["axis pooler"] for row in found] == list(AXIS.labels)
+    assert [row["pooler"] for row in found] == list(AXIS.labels)
     assert (found[0]["MR mean"], found[0]["MR seeds"], found[0]["MR corrected p"]) == ("50.5", "2", "")
     assert float(found[1]["MR std"]) == pytest.approx(math.sqrt(2))
     assert float(found[1]["MR difference"]) == 30.5
@@ -141,7 +141,7 @@ def test_several_tables_are_one_table_of_csv_under_one_header(summary: Summary) 
     assert [row["table"] for row in found] == [found[0]["table"]] * size + [found[-1]["table"]] * size
     assert found[0]["table"] != found[-1]["table"]
     assert [row["task"] for row in found[:3]] == [column.task for column in summary.columns]
-    assert (found[0]["cell"], found[0]["axis pooler"], found[0]["mean"]) == ("first", "first", "50.5")
+    assert (found[0]["cell"], found[0]["pooler"], found[0]["mean"]) == ("first", "first", "50.5")
     # The same numbers as in the table alone.
     (header, *rows) = csv.reader(to_csv(summary).splitlines())
     for line, row in zip(rows, (found[i : i + 3] for i in range(0, size, 3)), strict=True):
@@ -157,7 +157,7 @@ def test_long_csv_has_each_score_of_each_seed(data: StudyData, summary: Summary)
         "metric": "accuracy",
         "cell": "first",
         "encoder": "en",
-        "axis pooler": "first",
+        "pooler": "first",
         "seed": "1",
         "task": "MR",
         "value": "50.0",

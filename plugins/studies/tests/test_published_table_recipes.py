@@ -178,7 +178,9 @@ def test_a_dry_run_shows_the_numbers_what_is_missing_and_the_time(
     result = CliRunner().invoke(command, dry, catch_exceptions=False)
     assert result.exit_code == 0
     lines = result.output.splitlines()
-    assert lines[0].startswith("table 3: 96 numbers")
+    first = next(line for line in lines if not line.startswith("missing here: "))
+    assert lines[0].startswith("missing here: ")
+    assert first.startswith("table 3: 96 numbers")
     assert "none, base, bert, mean       STS12          38.78  contradicted" in lines
     assert not any("first" in line for line in lines[2:] if line.startswith("none"))
     (missing,) = (line for line in lines if line.startswith("missing here: none, base, bert, mean; "))

@@ -8,13 +8,16 @@ from typing import Any
 import attrs
 import pytest
 import sentbed
+from click.testing import CliRunner
 from sentbed import RecipeError
+from sentbed._cli.main import main
 from sentbed._document.toml import parse
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
+from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.study import Study, placed, read_study, unknown_cell
+from sentbed_studies.study import Study, placed, read_study, require_cells_of_labels, unknown_cell
 from toy_plugin import RECIPE, Lines, Toy
 
 STAGE = '"stage.0.loss"'
@@ -259,8 +262,8 @@ def test_a_study_of_which_no_cell_can_work_is_refused_with_all_reasons(study: Ca
 def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[..., Study]):
     found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
     assert sorted(found) == [
-        "found 1.5, expected a whole number @ s.toml:21 stage.pull.batch_size",
-        "unknown key `sede`. Did you mean `seed`? @ s.toml:3 run.sede",
+        "found 1.5, expected a whole number @ --set stage.pull.batch_size",
+        "unknown key `sede`. Did you mean `seed`? @ --set run.sede",
     ]
 
 
@@ -284,7 +287,8 @@ def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., 
     text = '\n[study.axes.a]\npath = "stage.pul.epochs"\nvalues = [1, 2]\n'
     (problem,) = problems(study, text)
     assert problem == (
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
+        "are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs"
     )
 
@@ -294,7 +298,8 @@ def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[.
     axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
     found = problems(study, "\n" + "".join(axes))
     assert sorted(one.split(" of the cell")[0] for one in found) == [
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element 'pul' among 1 "
+        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
+        "are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs",
         "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
         "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",
@@ -497,3 +502,37 @@ def test_the_cells_of_a_study_know_nothing_of_its_references(study: Callable[...
     assert [cell.recipe.tables for cell in study(text).cells] == [
         cell.recipe.tables for cell in study(LOSSES).cells
     ]
+
+
+@pytest.mark.usefixtures("installed_toy")
+def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
+    study: Callable[..., Study],
+) -> None:
+    found = study(LOSSES)
+    with pytest.raises(RecipeError) as caught:
+        require_cells_of_labels(found)
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "no cell with the label `chase` of the axis `loss` can work: a batch of 4 is more than 3; make it "
+        "smaller; or take the label out @ s.toml:31 study.axes.loss"
+    )
+    result = CliRunner().invoke(main, ["check", "s.toml"])
+    assert result.exit_code == 2
+    assert "no cell with the label `chase`" in result.output
+    # A label that works in one cell is a part of the study.
+    require_cells_of_labels(study(LOSSES.replace("most = 3", "most = 4")))
+
+
+@pytest.mark.parametrize("path", ["run.name", "run.cache"])
+def test_an_axis_over_what_decides_no_score_is_refused(study: Callable[..., Study], path: str) -> None:
+    text = f'\n[study.axes.a]\npath = "{path}"\nvalues = ["x", "y"]\n'
+    (problem,) = problems(study, text)
+    assert f"the axis sets `{path}`: " in problem
+
+
+def test_labels_that_set_the_same_values_are_remarked_on(study: Callable[..., Study]) -> None:
+    same = '\n[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.1, 0.2]\n'
+    same += 'labels = ["x", "y", "z"]\n'
+    (remark,) = labels_that_are_equal(study(same).axes)
+    assert remark.startswith("the labels `x` and `y` of the axis `a` set the same values")
+    assert [*labels_that_are_equal(study(LOSSES).axes)] == []

@@ -116,7 +116,7 @@ def test_a_figure_that_cannot_be_drawn_is_an_error(place: Path, tmp_path: Path) 
     assert "must be 0.5 to 50" in " ".join(lines)
     code, lines = plot(place, "effects", "numbers", "-o", tmp_path / "a.pdf")
     assert code == 2
-    assert "`-o` is for one NAME" in " ".join(lines)
+    assert "`-o FILE` is the file of one figure, and 2 are to be written" in " ".join(lines)
 
 
 @pytest.mark.parametrize("words", [(), ("--list",)], ids=["all", "list"])
@@ -126,3 +126,32 @@ def test_a_study_of_which_nothing_can_be_drawn_says_so(place: Path, words: tuple
     code, lines = plot(place, *words)
     assert code != 0
     assert "nothing of it can be drawn yet" in " ".join(lines)
+
+
+def test_a_finished_study_says_so_at_once_and_leaves_its_report(
+    put: Callable[[str, str], Path], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def estimate(*_: object, **__: object) -> None:
+        raise AssertionError("nothing is left to estimate")
+
+    monkeypatch.setattr("sentbed_studies.study_plan.time_left", estimate)
+    command = ["study", str(put("study.toml", TOWERS + AXES)), "--out", str(place)]
+    written = (place / "report.html").stat().st_mtime_ns
+    result = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "4 runs, 4 finished" in result.output
+    assert "nothing was left to run" in result.output
+    assert result.output.splitlines()[-1] == str(place / "report.html")
+    assert (place / "report.html").stat().st_mtime_ns == written
+    # A report that is gone, or of another table, is written.
+    (place / "report.html").unlink()
+    CliRunner().invoke(main, command, catch_exceptions=False)
+    written = (place / "report.html").stat().st_mtime_ns
+    CliRunner().invoke(main, [*command, "--set", "study.equivalence=1.0"], catch_exceptions=False)
+    assert (place / "report.html").stat().st_mtime_ns > written
+
+
+def test_several_figures_do_not_fit_into_one_file(place: Path) -> None:
+    result = CliRunner().invoke(main, ["study", "plot", str(place), "a", "b", "-o", "x.pdf"])
+    assert result.exit_code == 2
+    assert "`-o FILE` is the file of one figure, and 2 are to be written" in result.output

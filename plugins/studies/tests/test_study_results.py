@@ -10,6 +10,8 @@ import sentbed_studies
 from sentbed.errors import RunError, RuntimeUnavailableError
 from sentbed.protocols import Score
 from sentbed_report.run_cost import RecordedCost, RunCost
+from sentbed_report.study.axes_without_effect import axes_without_effect
+from sentbed_report.study.exports import write_exports
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_results import LoadedStudy, load_study
 from sentbed_studies.write_study_directory import read_data
@@ -120,6 +122,27 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
     assert found.mean_rank.isna().all()
 
 
+@pytest.mark.parametrize("name", ["pooler", "mean", "seed", "status", "letters", "std"])
+def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
+    data: StudyData, name: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pandas", reason="needs the extra `pandas`")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra `parquet`")
+    axes = (attrs.evolve(data.axes[0], name=name), attrs.evolve(data.axes[1], name="other"))
+    cells = tuple(
+        attrs.evolve(cell, labels=dict(zip((name, "other"), cell.labels.values(), strict=True)))
+        for cell in data.cells
+    )
+    study = LoadedStudy(attrs.evolve(data, axes=axes, cells=cells))
+    write_exports(tmp_path, study.data)
+    column = name if name == "pooler" else f"axis {name}"
+    for file in (tmp_path / "tables").glob("*.csv"):
+        assert column in file.read_text().splitlines()[0].split(",")
+    assert column in parquet.read_schema(tmp_path / "results.parquet").names
+    assert column in study.scores.columns
+    assert column in study.groups.columns
+
+
 def test_groups_rename_an_axis_that_has_the_name_of_a_column(data: StudyData) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas`")
     noisy = attrs.evolve(data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores)
@@ -135,7 +158,7 @@ def test_groups_rename_an_axis_that_has_the_name_of_a_column(data: StudyData) ->
     assert [*study.groups.columns[:3]] == ["cell", "axis mean", "axis seed"]
     assert study.groups["mean"].tolist() == [77.125, 75.75]
     assert set(study.groups["axis mean"]) == {"mean"}
-    assert [*study.scores.columns[:3]] == ["cell", "mean", "axis seed"]
+    assert [*study.scores.columns[:3]] == ["cell", "axis mean", "axis seed"]
 
 
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
@@ -186,7 +209,8 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     tmp_path: Path, ranks: list[str] | None, expected: tuple[str, ...] | None
 ) -> None:
     (tmp_path / "study.toml").write_text("")
-    content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "cells": [], "excluded": []}
+    axis = {"name": "pooler", "labels": ["mean"], "numbers": None}
+    content = {"schema": 1, "name": "n", "axes": [axis], "baseline": None, "cells": [], "excluded": []}
     said = {"expected": {}, "order": [], "ranks": ranks, "colour": "STSB", "cost": "passes"}
     said["groups"] = False
     (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
@@ -256,3 +280,13 @@ def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) ->
     first = found[found.cell == data.cells[0].name]
     assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
     assert found[found.cell != data.cells[0].name]["run-seconds"].isna().all()
+
+
+def test_an_axis_that_changes_no_score_is_found(data: StudyData) -> None:
+    # The labels of `pooler` give other scores; those of `seed` are made to give the same.
+    assert [*axes_without_effect(data)] == []
+    first, second, third = data.cells
+    same = attrs.evolve(second, runs=tuple(attrs.evolve(run, cell=second.name) for run in first.runs))
+    assert [*axes_without_effect(attrs.evolve(data, cells=(first, same, third)))] == ["seed"]
+    # One cell alone shows nothing.
+    assert [*axes_without_effect(attrs.evolve(data, cells=(first,)))] == []

@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sentbed._registry.registry import load_plugins
 from sentbed_common import Device
 from sentbed_report.run_cost import RecordedCost, RunCost
@@ -97,6 +99,26 @@ def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_p
     assert left.seconds() == pytest.approx((each, each))
 
 
+@given(
+    plans=st.lists(st.tuples(st.floats(0.01, 1e4), st.floats(1, 3)), min_size=1, max_size=8),
+    took=st.lists(st.floats(0.01, 1e5), max_size=8),
+    workers=st.integers(1, 4),
+)
+def test_what_is_left_is_never_more_than_all_runs(
+    plans: list[tuple[float, float]], took: list[float], workers: int
+) -> None:
+    runs = {Path(str(number)): (low, low * spread) for number, (low, spread) in enumerate(plans)}
+    whole = (sum(low for low, _ in runs.values()), sum(high for _, high in runs.values()))
+    left = TimeLeft(dict(runs), workers=workers, whole=whole, alone=whole)
+    for run, seconds in zip(runs, took, strict=False):
+        left.finished(run, seconds)
+    rest, of_all = left.seconds(), left.of_all()
+    assert rest is not None
+    assert of_all is not None
+    assert rest[0] <= of_all[0] * (1 + 1e-9)
+    assert rest[1] <= of_all[1] * (1 + 1e-9)
+
+
 def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
     left = TimeLeft({A: None, B: None, C: (1.0, 1.0)})
     assert left.seconds() is None
@@ -168,8 +190,8 @@ def test_the_same_encoder_is_evaluated_once_before_training(
 def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> None:
     line = 'validate = { every = 3, with = { use = "gap", development = true } }\nbatch_size'
     text = (AT_END + AXES).replace("batch_size", line)
-    # Of ten steps: after 3, 6, 9 and 10.
-    assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 4) + 1, RUN + 2 * (20 + 8) + 2)] * 4
+    # Of ten steps: before the first one, and after 3, 6, 9 and 10.
+    assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 5) + 1, RUN + 2 * (20 + 10) + 2)] * 4
 
 
 def test_what_has_finished_is_found_again_and_corrects_the_plan(
@@ -294,14 +316,14 @@ def test_the_plan_says_what_sharing_saves(
     # Eight stages and four evaluations alone; of the first stages, two instead of four.
     assert shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
     assert shared.whole == (6 * (RUN + 10) + 4, 6 * (RUN + 20) + 8)
-    assert said_of_whole(shared) == "1 min 10 s to 2 min 14 s; 1 min 28 s to 2 min 52 s without sharing, " + (
-        "which saves 22 %"
+    assert said_of_whole(shared) == "1 min 16 s to 2 min 20 s; 1 min 34 s to 2 min 58 s without sharing, " + (
+        "which saves 21 %"
     )
-    assert said_of_whole(alone) == "1 min 28 s to 2 min 52 s"
+    assert said_of_whole(alone) == "1 min 34 s to 2 min 58 s"
     assert said_of_whole(TimeLeft({A: None})) is None
     study = read_study(put("study.toml", AT_END + AXES))
     lines = list(study_plan.plan_lines(study, work(), tmp_path, shared))
-    assert "  all runs, one after the other: 1 min 10 s" in "\n".join(lines)
+    assert "  all runs, one after the other: 1 min 16 s" in "\n".join(lines)
 
 
 def test_the_whole_of_a_sample_is_its_share(work: Callable[..., Work], tmp_path: Path) -> None:

@@ -186,6 +186,11 @@ def test_checks_are_run_compared_and_not_run_again(
 ) -> None:
     code, before = verify("toy", "--dry-run")
     assert code == 0
+    # First what is missing, then the table.
+    missing, before = before[:2], before[2:]
+    assert missing[0].startswith("missing here: toy: absent: ")
+    assert "no-such-file.csv` does not exist" in missing[0]
+    assert missing[1].startswith("missing here: toy: unfit: ")
     assert [line.split()[1] for line in before[1:]] == ["near", "far", "absent", "broken", "unfit"]
     assert before[1].endswith("to run")
     assert "cannot run: " in before[3]
@@ -209,7 +214,7 @@ def test_checks_are_run_compared_and_not_run_again(
     written = record.stat().st_mtime_ns
     code, lines = verify("--workers", "1", "--only", "system=near")
     assert code == 0
-    assert lines[1].endswith("finished")
+    assert next(line for line in lines if line.startswith("toy: near")).endswith("finished")
     assert lines[-1].split(maxsplit=2) == ["toy:", "near", "met: 1 of 1 number within"]
     assert record.stat().st_mtime_ns == written
 

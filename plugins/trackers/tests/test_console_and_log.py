@@ -236,6 +236,32 @@ def test_without_a_terminal_plain_lines_go_to_standard_error(
 
 
 @pytest.mark.usefixtures("no_terminal")
+def test_tasks_that_were_left_out_for_want_of_data_are_named(
+    info: RunContext, capsys: pytest.CaptureFixture[str]
+):
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    (score,) = SCORES.scores
+    skipped = (attrs.evolve(score, skipped=("STS15", "STS16")), attrs.evolve(score, skipped=("STS16",)))
+    tracker.scores_ready(attrs.evolve(SCORES, scores=skipped))
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "left out, since their data is missing (`skip_missing`): STS15, STS16"
+
+
+@pytest.mark.usefixtures("no_terminal")
+def test_what_controls_a_terminal_is_shown_as_an_escape(info: RunContext, capsys: pytest.CaptureFixture[str]):
+    tracker = ConsoleTracker()
+    tracker.run_started(info)
+    (score,) = SCORES.scores
+    tracker.scores_ready(attrs.evolve(SCORES, scores=(attrs.evolve(score, task="\x9b31mSTS\x1b[2J"),)))
+    tracker.warned("\x1b]0;title\x07")
+    printed = capsys.readouterr().err
+    assert "\x1b" not in printed
+    assert "\x9b" not in printed
+    assert "\\u009b31mSTS\\x1b[2J" in printed
+
+
+@pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_steps_are_told_only_now_and_then(
     info: RunContext, capsys: pytest.CaptureFixture[str]
 ):

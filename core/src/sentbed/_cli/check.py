@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sentbed._cli.common import BAD_INPUT, set_option
+from sentbed._cli.common import BAD_INPUT, echo, set_option
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -45,12 +45,12 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
             count += bool(lines)
             bad = bad or bool(problems)
             for line in lines:
-                click.echo(line)
+                echo(line)
         if not count:
-            click.echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
+            echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
             bad = True
     for what, said in slow.items():
-        click.echo(f"hint: {what} {said}", err=True)
+        echo(f"hint: {what} {said}", err=True)
     if bad:
         sys.exit(BAD_INPUT)
 
@@ -75,6 +75,7 @@ def _check(
     from sentbed._recipe.checks import check as check_recipe
     from sentbed._recipe.load import read_document, structure_recipe
     from sentbed._recipe.remarks import remarks_of
+    from sentbed.errors import Problem, RecipeError
 
     document = read_document(file)
     if fragments and "schema" not in document.data:
@@ -85,14 +86,19 @@ def _check(
     table = next((table for table in given if table.traits.variants), None)
     if table is None:
         recipe = structure_recipe(document, plugins, base)
-        check_recipe(recipe, plugins)
+        try:
+            check_recipe(recipe, plugins)
+        except RecipeError as error:
+            # A server is asked all the same: what it refuses is one of all the problems.
+            _, refused = remarks_of([recipe])
+            raise RecipeError([*error.problems, *map(Problem, refused)]) from error
         remarks, problems = remarks_of([recipe])
         counted, excluded = "", []
     else:
         variants = table.variants(document, plugins, base)
         remarks, problems = remarks_of(variants.recipes)
+        remarks = [*variants.remarks, *remarks]
         counted = f", {len(variants.names)} {variants.noun}, {len(variants.excluded)} excluded"
         excluded = [f"  {name}: {reason}" for name, reason in variants.excluded.items()]
-    refusals = [f"{problem} @ {file}" for problem in problems]
-    verdict = refusals or [f"{file}: no problems{counted}"]
-    return [*verdict, *excluded, *(f"  {remark}" for remark in remarks)], refusals
+    verdict = problems or [f"{file}: no problems{counted}"]
+    return [*verdict, *excluded, *(f"  {remark}" for remark in remarks)], problems

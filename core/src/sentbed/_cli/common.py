@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sentbed.errors import printable
+
 if TYPE_CHECKING:
     from sentbed.protocols import Runtime
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes: the request cannot be carried out; a run failed or missed its `[expected]`; Ctrl-C."""
+
+
+def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a line on standard output, or with `err` on standard error; see `printable`.
+
+    Commands print by this function alone.
+    """
+    click.echo(printable(str(message)), err=err, nl=nl)
 
 
 def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentbed._cli.check import check
-from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, set_option, trust_option
+from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, echo, set_option, trust_option
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
@@ -18,6 +18,9 @@ from sentbed.errors import RecipeError, SentbedError
 
 if TYPE_CHECKING:
     from sentbed._registry.plugin_info import Offer
+
+LONGEST_NAME = 200
+"""Characters of a path that a message of the system's shows."""
 
 _OFFERED = "sentbed.commands"
 """Key of the plugins' commands in `ctx.meta`."""
@@ -60,15 +63,28 @@ class _Group(click.Group):
         except Exception as error:
             if ctx.params.get("traceback"):
                 raise
-            from sentbed._registry.culprit import blame
-
-            _say(f"error: {error if isinstance(error, SentbedError) else blame(error)}", error)
+            _say(f"error: {_sentence(error)}", error)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an error says: its own words, the system's, or whose code raised it."""
+    if isinstance(error, SentbedError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        name = str(error.filename)
+        shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+        return f"`{shown}`: {error.strerror or error}; look at the path, its permissions and its disk"
+    if isinstance(error, MemoryError):
+        return f"the memory is used up ({error or 'MemoryError'}); free some, or allow this process more"
+    from sentbed._registry.culprit import blame
+
+    return blame(error)
 
 
 def _say(message: str, error: BaseException) -> None:
     for line in (message, *getattr(error, "__notes__", ())):
-        click.echo(line, err=True)
+        echo(line, err=True)
 
 
 def _offered(ctx: click.Context) -> Mapping[str, Offer]:
@@ -100,6 +116,7 @@ def main(traceback: bool) -> None:
     "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
 )
 @click.option("--allow-changes", is_flag=True, help="Resume although recipe, data or code have changed.")
+@click.option("--replace", is_flag=True, help="Take the place of a run in `--out` that has not finished.")
 @trust_option
 @click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
 def run(
@@ -109,6 +126,7 @@ def run(
     out: str | None,
     resumed: str | None,
     allow_changes: bool,
+    replace: bool,
     trust_remote_code: bool,
     devices: int | None,
 ) -> None:
@@ -120,6 +138,7 @@ def run(
     from sentbed._recipe.recipe import RESOLVED
     from sentbed._run.resume import own_recipe
     from sentbed._run.resume import resume as resume_run
+    from sentbed._run.runner import remove_unfinished
     from sentbed._run.runner import run as start_run
 
     if no_cache:
@@ -133,6 +152,8 @@ def run(
         raise click.UsageError(f"`--{wrong}` is for `--resume`; a recipe says its own")
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
+    if replace and out is None:
+        raise click.UsageError("`--replace` takes the place of the run in a directory: name it with `--out`")
     loaded = None if recipe is None else load_recipe(recipe, overrides)
     if loaded is None and (own := Path(str(resumed))).joinpath(RESOLVED).is_file():
         loaded = own_recipe(own, overrides, trust_remote_code)
@@ -141,10 +162,12 @@ def run(
     if resumed is not None:
         result = resume_run(resumed, loaded, allow_changes=allow_changes)
     elif loaded is not None:
+        if replace and out is not None:
+            remove_unfinished(Path(out))
         result = start_run(loaded, out)
     if result.unmet:
-        click.echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
-    click.echo(result.report)
+        echo(f"expected numbers that were not met: {', '.join(result.unmet)}", err=True)
+    echo(result.report)
     if result.unmet:
         sys.exit(FAILED)
 

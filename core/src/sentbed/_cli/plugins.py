@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sentbed._cli.common import echo
+
 if TYPE_CHECKING:
     from sentbed._registry.plugin_info import ComponentInfo, PluginInfo
     from sentbed._registry.registry import Plugins
@@ -28,7 +30,7 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
         # The main group says whose command it is, where it is not installed.
         ctx.find_root().command.main(["check-plugin", check], "sentbed")
     found = load_plugins()
-    click.echo(_json(found) if as_json else "\n".join(_text(found)))
+    echo(_json(found) if as_json else "\n".join(_text(found)))
 
 
 def _text(found: Plugins) -> Iterator[str]:

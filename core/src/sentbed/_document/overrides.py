@@ -12,6 +12,8 @@ from sentbed.errors import Problem, RecipeError, suggest
 
 TAKEN_OUT = object()
 """Stands in for a value: the key is removed."""
+COMMAND_LINE = "--set"
+"""Place of a value that an override has set, in messages."""
 EVERYWHERE = "evaluate.*."
 """Begins a path to a key of every evaluation that has it; `structure_recipe` sets it."""
 
@@ -37,6 +39,11 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     here = {path: value for path, value in values.items() if not path.startswith(EVERYWHERE)}
     try:
         document = set_values(attrs.evolve(document, plain=document.plain or document), here, "the override")
+        for path, value in here.items():
+            keys = document.key_path(path)
+            # Where an element was removed before it, the number of another one is that of the file.
+            if value is not TAKEN_OUT and document.value(keys) == value:
+                document = document.set_from(keys, COMMAND_LINE)
     except RecipeError as error:
         problems += error.problems
     if problems:
@@ -115,7 +122,12 @@ def _index(place: list[Any], key: str) -> int:
     """Return the index of a list element, given by number or by `name`."""
     if key.isascii() and key.isdigit() and int(key) < len(place):
         return int(key)
-    names = [item.get("name") for item in place if isinstance(item, dict)]
+    names = [item.get("name") if isinstance(item, dict) else None for item in place]
     if key in names:
         return names.index(key)
-    raise IndexError(f"there is no element {key!r} among {len(place)}")
+    named = [name for name in names if isinstance(name, str)]
+    if named:
+        listed = ", ".join(f"`{name}`" for name in named)
+        raise IndexError(f"there is no element `{key}`, the names are {listed}; name one of them")
+    numbers = f"0 to {len(place) - 1}" if place else "none: the array is empty"
+    raise IndexError(f"there is no element `{key}`, the elements are numbered {numbers}")

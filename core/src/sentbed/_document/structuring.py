@@ -30,6 +30,9 @@ from sentbed.protocols import Component
 
 T = TypeVar("T")
 
+LONGEST_PATH = 4000
+"""Characters of the longest path in a recipe; Linux opens none of more than 4,095."""
+
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -112,8 +115,12 @@ def _primitive(value: Any, kind: Any) -> Any:
 
 
 def _path(base: Path, value: Any, _: Any) -> Any:
+    text = _primitive(value, str)
+    if len(text) > LONGEST_PATH:
+        message = f"found a path of {len(text):,} characters, expected at most {LONGEST_PATH:,}; shorten it"
+        raise _InvalidError([((), message)])
     try:
-        return absolute(_primitive(value, str), getattr(value, "directory", base))
+        return absolute(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:
         raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
 
@@ -158,14 +165,23 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
 
 def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     if not isinstance(value, list):
-        written = f": write `[{json.dumps(value)}]`" if isinstance(value, str | int | float) else ""
-        raise _fault(value, f"an array{written}")
+        raise _fault(value, f"an array{_as_array(value)}")
     arguments = get_args(kind)
     if arguments[-1] is not ... and len(value) != len(arguments):
         raise _fault(value, f"an array of {len(arguments)}")
     element = arguments if arguments[-1] is not ... else (arguments[0],) * len(value)
     items = {i: (item, of) for i, (item, of) in enumerate(zip(value, element, strict=True))}
     return tuple(_collect(converter, items).values())
+
+
+def _as_array(value: Any) -> str:
+    """Return how a single value is written as an array: a text with commas, as from `--set`, in parts."""
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",")]
+        return f": write `{json.dumps(parts)}`"
+    if isinstance(value, int | float):
+        return f": write `{json.dumps([value])}`"
+    return ""
 
 
 def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:

@@ -32,6 +32,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _STRING = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'", re.DOTALL
 )
+_UNQUOTED = re.compile(r"([\w.\- ]+)=\s*([A-Za-z./~][^\"'\[\]{}#=,]*?)\s*(?:#.*)?")
+"""A line with a key and a text without quotes."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
@@ -62,8 +64,8 @@ class Document:
 
     data: Mapping[str, Any]
     file: str | None = None
-    places: Mapping[KeyPath, tuple[str | None, int]] = attrs.field(factory=dict)
-    """File and line (from 1) of every key and array element."""
+    places: Mapping[KeyPath, tuple[str | None, int | None]] = attrs.field(factory=dict)
+    """File and line (from 1) of every key and array element; without a line for what no file says."""
     below: tuple[Document, ...] = attrs.field(default=(), repr=False)
     """Documents that a merge extended, the latest first: each lacks one more of the files."""
     overrides: tuple[str, ...] = ()
@@ -106,6 +108,21 @@ class Document:
             keys += (found,)
         return keys
 
+    def value(self, path: KeyPath) -> Any:
+        """Return the value at a path, or None if there is none."""
+        place: Any = self.data
+        for key in path:
+            try:
+                place = place[key]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return place
+
+    def set_from(self, path: KeyPath, origin: str) -> Document:
+        """Return the document with `path`, and all below it, said to come from `origin`, which is no file."""
+        places = {known: place for known, place in self.places.items() if known[: len(path)] != path}
+        return attrs.evolve(self, places={**places, path: (origin, None)})
+
     def without(self, path: KeyPath) -> Document:
         """Return the document without the positions of a removed array element; `data` lacks it already."""
         *above, gone = path
@@ -144,8 +161,18 @@ def parse(content: bytes, file: str | None = None) -> Document:
     except (ValueError, RecursionError) as error:  # tomli's own error is a ValueError
         found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
         line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
-        raise RecipeError([Problem(f"this is not TOML: {error}", file=file, line=line)]) from error
+        message = f"this is not TOML: {error}{_quotes(text, line)}"
+        raise RecipeError([Problem(message, file=file, line=line)]) from error
     return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).places)
+
+
+def _quotes(text: str, line: int) -> str:
+    """Return what to do about a text without quotes in a line (from 1); empty if there is none."""
+    lines = text.splitlines()
+    match = _UNQUOTED.fullmatch(lines[line - 1]) if line <= len(lines) else None
+    if match is None:
+        return ""
+    return f'; a text is written in quotes: `{match[1].strip()} = "{match[2].strip()}"`'
 
 
 class _Scanner:

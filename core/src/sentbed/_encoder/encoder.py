@@ -375,6 +375,11 @@ def _no_encoder(directory: Path) -> str:
     several = sorted(f"`{file.parent}`" for file in directory.glob(f"*/{ENCODER_FILE}"))
     if several:
         return f"`{directory}` is not an encoder, it holds some; name one: {', '.join(several)}"
+    if (directory / "modules.json").is_file():
+        return (
+            f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "
+            f"with `sentbed import {directory} NEW_DIRECTORY`, and name that"
+        )
     found = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
     return (
         f"`{directory}` is not an encoder (it {found}); "

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, get_args, get_type_hints
+
+import attrs
 
 from sentbed._component_faults import sentences
 from sentbed._recipe.component_compatibility import misfits
@@ -114,7 +118,8 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if missing := sorted(stage.loss.traits.needs - set(stage.data.columns)):
         add(
             f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
-            f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; choose another loss or data source",
+            f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; "
+            f"{_setting_for(stage.loss, stage.data.columns)}choose another loss or data source",
             "loss",
             misfit=True,
         )
@@ -164,6 +169,23 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     )
     if (validate.keep == "best" or validate.patience) and not validate.with_.traits.development:
         add(problem_of_test_data("a validation chooses weights", validate.with_), "validate", "with")
+
+
+def _setting_for(loss: Any, columns: Iterable[str]) -> str:
+    """Return the setting with which a loss needs no other columns, as the beginning of an advice, or nothing.
+
+    Only a field with a few values is tried, such as `rows` of losses that take triplets or scored pairs.
+    """
+    hints = get_type_hints(type(loss))
+    for field in attrs.fields(type(loss)):
+        for value in get_args(hints.get(field.name)):
+            if not isinstance(value, str) or value == getattr(loss, field.name):
+                continue
+            with suppress(ValueError, TypeError, SentbedError):
+                changed = attrs.evolve(loss, **{field.alias or field.name: value})
+                if changed.traits.needs <= set(columns):
+                    return f'set `{field.name} = "{value}"` of the loss, or '
+    return ""
 
 
 def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:

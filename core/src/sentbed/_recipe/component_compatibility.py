@@ -94,10 +94,17 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
         yield (
             "head",
             f"`projection` is trained on what the pooler `{pooler.name}` computes in training, and encoding "
-            f"would apply it to something else, `{pooler.traits.at_test}`; take `projection` out, and where "
-            "vectors need another width in training, give that to the part of the pooler that is in training "
-            "only",
+            f"would apply it to something else, `{pooler.traits.at_test}`; take `projection` out"
+            f"{_width(pooler)}",
         )
+
+
+def _width(pooler: Any) -> str:
+    """Return how a pooler's layer gives vectors of another width in training, if it has a field for that."""
+    widths = [field.name for field in attrs.fields(type(pooler)) if field.name.endswith("width")]
+    if not widths:
+        return ""
+    return f", and where vectors need another width in training, set `{widths[0]}` of the pooler"
 
 
 def _prompt_misfits(

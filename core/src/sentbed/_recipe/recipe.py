@@ -144,11 +144,12 @@ class Validate:
     """`validate`: when to evaluate on a development set, and which weights to keep."""
 
     every: int = attrs.field(validator=ge(1))
-    """Optimiser steps between two validations; the last step is always validated."""
+    """Optimiser steps between two validations; it is also validated before the first and after the last."""
     with_: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator whose primary score ranks the checkpoints; must use development data if it selects."""
     keep: Literal["best", "last"] = "best"
-    """Weights that the stage ends with: those with the best validation score, or the last ones."""
+    """Weights that the stage ends with: those with the best validation score, which may be those that it
+    began with, or the last ones."""
     encoder: str | None = None
     """The encoder to validate; may be left out where the stage trains one."""
     second: str | None = None

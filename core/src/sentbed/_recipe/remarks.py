@@ -5,28 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.recipe import Recipe
+from sentbed._document.toml import KeyPath
+from sentbed._recipe.recipe import MAIN_ENCODER, Recipe, Stage
 from sentbed.errors import SentbedError
 from sentbed.protocols import Component
 
+MOST_STEPS = 1000
+"""Steps at which a schedule is asked for its factor."""
+
 
 def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
-    """Return the remarks of all components, and what they say cannot work; each component is asked once."""
+    """Return the remarks of all components, and what they say cannot work; each component is asked once.
+
+    What cannot work has file, line and key of the component.
+    """
     remarks: list[str] = []
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     asked: list[Component] = []
     for recipe in recipes:
         remarks += untrained_layers(recipe)
-        for component in _components(recipe):
+        for stage in recipe.stage:
+            if stage.steps is not None:
+                remarks += without_effect(stage, stage.steps)
+        for path, component in _components(recipe):
             if component in asked:
                 continue
             asked.append(component)
             try:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
-                problems.append(str(error))
+                problems.setdefault(str(error), str(recipe.document.problem(str(error), path)))
     # Backbones that differ in other fields say the same of one model.
-    return list(dict.fromkeys(remarks)), list(dict.fromkeys(problems))
+    return list(dict.fromkeys(remarks)), list(problems.values())
 
 
 def untrained_layers(recipe: Recipe) -> Iterator[str]:
@@ -42,15 +52,45 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
             )
 
 
-def _components(recipe: Recipe) -> Iterator[Component]:
-    for encoder in recipe.encoders.values():
-        yield encoder.backbone
-        yield encoder.pooler
-    for stage in recipe.stage:
-        yield stage.data
-        yield stage.loss
+def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
+    """Yield what a stage of so many steps never does, although it is set."""
+    validate = stage.validate
+    if validate is not None and validate.every > total_steps:
+        yield (
+            f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
+            "steps: it is validated before the first and after the last one alone; lower it"
+        )
+    highest = max(
+        (float(stage.schedule.factor(step, total_steps)) for step in _sampled(total_steps)), default=1
+    )
+    if getattr(stage.schedule, "warmup", 0.0) >= total_steps > 0 and highest < 1:
+        yield (
+            f"stage `{stage.name}`: the warm-up of the schedule `{stage.schedule.name}` is longer than the "
+            f"stage of {total_steps} steps, and the rate never rises above {highest:.0%} of `lr`; lower "
+            "`warmup`"
+        )
+
+
+def _sampled(total_steps: int) -> Iterator[int]:
+    """Yield some of a stage's steps, from 0, the last one among them."""
+    yield from range(0, total_steps, max(1, total_steps // MOST_STEPS))
+    yield total_steps - 1
+
+
+def _components(recipe: Recipe) -> Iterator[tuple[KeyPath, Component]]:
+    """Yield the components of a recipe that may have remarks, each with its path in the file."""
+    for name, encoder in recipe.encoders.items():
+        place: KeyPath = ("encoders", name)
+        if name == MAIN_ENCODER and MAIN_ENCODER in recipe.document.data:
+            place = (MAIN_ENCODER,)
+        yield (*place, "backbone"), encoder.backbone
+        yield (*place, "pooler"), encoder.pooler
+    for i, stage in enumerate(recipe.stage):
+        yield ("stage", i, "data"), stage.data
+        yield ("stage", i, "loss"), stage.loss
+        yield ("stage", i, "optimizer"), stage.optimizer
         if stage.validate is not None:
-            yield stage.validate.with_
-    for evaluate in recipe.evaluate:
-        yield evaluate.with_
-    yield recipe.runtime
+            yield ("stage", i, "validate", "with"), stage.validate.with_
+    for i, evaluate in enumerate(recipe.evaluate):
+        yield ("evaluate", i), evaluate.with_
+    yield ("runtime",), recipe.runtime

@@ -12,7 +12,16 @@ from sentbed.errors import reason_of
 
 def blame(error: BaseException, plugins: Plugins | None = None) -> str:
     """Return a sentence: whose code raised the error, what it said, where, and what to do."""
-    plugins = plugins or load_plugins()
+    try:
+        return _blame(error, plugins or load_plugins())
+    except Exception as second:  # noqa: BLE001 - without memory or files nothing can be looked up; the first counts
+        return (
+            f"{reason_of(error)}; whose code raised it could not be looked up ({reason_of(second)}); "
+            "`--traceback` shows the rest"
+        )
+
+
+def _blame(error: BaseException, plugins: Plugins) -> str:
     said, place = " ".join(reason_of(error).split()), ""
     for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
         module, own = str(frame.f_globals.get("__name__")), f" @ {frame.f_code.co_filename}:{line}"

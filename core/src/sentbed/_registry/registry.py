@@ -105,8 +105,8 @@ class Plugins:
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
             )
-        unloaded = "; ".join(f"`{plugin.name}`: {plugin.reason}" for plugin in absent)
-        hint = f" (not loaded, see `sentbed plugins`: {unloaded})" if unloaded else ""
+        # Whether one of them offers it is not known; why they are not loaded is another question.
+        hint = f" ({len(absent)} not loaded: see `sentbed plugins`)" if absent else ""
         names = self.names(kind)
         if not names:
             raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import time
@@ -13,7 +12,7 @@ from typing import Any
 import attrs
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._files import sha256, write_atomic
+from sentbed._files import read_json, sha256, write_atomic
 from sentbed._recipe.recipe import RESOLVED, Stage, Validate, resolved_toml
 from sentbed._run import training_states as states
 from sentbed._run.batch_sampling import Sampler
@@ -161,7 +160,7 @@ def _needed(run: Path) -> set[Path]:
     needed = set()
     for state in states.found(run):
         try:
-            keeper = json.loads((state.path / states.STATE_FILE).read_bytes()).get("keeper")
+            keeper = read_json(state.path / states.STATE_FILE).get("keeper")
         except (OSError, ValueError):
             continue  # damaged: cannot be resumed from
         for place, _ in (keeper or {"paths": {}})["paths"].values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 
 import tomli
 
+from sentbed._files import read_json
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.computing_code import code_differences, components_of, computing_code, hashed
@@ -49,7 +49,7 @@ def resume(
     directory = Path(directory)
     plugins = plugins or load_plugins()
     try:
-        manifest = json.loads((directory / MANIFEST).read_bytes())
+        manifest = read_json(directory / MANIFEST)
         status = manifest["status"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error

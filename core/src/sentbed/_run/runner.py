@@ -18,8 +18,8 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import locked, write_atomic
-from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml
+from sentbed._files import locked, read_json, write_atomic
+from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, RESOLVED, Recipe, resolved_toml
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
@@ -35,11 +35,13 @@ from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State
 from sentbed._seeds import derive
-from sentbed.errors import RecipeError, RunError, SentbedError
+from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
 LOCK = ".lock"
+UNFINISHED = ("running", "failed", "interrupted")
+"""Status of runs whose place another may take; one that is at work has a lock besides."""
 
 
 @attrs.frozen(eq=False)
@@ -168,7 +170,15 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
                     yield from prepared.texts() if isinstance(prepared, DrivesEncoder) else ()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
-    return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
+    try:
+        return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
+    except ModelError as error:
+        # A model's id and its revision are two keys of the recipe: it is said where they stand.
+        above = (MAIN_ENCODER,) if MAIN_ENCODER in recipe.document.data else ("encoders", name)
+        place = recipe.document.problem("", (*above, "backbone"))
+        if place.file is not None:
+            error.add_note(f"that is the backbone{place}")
+        raise
 
 
 def head_seed(recipe: Recipe, name: str) -> int:
@@ -339,10 +349,46 @@ def new_directory(directory: Path) -> Path:
         raise RunError(
             f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
         ) from error
+    if MANIFEST in held:
+        raise RunError(
+            f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has "
+            "not finished, take its place with `--replace`"
+        )
     if held:
-        what = "a run" if MANIFEST in held else f"`{held[0]}`"
-        raise RunError(f"`{directory}` already holds {what}; choose another `--out`, or move it away")
+        raise RunError(f"`{directory}` already holds `{held[0]}`; choose another `--out`, or move it away")
     return directory
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the run in a directory, if there is one, so that another takes its place.
+
+    Raises:
+        RunError: if the run has finished or is at work, or the directory holds something else.
+    """
+    if not (directory / MANIFEST).is_file():
+        return
+    try:
+        status = str(read_json(directory / MANIFEST)["status"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"`{directory / MANIFEST}` is not what a run writes; move it away") from error
+    if status not in UNFINISHED:
+        raise RunError(
+            f"the run in `{directory}` is {status}, and only one that has not finished is replaced; choose "
+            "another `--out`, or move it away"
+        )
+    with alone(directory):
+        # The manifest goes last: what is interrupted here can be done again.
+        for path in sorted(directory.iterdir(), key=lambda path: path.name == MANIFEST):
+            if path.name == LOCK:
+                continue
+            try:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+            except OSError as error:
+                message = f"`{path}` cannot be removed: {error.strerror or error}; choose another `--out`"
+                raise RunError(message) from error
 
 
 def _free_name(name: str) -> Path:
@@ -396,7 +442,7 @@ def _close(context: RunContext, history: History, status: RunStatus, error: Base
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD
     # The numbers first, so that they are on disk if writing the pages fails.
-    write_atomic(record, record_json(data).encode("utf-8", "backslashreplace"))
+    write_atomic(record, record_json(data))
     pages = context.hooks.write_report(run=context.run, data=data)
     _write_manifest(context, status)
     return next(iter(pages), record)

@@ -10,6 +10,7 @@ from typing import NoReturn
 from sentbed._component_faults import sentences
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
+from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
 from sentbed._run.checkpoints import Keeper, Saver
 from sentbed._run.context import Kept, RunContext
@@ -71,6 +72,8 @@ class _Loop:
             rows = stage.rows_taken(len(dataset))
             for remark in sentences(stage.loss.without_effect(rows), stage.loss, "without_effect"):
                 context.warn(f"stage `{stage.name}`: {remark}")
+            for remark in without_effect(stage, self.total_steps):
+                context.warn(remark)
         towers = context.recipe.towers(stage)
         engine = next(iter(self.trained.values())).engine
         # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
@@ -108,6 +111,9 @@ class _Loop:
     def begin(self) -> None:
         """Evaluate before the first step, or load the state of a resumed stage."""
         if self.resumed is None:
+            # What the stage begins with is among what it may keep.
+            with self._averaged():
+                self.keeper.look(0, last=False)
             self._watch()
             return
         # Last, since building may have drawn random numbers.
@@ -147,6 +153,12 @@ class _Loop:
                 "its validation rose no more"
             )
         kept = self.keeper.finish(self.step)
+        if self.step and kept.step == 0:
+            self.context.warn(
+                f"the stage `{self.stage.name}` made the encoder worse, or no better: none of its "
+                f"validations was above the one before its first step, {kept.score:.2f}; the weights stay "
+                "those that it began with"
+            )
         self.context.kept[self.stage.name] = kept
         self.context.sources.update(dict.fromkeys(self.trained, self.stage.name))
         self.context.hooks.stage_finished(

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from sentbed._files import verified_sums, write_atomic, write_directory, write_sums
+from sentbed._files import read_json, verified_sums, write_atomic, write_directory, write_sums
 from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"
@@ -80,9 +80,9 @@ def read(state: State) -> State:
     if STATE_FILE not in verified_sums(state.path):
         raise ValueError(f"`{STATE_FILE}` is not what was written")
     try:
-        content = json.loads((state.path / STATE_FILE).read_bytes())
+        content = read_json(state.path / STATE_FILE)
         schema = content.get("schema")
-    except (AttributeError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+    except (AttributeError, ValueError) as error:
         raise ValueError(f"`{STATE_FILE}` is not what was written") from error
     if schema != SCHEMA:
         raise ValueError(f"it has schema {schema!r:.80}, this version of sentbed reads {SCHEMA}")

@@ -62,6 +62,8 @@ class Variants:
     """Name -> reason, for those that cannot work."""
     recipes: tuple[Any, ...] = ()
     """The recipes that can be run, structured; `sentbed check` asks their components for remarks."""
+    remarks: tuple[str, ...] = ()
+    """What to know of the table itself, one sentence each; `sentbed check` prints it."""
 
 
 @attrs.frozen(eq=False)

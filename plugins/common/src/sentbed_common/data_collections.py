@@ -86,6 +86,14 @@ class KnownData:
         )
 
     @property
+    def remedy(self) -> str:
+        """Clause on what to do about a missing file: the command that gets it, or shows where it belongs."""
+        get = self.how_to_get
+        if get.startswith("`sentbed data get"):
+            return get
+        return f"`sentbed data where {self.name}` shows which file belongs where; {get}"
+
+    @property
     def how_to_get(self) -> str:
         """Clause on how to obtain the collection, for messages about missing files."""
         made_here = {path for made in self.made if not made.sources for path in made.files}

@@ -35,6 +35,29 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
+def _is_of_network(error: BaseException) -> bool:
+    """Whether an error is one of a connection or of an HTTP answer, by whatever library that was made."""
+    from huggingface_hub import errors
+
+    if isinstance(
+        error, errors.HfHubHTTPError | errors.LocalEntryNotFoundError | ConnectionError | TimeoutError
+    ):
+        return True
+    libraries = (
+        "httpx",
+        "httpcore",
+        "requests",
+        "urllib3",
+        "urllib",
+        "http",
+        "socket",
+        "ssl",
+        "h11",
+        "anyio",
+    )
+    return type(error).__module__.partition(".")[0] in libraries
+
+
 def hub_problem(error: BaseException, kind: str, repository: str, revision: str | None = None) -> str:
     """Return why a repository of the hub cannot be had, and what to do."""
     from huggingface_hub import constants, errors, is_offline_mode
@@ -89,6 +112,11 @@ def hub_problem(error: BaseException, kind: str, repository: str, revision: str 
             "network, or name a local directory that begins with `./`"
         )
     reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    if not any(_is_of_network(cause) for cause in causes):
+        return (
+            f"{subject}: {reason}; that is neither an answer of the hub nor a broken connection: look at the "
+            f"files in {constants.HF_HUB_CACHE}, or update `huggingface-hub`"
+        )
     return (
         f"{subject}: {constants.ENDPOINT} does not answer, or broke the connection ({reason}); what has "
         "arrived is kept: try again, check the network, or name a local directory that begins with `./`"

@@ -25,7 +25,7 @@ from sentbed import ModelError
 from sentbed.helpers import foreign, sha256, write_directory
 from sentbed.tools import locked
 
-from sentbed_common.cache_directory import cache_root
+from sentbed_common.cache_directory import CONVERTED_WEIGHTS, cache_root
 from sentbed_common.doctor_findings import version_of
 
 PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
@@ -111,7 +111,7 @@ def in_safetensors(
     if (problem := problem_of_shards(sources)) is not None:
         raise ModelError(problem)
     hashes = {file.name: sha256(file) for file in sources}
-    target = cache_root() / "converted-weights" / _key(directory, hashes)
+    target = cache_root() / CONVERTED_WEIGHTS / _key(directory, hashes)
     if target.is_dir():
         return target, hashes
     if not may_convert:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from sentbed.tools import trust_option
+from sentbed.tools import echo, trust_option
 
 FILE_ENDING = ".npy"
 NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz")
@@ -129,7 +129,7 @@ def _encode_lines(
             "name a directory with `--output`"
         )
     rows, width = encode_lines(encoder, table, sources[0], Path(output), trust_remote_code)
-    click.echo(f"{output}: {rows} x {width}", err=True)
+    echo(f"{output}: {rows} x {width}", err=True)
 
 
 def _encode_corpus(
@@ -155,7 +155,7 @@ def _encode_corpus(
         raise click.UsageError("`--gpus-per-worker` is for several workers: a single one has all GPUs")
     if options["gpus_per_worker"] and options["runtime"] == "cpu":
         raise click.UsageError("`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`")
-    say = partial(click.echo, err=True)
+    say = partial(echo, err=True)
     request = Request(
         encoder,
         tuple(sources),
@@ -179,4 +179,4 @@ def _encode_corpus(
         done = encode_corpus(request, workers, overwrite=options["overwrite"], say=say, bar=bar)
     shards = f"{done.shards} shard{'s' * (done.shards != 1)}"
     speed = f", {done.encoded / done.seconds:.0f} rows/s" if done.encoded else ""
-    click.echo(f"{output}: {done.rows} x {done.width} in {shards}{speed}", err=True)
+    echo(f"{output}: {done.rows} x {done.width} in {shards}{speed}", err=True)

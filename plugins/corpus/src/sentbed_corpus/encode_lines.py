@@ -11,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import click
 from sentbed import Encoder
 from sentbed.errors import DataError
 from sentbed.helpers import atomic_file
-from sentbed.tools import WINDOW
+from sentbed.tools import WINDOW, echo
 from sentbed_common import bounded_lines, progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
@@ -81,7 +80,7 @@ def bar(total: int, what: str = "encode") -> Iterator[Any]:
     """Show a progress bar, or lines where there is no terminal; yield the function that advances it."""
     with progress_bars() as progress:
         if progress.disable:
-            yield ProgressLines(what, total, partial(click.echo, err=True)).advance
+            yield ProgressLines(what, total, partial(echo, err=True)).advance
             return
         task = progress.add_task(what, total=total)
         yield lambda done: progress.update(task, advance=done)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sentbed.tools import set_option, trust_option
+from sentbed.tools import echo, set_option, trust_option
 
 
 @click.command()
@@ -93,13 +93,13 @@ def mine(
         overwrite=overwrite,
         trust_remote_code=trust_remote_code,
     )
-    with Stop(partial(click.echo, err=True)).listening():
+    with Stop(partial(echo, err=True)).listening():
         mined = mine_hard_negatives(request, bar)
     left_out = f", {mined.left_out} left out for want of negatives" if mined.left_out else ""
-    click.echo(f"{output}: {mined.rows} rows{left_out}; {mined.record} says how they were mined", err=True)
+    echo(f"{output}: {mined.rows} rows{left_out}; {mined.record} says how they were mined", err=True)
     negatives = mined.columns[2:]
     named = ", ".join(f'"{name}"' for name in negatives)
-    click.echo(
+    echo(
         f'data = {{ use = "triplets", path = "{output}", anchor = "anchor", positive = "positive", '
         f"negative = {named if len(negatives) == 1 else f'[{named}]'} }}"
     )

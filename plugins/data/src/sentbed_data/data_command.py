@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from sentbed.errors import SentbedError
+from sentbed.tools import echo
 
 
 @click.group()
@@ -35,11 +36,11 @@ def data_list(directory: str | None, digests: bool) -> None:
     base = data_root() if directory is None else Path(directory)
     for name, known in collections(load_plugins()).items():
         found = look(known, base, digests)
-        click.echo(f"{name:<18} {found.state:<16} {known.summary}")
+        echo(f"{name:<18} {found.state:<16} {known.summary}")
         if found.detail:
-            click.echo(f"{'':<18} {found.detail}")
+            echo(f"{'':<18} {found.detail}")
     if base is None:
-        click.echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
+        echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
 
 
 @data.command("where")
@@ -57,12 +58,12 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
     loaded = load_plugins()
     for known in collections(loaded).values() if name is None else [find(loaded, name)]:
         found = look(known, base, digests)
-        click.echo(f"{known.name}: {found.state}, {found.directory}")
+        echo(f"{known.name}: {found.state}, {found.directory}")
         for item in found.files:
-            click.echo(f"  {item.state:<16} {item.path.relative_to(found.directory)}  {item.detail}".rstrip())
-        click.echo(f"  source: {known.source}" + (f" ({known.licence})" if known.licence else ""))
+            echo(f"  {item.state:<16} {item.path.relative_to(found.directory)}  {item.detail}".rstrip())
+        echo(f"  source: {known.source}" + (f" ({known.licence})" if known.licence else ""))
         if found.bad:
-            click.echo(f"  {known.how_to_get}")
+            echo(f"  {known.how_to_get}")
 
 
 @data.command("get")
@@ -83,7 +84,7 @@ def data_get(name: str, directory: str | None) -> None:
         found = get(known, base, bars)
     for item in found.files:
         if item in found.bad or item.state == UNKNOWN:
-            click.echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
+            echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
     if found.bad:
         raise SentbedError(
             f"{len(found.bad)} of {len(found.files)} files of `{name}` are not what they should be; "
@@ -91,5 +92,5 @@ def data_get(name: str, directory: str | None) -> None:
         )
     root = data_root()
     if root is None or root.absolute() != base.absolute():
-        click.echo(f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}", err=True)
-    click.echo(f"{found.directory}: {found.state}")
+        echo(f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}", err=True)
+    echo(f"{found.directory}: {found.state}")

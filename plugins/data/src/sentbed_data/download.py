@@ -18,12 +18,15 @@ from urllib.parse import urlsplit
 
 from sentbed import __version__
 from sentbed.errors import DataError, RunError
-from sentbed.helpers import cannot_write, sha256
+from sentbed.helpers import cannot_write, read_file, sha256
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 BLOCK = 1 << 16
+LONGEST_TAG = 1000
+"""Bytes of the longest validator of a file that is sent back to a server."""
+
 TIMEOUT_SECONDS = 60.0
 """Seconds to wait for a silent server."""
 
@@ -127,9 +130,9 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
     """Append the rest of the file at `url` to `stream`; raises `_CutError` if the connection ends early."""
     have = stream.seek(0, os.SEEK_END)
     headers = {"User-Agent": f"sentbed/{__version__}", "Accept-Encoding": "identity"}
-    if have and mark.is_file():
+    if have and (tag := _read_tag(mark)):
         # The server sends the rest only if its file is still the same.
-        headers |= {"Range": f"bytes={have}-", "If-Range": mark.read_text()}
+        headers |= {"Range": f"bytes={have}-", "If-Range": tag}
     try:
         # A new opener reads the environment's proxies now; the shared one did so at its first use.
         opener = urllib.request.build_opener()
@@ -177,6 +180,15 @@ def _blocks(response: Any) -> Iterator[bytes]:
         if not block:
             return
         yield block
+
+
+def _read_tag(mark: Path) -> str:
+    """Return the validator that `_tag` saved, or an empty text if there is none that a header could hold."""
+    try:
+        tag = read_file(mark, LONGEST_TAG).decode("ascii")
+    except (OSError, UnicodeDecodeError, DataError):
+        return ""
+    return tag if tag.isprintable() else ""
 
 
 def _tag(mark: Path, headers: Any) -> None:

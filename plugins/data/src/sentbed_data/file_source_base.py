@@ -68,7 +68,7 @@ class FileSource(DataSource):
                 require("pyarrow", "arrow")
         except DataError as error:
             known = known_file(self.path)
-            get = f"; `sentbed data get {known[0].name}` downloads it" if known else ""
+            get = f"; {known[0].remedy}" if known else ""
             yield f"{error}{get}"
         yield from option_problems(
             (self.path,),

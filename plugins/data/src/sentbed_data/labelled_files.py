@@ -73,7 +73,7 @@ class LabelledFiles(DataSource):
             self._files()
         except DataError as error:
             known = [known_file(location) for location in several(self.path)]
-            ways = dict.fromkeys(collection.how_to_get for collection, _ in filter(None, known))
+            ways = dict.fromkeys(collection.remedy for collection, _ in filter(None, known))
             yield "; ".join([str(error), *ways])
 
     def _files(self) -> list[Path]:

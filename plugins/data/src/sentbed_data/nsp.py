@@ -106,7 +106,7 @@ class Nsp(DataSource):
                     _text_files(location, None)
             except DataError as error:
                 known = known_file(location)
-                get = f"; `sentbed data get {known[0].name}` downloads it" if known else ""
+                get = f"; {known[0].remedy}" if known else ""
                 yield f"{error}{get}"
         yield from option_problems(
             several(self.path),

@@ -78,7 +78,7 @@ class Parallel(DataSource):
                 text_file(place)
             except DataError as error:
                 known = known_file(place)
-                yield f"{error}; {known[0].how_to_get}" if known else str(error)
+                yield f"{error}; {known[0].remedy}" if known else str(error)
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 

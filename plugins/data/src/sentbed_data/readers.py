@@ -189,7 +189,7 @@ def parse_number(value: object, limits: Range) -> float | str:
     except (ValueError, OverflowError):
         return f"found {value!r:.80}; {expected}; correct or remove the row"
     if not low <= found <= high:
-        return f"found {value!r:.80}; {expected}; correct the row, or declare the range in the recipe"
+        return f"found {value!r:.80}; {expected}; correct the row, or set `score_range`"
     return found
 
 

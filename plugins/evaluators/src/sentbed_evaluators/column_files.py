@@ -36,13 +36,22 @@ class ColumnFile:
     """Meanings of the columns: two texts, then others."""
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that show without reading the file."""
+        """Yield problems that show in the first row of the file, such as a column that is missing."""
         try:
             if locate(self.path).is_dir():
                 yield f"`{self.path}` is a directory; name a file of pairs"
+                return
         except DataError as error:
             yield str(error)
-        yield from self._format_problems()
+            return
+        problems = list(self._format_problems())
+        yield from problems
+        if problems:
+            return
+        try:
+            next(self.rows())
+        except DataError as error:
+            yield str(error)
 
     def _format_problems(self) -> Iterator[str]:
         if self.separator is None and self._suffix not in SUFFIXES:

@@ -43,7 +43,7 @@ _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 def how_to_get(name: str) -> str:
     """Return how to obtain the collection `name`, as a clause for messages about missing files."""
-    return next(known for known in known_collections() if known.name == name).how_to_get
+    return next(known for known in known_collections() if known.name == name).remedy
 
 
 @cache

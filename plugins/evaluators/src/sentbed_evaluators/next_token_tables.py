@@ -25,7 +25,7 @@ def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None
     rows = [[one.text, one.tokens] for one in evaluation.predictions]
     file = _file(directory, encoder, evaluation.scores[0])
     file.parent.mkdir(exist_ok=True)
-    write_atomic(file, json.dumps(rows, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace"))
+    write_atomic(file, json.dumps(rows, ensure_ascii=False, indent=1))
 
 
 def sections(directory: Path, scores: Sequence[Score]) -> tuple[ReportSection, ...]:

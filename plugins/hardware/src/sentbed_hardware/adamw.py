@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import and_, ge, gt, lt
 from sentbed.protocols import ComponentTraits, Optimizer, Tensor
+
+USUAL_RATES = (1e-7, 2e-2)
+"""Smallest and largest learning rate without a remark."""
 
 
 @attrs.frozen
@@ -28,6 +31,16 @@ class AdamW(Optimizer):
     """Added to the root of the second moment."""
     weight_decay: float = attrs.field(default=0.0, validator=ge(0))
     """Decoupled decay of matrices; biases and normalisation weights are never decayed."""
+
+    def remarks(self) -> Iterator[str]:
+        """Yield a learning rate far outside what encoders are trained with."""
+        low, high = USUAL_RATES
+        if not low <= self.lr <= high:
+            yield (
+                f"`lr = {self.lr:g}` of the optimiser `{self.name}` is outside {low:g} to {high:g}: "
+                "pretrained encoders are trained with 1e-6 to 1e-4, new layers with up to 1e-2; look whether "
+                "it is meant so"
+            )
 
     def build(self, parameters: Sequence[tuple[str, Tensor]]) -> Any:
         """Return a `torch.optim.AdamW`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import set_option, trust_option
+from sentbed.tools import echo, set_option, trust_option
 
 _set = set_option(
     "Set an option: FIELD=VALUE; `sentbed show exporter NAME` and `show importer NAME` list them."
@@ -26,8 +26,8 @@ def export(
     from sentbed_interop.export_and_import import export_encoder
 
     for note in export_encoder(encoder, output, to, overrides, trust_remote_code=trust_remote_code):
-        click.echo(f"note: {note}", err=True)
-    click.echo(output)
+        echo(f"note: {note}", err=True)
+    echo(output)
 
 
 @click.command("import")
@@ -40,4 +40,4 @@ def import_(source: str, output: str, from_: str | None, overrides: tuple[str, .
     from sentbed_interop.export_and_import import import_encoder
 
     import_encoder(source, output, from_, overrides)
-    click.echo(f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`")
+    echo(f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`")

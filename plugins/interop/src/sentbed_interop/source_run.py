@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, ModelError, RecipeError, RunError
-from sentbed.helpers import sha256
+from sentbed.helpers import read_json, sha256
 from sentbed.protocols import Score
 from sentbed.tools import ENCODER_FILE
 from sentbed_report.report_json import read_score
@@ -97,7 +96,7 @@ def parts_of(record: RunRecord) -> Any:
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
     """Return report, recipe and scores; what the card reads of them is there."""
     try:
-        report = json.loads((directory / REPORT).read_bytes())
+        report = read_json(directory / REPORT)
         recipe = tomllib.loads((directory / RECIPE).read_text("utf-8"))
         for key in ("name", "status"):
             report[key]

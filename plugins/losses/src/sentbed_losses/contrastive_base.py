@@ -59,6 +59,14 @@ class Contrastive(Loss):
                 "choose a number in between, such as 0.9, or take it out"
             )
 
+    def remarks(self) -> Iterator[str]:
+        """Yield a setting that does nothing."""
+        if self.hardness == 0 and self.hardness_of != "own":
+            yield (
+                f'`hardness_of = "{self.hardness_of}"` of the loss `{self.name}` does nothing: `hardness` is '
+                "0; set it, or take `hardness_of` out"
+            )
+
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: pairs, optional hard negatives, text ids to find duplicates."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
+from sentbed.tools import echo
 
 
 @click.command()
@@ -58,7 +59,7 @@ def compare(
     if len(encoders) > 2:
         raise click.UsageError("`--encoder` names one encoder for both runs, or one for each")
     found = compare_runs(runs[0], runs[1], encoders, resamples, method)
-    click.echo(comparison_json(found) if as_json else comparison_text(found))
+    echo(comparison_json(found) if as_json else comparison_text(found))
 
 
 def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str | None) -> None:
@@ -75,19 +76,19 @@ def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str 
     if not found:
         raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
     if as_json:
-        click.echo(to_json(data, found), nl=False)
+        echo(to_json(data, found), nl=False)
     else:
-        click.echo("\n".join(map(to_text, found)), nl=False)
+        echo("\n".join(map(to_text, found)), nl=False)
         for cell in data.cells if not data.axes else ():
             if cell.name == data.baseline:
                 continue
-            click.echo(f"\n{cell.name} differs from {data.baseline} in:")
-            click.echo("\n".join(f"  {one}" for one in cell.differences or ["nothing but the seed"]))
+            echo(f"\n{cell.name} differs from {data.baseline} in:")
+            echo("\n".join(f"  {one}" for one in cell.differences or ["nothing but the seed"]))
     if out is not None:
         from sentbed_report.study_page import write_study_report
 
         write_exports(Path(out), data, found)
-        click.echo(write_study_report(Path(out), data, found), err=as_json)
+        echo(write_study_report(Path(out), data, found), err=as_json)
 
 
 @click.command()
@@ -123,12 +124,12 @@ def table(
         summaries = study_tables(runs, evaluator, protocol, metric)
         if form == "csv":
             tidy = len(summaries) > 1
-            click.echo(to_tidy_csv(summaries) if tidy else study_csv(summaries[0]), nl=False)
+            echo(to_tidy_csv(summaries) if tidy else study_csv(summaries[0]), nl=False)
             return
-        click.echo("\n".join(map(FORMATS[form], summaries)), nl=False)
+        echo("\n".join(map(FORMATS[form], summaries)), nl=False)
         return
     found = run_tables(runs, evaluator, protocol, metric)
     if form == "csv":
-        click.echo(to_long_csv(found) if len(found) > 1 else to_csv(found[0]), nl=False)
+        echo(to_long_csv(found) if len(found) > 1 else to_csv(found[0]), nl=False)
         return
-    click.echo("\n".join(FORMATS[form](table) for table in found), nl=False)
+    echo("\n".join(FORMATS[form](table) for table in found), nl=False)

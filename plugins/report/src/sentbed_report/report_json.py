@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 import attrs
+from sentbed.errors import printable
+from sentbed.helpers import read_json
 from sentbed.protocols import Direction, Score
 from sentbed.tools import record_json, score_record
 
@@ -14,6 +17,29 @@ from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
 
 _OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
 """Keys of the flat protocol of schema 1 that belong to the encoder."""
+
+
+def read_record(path: Path) -> Any:
+    """Return what a JSON file of a run or a study holds, with names that can be printed and written.
+
+    A directory may be a stranger's: what its names hold besides text reaches no terminal, table or plot.
+
+    Raises:
+        OSError: if the file cannot be opened.
+        ValueError: if it is not JSON.
+        DataError: if it is no plain file, or too large.
+    """
+    return _with_printable_texts(read_json(path))
+
+
+def _with_printable_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_with_printable_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {printable(key): _with_printable_texts(item) for key, item in value.items()}
+    return value
 
 
 def to_json(data: RunReport) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
 
-from sentbed_report.report_json import read_score
+from sentbed_report.report_json import read_record, read_score
 
 REPORT = "report.json"
 
@@ -36,7 +35,7 @@ def read_results(run: str | Path) -> Results:
     """
     directory = Path(run)
     try:
-        report = json.loads((directory / REPORT).read_bytes())
+        report = read_record(directory / REPORT)
         scores = tuple(read_score(record) for record in report["scores"])
         name = str(report["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -54,8 +54,7 @@ def write_tables(run: Path, scores: Sequence[Score]) -> None:
         names[name] += 1
         numbered = name if names[name] == 1 else f"{name}-{names[name]}"
         for suffix, form in (("md", to_markdown), ("tex", to_latex), ("csv", to_csv)):
-            content = form(table).encode("utf-8", "backslashreplace")
-            write_atomic(run / DIRECTORY / f"{numbered}.{suffix}", content)
+            write_atomic(run / DIRECTORY / f"{numbered}.{suffix}", form(table))
 
 
 def to_text(table: Printable) -> str:

@@ -23,6 +23,5 @@ def write_report(directory: Path, data: RunReport, name: str = "report") -> Path
 
     # The numbers first: whatever happens while plots are drawn, they are on disk.
     for suffix, render in ((".json", to_json), (".md", to_markdown), (".html", to_html)):
-        # File names can hold bytes that are no UTF-8; Python keeps them as surrogates.
-        write_atomic(directory / (name + suffix), render(data).encode("utf-8", "backslashreplace"))
+        write_atomic(directory / (name + suffix), render(data))
     return directory / f"{name}.html"

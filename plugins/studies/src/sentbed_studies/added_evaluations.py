@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 from sentbed import Encoder
 from sentbed.errors import RunError
-from sentbed.helpers import write_atomic
+from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import (
     STATES,
     Evaluate,
@@ -48,7 +48,7 @@ def only_starts(run: Path, own: Recipe) -> tuple[Evaluate, ...]:
 
     `own` is its recipe. Its other evaluations are not the study's any more, or not by the same code.
     """
-    keys = json.loads((run / KEYS).read_bytes())
+    keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
     return tuple(attrs.evolve(entry, at=("start",)) for entry in own.evaluate if "start" in entry.at)

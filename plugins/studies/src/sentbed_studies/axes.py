@@ -30,6 +30,8 @@ _NUMBER = re.compile(r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
+    "run.name": "a name changes no score; vary what the scores depend on",
+    "run.cache": "no score depends on it; take it out",
     "study": "a cell has no study; take it out",
     "": "a path is that of `--set`, such as `encoder.pooler.use`",
 }
@@ -110,6 +112,17 @@ def _given(
         problems.append(document.problem(message, ("study", "numbers", name)))
         return {}
     return given
+
+
+def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
+    """Yield a remark for labels of an axis that set the same values: their cells are the same."""
+    for axis in axes:
+        for first, second in itertools.combinations(axis.labels, 2):
+            if axis.settings[first] == axis.settings[second]:
+                yield (
+                    f"the labels `{first}` and `{second}` of the axis `{axis.name}` set the same values, and "
+                    "their cells differ in nothing by it; take one out, or change its values"
+                )
 
 
 def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) -> tuple[Combination, ...]:

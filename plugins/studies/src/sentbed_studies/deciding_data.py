@@ -7,6 +7,7 @@ known before, and cannot work, is refused; what may work is not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -66,8 +67,18 @@ def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[
 
 
 def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
-    """Return the tasks that an evaluator is set to; empty if that is not what it is set by."""
-    found = getattr(evaluator, "tasks", None) if "tasks" in _fields(evaluator) else None
+    """Return the tasks that an evaluator is set to; empty if that is not what it is set by.
+
+    The task of an evaluator of one file has the name of its field `task`, or else that of the file.
+    """
+    fields = _fields(evaluator)
+    if fields >= {"task", "path"}:
+        task, path = getattr(evaluator, "task", None), getattr(evaluator, "path", None)
+        if isinstance(task, str):
+            return (task,)
+        # A directory has no suffix, whatever points its name has.
+        return tuple(dict.fromkeys((Path(path).stem, Path(path).name))) if isinstance(path, str) else ()
+    found = getattr(evaluator, "tasks", None) if "tasks" in fields else None
     return found if isinstance(found, tuple) else ()
 
 
@@ -79,6 +90,8 @@ def _gives(evaluator: Evaluator, own: str, task: str) -> bool:
     """
     if task == own:
         return True
+    if "tasks" not in _fields(evaluator):
+        return False
     return task.startswith(own) and _data(_with(evaluator, {"tasks": (own,)})) == "unknown"
 
 
@@ -87,6 +100,8 @@ def _parts(evaluator: Evaluator, wanted: Sequence[str]) -> list[Evaluator]:
     tasks = _tasks(evaluator)
     if not tasks:
         return [evaluator]
+    if "tasks" not in _fields(evaluator):
+        return [evaluator] if not wanted or set(tasks) & set(wanted) else []
     ours = [own for own in tasks if not wanted or any(_gives(evaluator, own, task) for task in wanted)]
     return [_with(evaluator, {"tasks": (own,)}) for own in ours]
 

@@ -80,5 +80,5 @@ def _how_to_get(candidates: str, plugins: Plugins) -> str:
     for known in itertools.chain.from_iterable(collections):
         for file in known.files:
             if candidates in (f"data:{place}/{file.path}" for place in known.places):
-                return f"; {known.how_to_get}"
+                return f"; {known.remedy}"
     return ""

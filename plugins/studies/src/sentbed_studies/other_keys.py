@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sentbed.errors import DataError
+from sentbed.helpers import read_json
 from sentbed.tools import code_differences, differences
 from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import KEYS, evaluation_keys
@@ -93,9 +94,9 @@ def _others(task: Task, study: Path) -> Iterator[Content]:
         if run == own or len(run.name) != len(own.name) or not is_finished(run):
             continue
         try:
-            content = json.loads((run / KEYS).read_bytes())["content"]
+            content = read_json(run / KEYS)["content"]
             yield {"recipe": content["recipe"], "code": content["code"], "more": content["more"]}
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, DataError):
             yield {}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
+from sentbed.errors import printable
 
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.shared_work_plan import Work
@@ -66,7 +67,7 @@ class Watched:
         lines = self.lines()
         if (time_left := said(self.left)) is not None:
             lines.append(f"all runs: {time_left} left")
-        return Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
+        return Text(printable("\n".join(lines)), overflow="ellipsis", no_wrap=True)
 
 
 @contextmanager
@@ -78,11 +79,14 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
     from rich.console import Console
     from rich.live import Live
 
+    def say(text: object) -> None:
+        console.print(printable(str(text)))
+
     watched = Watched(directory, work, left)
     console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
     if console.is_terminal:
         with Live(get_renderable=watched.text, console=console, refresh_per_second=1, transient=True):
-            yield console.print
+            yield say
         return
     stop = threading.Event()
 
@@ -91,14 +95,14 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
         while not stop.wait(pause):
             lines = watched.lines()
             for line in lines:
-                console.print(line)
+                say(line)
             # Many workers do not mean as many more lines.
             pause = EVERY * max(1, len(lines))
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
     try:
-        yield console.print
+        yield say
     finally:
         stop.set()
         teller.join()

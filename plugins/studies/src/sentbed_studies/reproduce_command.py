@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 import click
-from sentbed.tools import FAILED, set_option
+from sentbed.tools import FAILED, echo, set_option
 
 from sentbed_studies.study_command import entries, reported, workers_option
 
@@ -84,13 +84,13 @@ def reproduce(
             names = [*tables_of(papers, place.name)]
             if (place / CHECKS).is_file():
                 names.append("--verify")
-            click.echo(f"{place.name}: {', '.join(names)}")
+            echo(f"{place.name}: {', '.join(names)}")
         return
     if not table:
         tables = tables_of(papers, paper)
         width = max(map(len, tables), default=0)
         for name, file in tables.items():
-            click.echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
+            echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
         return
     plugins = load_plugins()
     wanted = entries((*only, *([f"size={size}"] if size else [])))
@@ -100,19 +100,21 @@ def reproduce(
     )
     asked = study.only(wanted) if wanted else study
     directory = Path(out) if out is not None else Path("studies") / study.name
+    if dry_run:
+        # First: below the numbers of a paper nobody would look for it.
+        for remark in asked.remarks:
+            echo(f"missing here: {listed(remark)}")
     for line in published_of(study):
-        click.echo(line, err=not dry_run)
+        echo(line, err=not dry_run)
     if dry_run:
         for line in published_table(asked):
-            click.echo(line)
-        for remark in asked.remarks:
-            click.echo(f"missing here: {listed(remark)}")
+            echo(line)
         study = attrs.evolve(study, remarks=())
     work = plan_work(study.cells, CellKeys(plugins))
     now = work.of(asked.cells)
     left = time_of(now, directory, workers)
     for line in plan_lines(study, now, directory, left):
-        click.echo(line, err=not dry_run)
+        echo(line, err=not dry_run)
     if dry_run:
         return
     if left.workers > 1:
@@ -134,8 +136,8 @@ def reproduce(
     report = write_reports(directory)
     numbers = numbers_of(read_data(directory))
     for line in comparison(numbers):
-        click.echo(line)
-    click.echo(report)
+        echo(line)
+    echo(report)
     if result.failed or missed(numbers):
         sys.exit(FAILED)
 
@@ -153,7 +155,7 @@ def _verify(
     from sentbed.tools import load_plugins
 
     from sentbed_studies.published_table_recipes import find_papers
-    from sentbed_studies.verification import check_table, exit_code, find_checks
+    from sentbed_studies.verification import check_table, exit_code, find_checks, missing_lines
     from sentbed_studies.verification_run import read_verification
 
     plugins = load_plugins()
@@ -164,12 +166,14 @@ def _verify(
         verification = read_verification(name, file, parent, overrides, entries(only), plugins)
         verifications.append(verification)
         checks[name] = verification.checks
+    for line in missing_lines(checks):
+        echo(line)
     for line in check_table(checks):
-        click.echo(line)
+        echo(line)
     if dry_run:
         return 0
     verdicts = []
     for verification in verifications:
         with reported(verification.directory):
-            verdicts += verification.run(workers, plugins, click.echo)
+            verdicts += verification.run(workers, plugins, echo)
     return exit_code(verdicts)

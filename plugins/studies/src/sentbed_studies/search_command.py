@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
-from sentbed.tools import done_elsewhere, set_option
+from sentbed.tools import done_elsewhere, echo, set_option
 
 
 @click.command()
@@ -28,8 +28,8 @@ def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     loaded = load_recipe(recipe, overrides)
     if (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
         sys.exit(code)
-    result = search_recipe(loaded, out, say=partial(click.echo, err=True))
-    click.echo(result.report)
+    result = search_recipe(loaded, out, say=partial(echo, err=True))
+    echo(result.report)
 
 
 def _interrupt(*_: object) -> None:

@@ -63,6 +63,8 @@ class Excluded:
 
     name: str
     reasons: tuple[str, ...]
+    labels: Mapping[str, str] = attrs.field(factory=dict)
+    """Axis -> label."""
 
 
 @attrs.frozen
@@ -168,7 +170,8 @@ def expand(
             seeds = dict.fromkeys(table.seeds) or (recipe.run.seed,)
             cells += (_seeded(combination, recipe, seed) for seed in seeds)
         elif all(problem.misfit for problem in wrong):
-            excluded.append(Excluded(combination.name, tuple(problem.message for problem in wrong)))
+            reasons = tuple(problem.message for problem in wrong)
+            excluded.append(Excluded(combination.name, reasons, combination.labels))
         else:
             for problem in wrong:
                 # A misfit would only exclude the cell.
@@ -361,6 +364,24 @@ def _cannot_stop(table: StudyTable, stop: Stop, cells: int, document: Document) 
     if stop.worse_than == "baseline" and table.baseline is None:
         message = 'the study has no `baseline`; name one, or set `worse_than = "best"`'
         yield document.problem(message, (*place, "worse_than"))
+
+
+def require_cells_of_labels(study: Study) -> None:
+    """Raise `RecipeError` if no cell with one of the labels can work: the study would say nothing of it."""
+    problems = []
+    for axis in study.axes:
+        working = {cell.labels[axis.name] for cell in study.cells}
+        for label in axis.labels:
+            out = [one for one in study.excluded if one.labels.get(axis.name) == label]
+            if label in working or not out:
+                continue
+            message = (
+                f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
+                f"{' '.join(out[0].reasons)}; or take the label out"
+            )
+            problems.append(study.document.problem(message, ("study", "axes", axis.name)))
+    if problems:
+        raise RecipeError(problems)
 
 
 def _unknown_cells(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from sentbed.tools import FAILED, set_option
+from sentbed.tools import FAILED, echo, set_option
 
 
 class _Default(click.Group):
@@ -88,22 +88,30 @@ def run(
     from sentbed_studies.runner import run_study
     from sentbed_studies.sampled_cells import runs_of
     from sentbed_studies.shared_work_plan import plan_work
-    from sentbed_studies.study import read_study
+    from sentbed_studies.study import read_study, require_cells_of_labels
     from sentbed_studies.study_plan import plan_lines, time_of
     from sentbed_studies.study_reports import write_reports
+    from sentbed_studies.time_left import TimeLeft
+    from sentbed_studies.write_study_directory import is_done, is_older, record_of
 
     plugins = load_plugins()
     wanted = entries(only)
     found = read_study(recipe, overrides, plugins, only=wanted or None)
+    if not wanted:
+        require_cells_of_labels(found)
     directory = Path(out) if out is not None else Path("studies") / found.name
     work = plan_work(found.cells, CellKeys(plugins), not no_share)
     now = work.of(found.only(wanted).cells) if wanted else work
     # Cells that are asked for by name are run with all their seeds.
     needless = () if wanted else needless_runs(found, now, directory)
     runs = runs_of(found, now) - len(needless)
-    left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
+    if all_finished := is_done(directory, now.without(needless)):
+        # Nothing is left to estimate, for which models would be built.
+        left = TimeLeft({}, workers=workers or 1)
+    else:
+        left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
     for line in plan_lines(found, now, directory, left, needless):
-        click.echo(line, err=not dry_run)
+        echo(line, err=not dry_run)
     if dry_run:
         return
     lost = without_encoder(directory, now)
@@ -112,6 +120,7 @@ def run(
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = record_of(directory)
     with reported(directory), watching(directory, now, left) as say:
         result = run_study(
             found,
@@ -128,8 +137,13 @@ def run(
             left=left,
         )
     for outcome in result.failed:
-        click.echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    click.echo(write_reports(directory, lambda sentence: click.echo(sentence, err=True)))
+        echo(f"{outcome.job} failed: {outcome.error}", err=True)
+    report = directory / "report.html"
+    if all_finished and record_of(directory) == before and not is_older(report, directory, now):
+        echo(f"nothing was left to run; `sentbed study report {directory}` writes the report anew", err=True)
+        echo(report)
+        return
+    echo(write_reports(directory, lambda sentence: echo(sentence, err=True)))
     if result.failed:
         sys.exit(FAILED)
 
@@ -164,10 +178,10 @@ def status(directory: str, as_json: bool) -> None:
 
     data = read_data(directory)
     if as_json:
-        click.echo(json.dumps(status_table(data), indent=2))
+        echo(json.dumps(status_table(data), indent=2))
         return
     for line in status_lines(data):
-        click.echo(line)
+        echo(line)
 
 
 @study.command()
@@ -176,7 +190,7 @@ def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports
 
-    click.echo(write_reports(Path(directory), lambda sentence: click.echo(sentence, err=True)))
+    echo(write_reports(Path(directory), lambda sentence: echo(sentence, err=True)))
 
 
 @study.command()
@@ -216,7 +230,12 @@ def plot(
     from sentbed_studies.study_results import load_study
 
     if file is not None and (len(names) != 1 or out is not None):
-        raise click.UsageError("`-o` is for one NAME, without `--out`")
+        if out is not None:
+            raise click.UsageError("`-o FILE` and `--out DIRECTORY` say the same twice: take one of them out")
+        raise click.UsageError(
+            f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
+            "say the directory of their files with `--out DIRECTORY`"
+        )
     loaded = load_study(directory)
     figures = study_figures(loaded.data, loaded.tables, task)
     if not figures and not names:
@@ -224,15 +243,15 @@ def plot(
     if only_list:
         longest = max(map(len, figures), default=0)
         for name, found in figures.items():
-            click.echo(f"{name:{longest}}  {found.title}")
+            echo(f"{name:{longest}}  {found.title}")
         return
     chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
     for name, found in chosen.items():
         path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
         remark = write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
-        click.echo(path)
+        echo(path)
         if remark:
-            click.echo(remark, err=True)
+            echo(remark, err=True)
 
 
 @study.command()
@@ -271,7 +290,7 @@ def power(
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
         found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
-    click.echo("\n\n".join(map(str, found)))
+    echo("\n\n".join(map(str, found)))
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:

@@ -109,12 +109,14 @@ class StudyTable(RecipeTable):
     @classmethod
     def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
         """Structure and check every cell; see `study.expand`."""
-        from sentbed_studies.study import expand
+        from sentbed_studies.axes import labels_that_are_equal
+        from sentbed_studies.study import expand, require_cells_of_labels
 
         study = expand(document, plugins, base)
+        require_cells_of_labels(study)
         reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
         recipes = tuple(cell.recipe for cell in study.cells)
-        return Variants("cells", study.names, reasons, recipes)
+        return Variants("cells", study.names, reasons, recipes, tuple(labels_that_are_equal(study.axes)))
 
     @classmethod
     def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:

@@ -13,6 +13,7 @@ from sentbed_report.formatting import count
 from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study_page.decisions_section import outcome
 
+from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work
@@ -88,6 +89,8 @@ def plan_lines(
         reasons.setdefault(" ".join(one.reasons), []).append(one.name)
     for reason, names in reasons.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
+    for message in labels_that_are_equal(found.axes):
+        yield f"  remark: {message}"
     for remark in found.remarks:
         yield f"  not here, and not asked for now: {listed(remark)}"
     if (stop := found.table.stop) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.selection import choose
@@ -24,6 +25,12 @@ def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> 
     data = read_data(directory)
     found = summarise(data)
     write_exports(directory, data, found)
+    if say is not None:
+        for axis in axes_without_effect(data):
+            say(
+                f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
+                "every task"
+            )
     if say is not None and (chosen := choose(data)) is not None:
         say(chosen.sentence)
     return write_study_report(directory, data, found)

@@ -17,6 +17,7 @@ from sentbed.protocols import Score
 from sentbed_report.figure_files import DPI, WIDTH, write_figure
 from sentbed_report.formatting import count
 from sentbed_report.run_cost import cost_scores
+from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.read_study_directory import read_data
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _OF_SCORES = ("protocol", "task", "metric", "value", "direction", "degenerate")
 
 COLUMNS = ("cell", "seed", "encoder", "evaluator", *_OF_SCORES)
-"""Columns of `LoadedStudy.scores`; an axis of the same name is called `axis NAME` there."""
+"""Columns of `LoadedStudy.scores` beside the axes."""
 
 GROUPS = [
     "protocol",
@@ -123,9 +124,9 @@ class LoadedStudy:
     def scores(self) -> pandas.DataFrame:
         """Every score of every finished run, one per row, also those before training (`NAME@start`).
 
-        Columns: `cell`, a column per axis with its labels (`axis NAME` if another column has that name),
-        `seed`, `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`.
-        Axes are ordered categories, in the order of the recipe.
+        Columns: `cell`, a column per axis with its labels (`axis NAME` if a table of a study has a column of
+        that name), `seed`, `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`,
+        `degenerate`. Axes are ordered categories, in the order of the recipe.
 
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
@@ -190,7 +191,7 @@ class LoadedStudy:
     def groups(self) -> pandas.DataFrame:
         """Which cells cannot be told apart, a row for each cell and ranked table, the best first.
 
-        Columns: `cell`, a column per axis (`axis NAME` if another column here or in `scores` has that name),
+        Columns: `cell`, a column per axis as in `scores`,
         `encoder` and `evaluator`; `protocol`, `task` and `metric` of the last column of the table; `mean`,
         `letters` (cells that share one cannot be told apart), `lowest_rank` and `highest_rank`; `from_best`,
         `low` and `high`, the difference from the best with bounds for all pairs at once; and, where a table
@@ -199,7 +200,7 @@ class LoadedStudy:
         Raises:
             RuntimeUnavailableError: if pandas is not installed.
         """
-        named, labels = self._named(GROUPS), {cell.name: cell.labels for cell in self.data.cells}
+        named, labels = self._named(), {cell.name: cell.labels for cell in self.data.cells}
         rows = []
         for table in self.tables:
             found = table.groups
@@ -286,9 +287,9 @@ class LoadedStudy:
     def _plots(self, task: str) -> dict[str, Plot]:
         return study_figures(self.data, self.tables, task)
 
-    def _named(self, more: Sequence[str] = ()) -> dict[str, str]:
-        """Return the name of each axis -> the name of its column, beside `COLUMNS` and `more`."""
-        return {name: f"axis {name}" if name in (*COLUMNS, *more) else name for name in self.axes}
+    def _named(self) -> dict[str, str]:
+        """Return the name of each axis -> the name of its column, as in `scores.csv`."""
+        return {name: axis_column(name) for name in self.axes}
 
     def _cost_column(self, cost: str) -> str:
         """Return the name of a cost's column, beside `COLUMNS` and those of the axes."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 import attrs
 from sentbed.errors import SentbedError
+from sentbed.helpers import read_json
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.run_cost import recorded_cost
 from sentbed_workbench.resource_plan import Planner, StagePlan
@@ -86,17 +86,41 @@ class TimeLeft:
         planned = self.planned.get(run)
         if not self.found:
             return planned
-        later = {one: took for one, took in self.found.items() if one not in self.first} or self.found
-        both = [
-            (self._without_start(one, took), plan)
-            for one, took in later.items()
-            if (plan := self.planned.get(one))
-        ]
-        if planned is None or not both:
+        scale = self._scale()
+        if planned is None or scale is None:
+            later = self._later()
             mean = sum(later.values()) / len(later)
             return mean, mean
-        scale = sum(took for took, _ in both) / sum(_middle(plan) for _, plan in both)
         return scale * _middle(planned), scale * _middle(planned)
+
+    def of_all(self, alone: bool = False) -> Range | None:
+        """Return the minimum and maximum seconds of all runs of the study, one after the other.
+
+        It is corrected by the finished runs as `of` is, so that it is never less than what is left of it.
+        With `alone`, every cell does all of its work itself. None if it is unknown.
+        """
+        planned = self.alone if alone else self.whole
+        if planned is None:
+            return None
+        scale = self._scale() if self.found else None
+        if scale is not None:
+            planned = (scale * _middle(planned), scale * _middle(planned))
+        start = START if planned[1] else 0.0
+        return start + planned[0], start + planned[1]
+
+    def _later(self) -> Mapping[Path, float]:
+        """Return the finished runs that count: those after the first of a worker, if there are any."""
+        return {run: took for run, took in self.found.items() if run not in self.first} or self.found
+
+    def _scale(self) -> float | None:
+        """Return how much longer the finished runs took than was planned; None if none of them was."""
+        took_in_all = planned_in_all = 0.0
+        for run, took in self._later().items():
+            planned = self.planned.get(run)
+            if planned is not None:
+                took_in_all += self._without_start(run, took)
+                planned_in_all += _middle(planned)
+        return took_in_all / planned_in_all if planned_in_all else None
 
     def _without_start(self, run: Path, took: float) -> float:
         """Return the seconds of a run less its worker's start, but not below the plan if it was above."""
@@ -181,7 +205,7 @@ def _middle(planned: Range) -> float:
 
 def _took(run: Path) -> float | None:
     try:
-        record = json.loads((run / RECORD).read_bytes())
+        record = read_json(run / RECORD)
         cost = recorded_cost(record)
         # The seconds of a run that goes on from shared stages are with theirs.
         return float(record["seconds"] if cost is None or cost.own.seconds is None else cost.own.seconds)
@@ -236,7 +260,8 @@ class _Plans:
                 name = look.encoder or recipe.trained(stage)[0]
                 if (once := self._evaluation(recipe, look, name)) is None:
                     continue
-                times = -(-planned.steps // look.every)
+                # The first one is before the first step.
+                times = 1 + -(-planned.steps // look.every)
                 low, high = low + times * once[0], high + times * once[1]
         return low, high
 
@@ -275,11 +300,12 @@ def said_of_whole(left: TimeLeft) -> str | None:
     """Return what the whole study takes and what sharing saves of it, in words; None if either is unknown."""
     from sentbed_report.formatting import share
 
-    if left.whole is None or left.alone is None:
+    whole, alone = left.of_all(), left.of_all(alone=True)
+    if whole is None or alone is None:
         return None
-    saved = 1 - _middle(left.whole) / _middle(left.alone) if left.alone[1] else 0.0
-    less = f"; {_words(left.alone)} without sharing, which saves {share(saved)}" if saved > 0 else ""
-    return f"{_words(left.whole)}{less}"
+    saved = 1 - _middle(whole) / _middle(alone) if alone[1] else 0.0
+    less = f"; {_words(alone)} without sharing, which saves {share(saved)}" if saved > 0 else ""
+    return f"{_words(whole)}{less}"
 
 
 def _words(seconds: Range) -> str:

@@ -28,6 +28,9 @@ from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Cell, Study
 from sentbed_studies.time_left import RUN, START, Range, time_left
 
+SHOWN = 3
+"""Checks named of what is missing."""
+
 INCOMPLETE = 3
 """Exit code where no number was missed, and not all were measured."""
 
@@ -170,6 +173,18 @@ def _outline(parameters: int) -> Outline:
         activations=Cost(),
         source="the number of parameters",
     )
+
+
+def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
+    """Yield what is missing on this machine, each with the checks that cannot be run without it."""
+    lacking: dict[str, list[str]] = {}
+    for paper, of_paper in checks.items():
+        for check in of_paper:
+            if check.lacking and not check.finished:
+                lacking.setdefault(check.lacking, []).append(f"{paper}: {check.name}")
+    for reason, names in lacking.items():
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        yield f"missing here: {'; '.join(names[:SHOWN])}{more}: {reason}"
 
 
 def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:

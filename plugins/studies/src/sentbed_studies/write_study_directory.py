@@ -6,16 +6,17 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 import tomli_w
 from sentbed.errors import RunError
-from sentbed.helpers import write_atomic
-from sentbed.tools import Recipe, differences, locked, unstructure
+from sentbed.helpers import read_file, read_json, write_atomic
+from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
+from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_study_directory import (
     LOCKS,
     RECIPE,
@@ -31,18 +32,23 @@ from sentbed_studies.shared_work_plan import Prefix, Work, chain
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
+LARGEST_RECORD = 1 << 30
+"""Bytes of the largest `study.json`."""
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""
 
 __all__ = [
     "STUDY",
     "at_work",
+    "is_done",
     "is_finished",
+    "is_older",
     "lock_of",
     "manifest_status",
     "needed",
     "note_sampled",
     "read_data",
+    "record_of",
 ]
 
 
@@ -67,13 +73,15 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
             write_atomic(directory / STUDY, json.dumps({**content, "sampled": chosen}, indent=1) + "\n")
             yield
     finally:
-        own.unlink(missing_ok=True)
+        # On a disk that has become read-only this fails too, and would hide why.
+        with suppress(OSError):
+            own.unlink(missing_ok=True)
 
 
 def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
     """Return the cells that the same sampler has chosen in a study's directory, as far as it is known."""
     try:
-        held = json.loads((directory / STUDY).read_bytes())
+        held = read_json(directory / STUDY)
         names = [str(name) for name in held["sampled"]] if held["sampler"] == content["sampler"] else []
     except (OSError, ValueError, KeyError, TypeError):
         return []  # none that can be read
@@ -82,7 +90,7 @@ def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
 
 def note_sampled(directory: Path, names: Sequence[str]) -> None:
     """Write the cells that have been chosen into `study.json`, unless another process is further on."""
-    content = json.loads((directory / STUDY).read_bytes())
+    content = read_json(directory / STUDY)
     if content["sampled"][: len(names)] != list(names):
         content["sampled"] = list(names)
         write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
@@ -104,7 +112,7 @@ def _require_no_other(own: Path, same: str, directory: Path) -> None:
 def _require_same_study(directory: Path, content: Mapping[str, Any]) -> None:
     """Raise `RunError` if a directory holds a study of another name that has no run in common with ours."""
     try:
-        held = json.loads((directory / STUDY).read_bytes())
+        held = read_json(directory / STUDY)
         other = held["name"] != content["name"] and not _keys(held) & _keys(content)
     except (OSError, ValueError, KeyError, TypeError):
         return  # none that can be read
@@ -178,6 +186,31 @@ def _compared(recipe: Recipe) -> Any:
     table = unstructure(recipe.without(StudyTable))
     table["run"].pop("seed")
     return table
+
+
+def is_done(place: Path, work: Work) -> bool:
+    """Whether every run of the work has finished."""
+    return all(is_finished(place / task.directory) for task in work.tasks)
+
+
+def record_of(place: Path) -> tuple[bytes | None, ...]:
+    """Return what is written of a study beside its runs: its cells, and what it has decided."""
+    contents: list[bytes | None] = []
+    for name in (STUDY, DECISIONS):
+        try:
+            contents.append(read_file(place / name, LARGEST_RECORD))
+        except OSError:
+            contents.append(None)
+    return tuple(contents)
+
+
+def is_older(report: Path, place: Path, work: Work) -> bool:
+    """Whether a report is missing, or was written before a run of the work had ended."""
+    try:
+        written = report.stat().st_mtime_ns
+        return any((place / task.directory / MANIFEST).stat().st_mtime_ns > written for task in work.tasks)
+    except OSError:
+        return True
 
 
 def needed(place: Path, work: Work) -> list[Prefix]:

@@ -6,7 +6,7 @@ import sys
 import tomllib
 
 import click
-from sentbed.tools import FAILED
+from sentbed.tools import FAILED, echo
 
 
 @click.command("check-plugin")
@@ -45,10 +45,10 @@ def check_plugin(
             name, examples={component: _table(text) for component, text in examples}, skip=skip
         )
     except ConformanceError as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         _hint(name, str(error))
         sys.exit(FAILED)
-    click.echo(report)
+    echo(report)
     _hint(name, str(report))
 
 
@@ -56,7 +56,7 @@ def _hint(name: str, said: str) -> None:
     """Print how to give an example, if a rule asks for one."""
     if "`example`" in said or "example={" in said:
         form = f"sentbed check-plugin {name} --example KIND/NAME '{{ FIELD = VALUE }}'"
-        click.echo(f"on the command line, fields are given with `{form}`", err=True)
+        echo(f"on the command line, fields are given with `{form}`", err=True)
 
 
 def _table(text: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
+from sentbed.errors import printable
 from sentbed.protocols import Evaluation, Run, StepResult
 from sentbed.tools import STATES
 
@@ -99,8 +100,12 @@ class ConsoleTracker:
             table.add_column(name)
         table.add_column("value", justify="right")
         for score in evaluation.scores:
-            table.add_row(score.task, score.metric, score.protocol_name, f"{score.value:.2f}")
+            names = map(printable, (score.task, score.metric, score.protocol_name))
+            table.add_row(*names, f"{score.value:.2f}")
         self._console.print(table)
+        skipped = dict.fromkeys(task for score in evaluation.scores for task in score.skipped)
+        if skipped:
+            self._say(f"left out, since their data is missing (`skip_missing`): {', '.join(skipped)}")
 
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:
@@ -136,7 +141,7 @@ class ConsoleTracker:
             console=self._console,
             transient=transient,
         )
-        self._task = self._progress.add_task(what, total=total, completed=done, rate="", live="")
+        self._task = self._progress.add_task(printable(what), total=total, completed=done, rate="", live="")
         self._progress.start()
 
     @hookimpl
@@ -199,7 +204,7 @@ class ConsoleTracker:
 
     def _say(self, text: str) -> None:
         if self._console is not None:
-            self._console.print(text)
+            self._console.print(printable(text))
 
     def _time(self, done: int, total: int) -> str:
         """Return how long the part took until now, and how long the rest of it will take."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from sentbed.tools import echo
 
 
 @click.group()
@@ -15,15 +16,18 @@ def info() -> None:
     """Say where the vectors are, how many, and of which encoders."""
     from datetime import datetime
 
+    from sentbed_workbench import cache_contents
     from sentbed_workbench.cache_contents import held
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
     spaces = held(store)
-    click.echo(f"place    {store.root}")
-    click.echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
-    click.echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
-    click.echo(
+    echo(f"place    {store.root}")
+    echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
+    echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
+    converted = cache_contents.converted_weights()
+    echo(f"weights  {_gigabytes(converted)} converted from pickles, beside the limit; `clear` leaves them")
+    echo(
         f"vectors  {sum(space.vectors for space in spaces):,} of {len(spaces)} "
         f"encoder{'s' * (len(spaces) != 1)}"
     )
@@ -32,7 +36,7 @@ def info() -> None:
         model, pooler, width, precision, length = (space.about.get(key, "?") for key in keys)
         used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
         counts = f"{space.vectors:>10,} x {width:<5} {_gigabytes(space.size):>10}"
-        click.echo(f"  {used}  {counts}  {pooler:<16} {precision} {length:>4} tokens  {model}")
+        echo(f"  {used}  {counts}  {pooler:<16} {precision} {length:>4} tokens  {model}")
 
 
 @cache.command()
@@ -49,7 +53,7 @@ def clear(older_than: float) -> None:
     from sentbed_workbench.vector_cache import VectorCache
 
     store = VectorCache()
-    click.echo(f"removed {_gigabytes(cache_contents.clear(store, older_than))} from {store.root}")
+    echo(f"removed {_gigabytes(cache_contents.clear(store, older_than))} from {store.root}")
 
 
 def _gigabytes(size: int) -> str:

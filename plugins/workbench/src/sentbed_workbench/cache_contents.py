@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -12,6 +11,8 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
+from sentbed.helpers import read_json
+from sentbed_common import CONVERTED_WEIGHTS, cache_root
 
 from sentbed_workbench.vector_cache import ABOUT, HEADER_SIZE, VectorCache
 
@@ -41,6 +42,12 @@ def held(store: VectorCache) -> list[Held]:
     return sorted(found, key=lambda space: -space.used)
 
 
+def converted_weights() -> int:
+    """Return the size in bytes of the weights that were converted from pickles and are kept beside."""
+    files = (cache_root() / CONVERTED_WEIGHTS).rglob("*")
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
 def clear(store: VectorCache, older_than: float = 0.0) -> int:
     """Remove files not used for `older_than` days; return the number of bytes removed.
 
@@ -60,7 +67,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
 
 def _about(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path)
         return found if isinstance(found["width"], int) else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

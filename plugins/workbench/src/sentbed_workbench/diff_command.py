@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import click
-from sentbed.tools import FAILED, set_option
+from sentbed.tools import FAILED, echo, set_option
 
 
 @click.command()
@@ -38,8 +38,8 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
         raise click.UsageError("`--cell` names one cell for both recipes, or one for each")
     found = compare(*read((a, b), overrides, load_plugins(), cells))
     if as_json:
-        click.echo(json.dumps(record(found, (a, b)), indent=2, ensure_ascii=False, default=str))
+        echo(json.dumps(record(found, (a, b)), indent=2, ensure_ascii=False, default=str))
     else:
-        click.echo("\n".join(text(found, (a, b))))
+        echo("\n".join(text(found, (a, b))))
     if any(difference.decides for difference in found):
         sys.exit(FAILED)

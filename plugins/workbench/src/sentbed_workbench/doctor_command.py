@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from sentbed.tools import echo
 
 if TYPE_CHECKING:
     from sentbed_workbench.doctor import Diagnosis
@@ -34,7 +35,7 @@ def doctor(attempt: bool, as_json: bool) -> None:
 
     with Console(stderr=True).status("looking at this machine"):
         found = examine(attempt)
-    click.echo(_as_json(found) if as_json else _as_text(found))
+    echo(_as_json(found) if as_json else _as_text(found))
     if found.broken:
         sys.exit(1)
 

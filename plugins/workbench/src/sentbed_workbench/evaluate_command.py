@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import set_option, trust_option
+from sentbed.tools import echo, set_option, trust_option
 
 
 @click.command()
@@ -33,10 +33,10 @@ def evaluate(
     from sentbed_workbench.evaluate import evaluate_encoder
     from sentbed_workbench.vector_cache import VectorCache
 
-    store = None if no_cache else VectorCache(say=partial(click.echo, err=True))
+    store = None if no_cache else VectorCache(say=partial(echo, err=True))
     evaluation = evaluate_encoder(encoder, evaluator, overrides, store, trust_remote_code)
     if as_json:
-        click.echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
+        echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
     else:
         for score in evaluation.scores:
-            click.echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
+            echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")

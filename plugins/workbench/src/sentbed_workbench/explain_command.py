@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import set_option
+from sentbed.tools import echo, set_option
 
 
 @click.command()
@@ -24,7 +24,7 @@ def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str
 
     _require_recipe(recipe)
     found = explain_recipe(recipe, overrides, load_plugins(), cell)
-    click.echo("\n".join(found.listing() if path is None else found.one(path)))
+    echo("\n".join(found.listing() if path is None else found.one(path)))
 
 
 def _require_recipe(recipe: str) -> None:

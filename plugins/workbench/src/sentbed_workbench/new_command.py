@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from sentbed.errors import SentbedError
+from sentbed.tools import echo
 
 QUICKSTART = "recipes/quickstart.toml"
 """Recipe in a clone of sentbed."""
@@ -23,14 +24,14 @@ def recipe(path: str | None) -> None:
     from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
 
     if path is None:
-        click.echo(RECIPE_TEMPLATE, nl=False)
+        echo(RECIPE_TEMPLATE, nl=False)
         return
     if Path(path).exists():
         raise SentbedError(f"`{path}` exists already; choose another name")
     from sentbed.helpers import write_atomic
 
     write_atomic(Path(path), RECIPE_TEMPLATE)
-    click.echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
+    echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
 
 
 @new.command()
@@ -55,19 +56,19 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
     for file in write_plugin(kind, name, Path(directory)):
-        click.echo(f"{directory}/{file}")
+        echo(f"{directory}/{file}")
     chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(kind, name))
     place = shlex.quote(directory)
     test = shlex.quote(f"{directory}[test]")
-    click.echo("\nThen:")
-    click.echo(f"  pip install -c {shlex.quote(f'{directory}/constraints.txt')} -e {test}")
-    click.echo(f"  pytest {place}")
+    echo("\nThen:")
+    echo(f"  pip install -c {shlex.quote(f'{directory}/constraints.txt')} -e {test}")
+    echo(f"  pytest {place}")
     if TEMPLATES[kind].command:
-        click.echo(f"  {TEMPLATES[kind].command.replace('{name}', name)}")
+        echo(f"  {TEMPLATES[kind].command.replace('{name}', name)}")
         return
     recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
     if recipe != QUICKSTART:
-        click.echo(f"  sentbed new recipe {recipe}")
-    click.echo(f"  sentbed run {recipe} {chosen}")
+        echo(f"  sentbed new recipe {recipe}")
+    echo(f"  sentbed run {recipe} {chosen}")
     if TEMPLATES[kind].remark:
-        click.echo(f"\n{TEMPLATES[kind].remark}")
+        echo(f"\n{TEMPLATES[kind].remark}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
-from sentbed.tools import set_option
+from sentbed.tools import echo, set_option
 
 if TYPE_CHECKING:
     from sentbed_common import Device
@@ -37,9 +37,9 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
         # Files missing on this machine may exist on the machine that runs the recipe.
         loaded = load_recipe(recipe, overrides, look=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
-            click.echo(f"not here: {message}", err=True)
+            echo(f"not here: {message}", err=True)
     found = plan_recipe(loaded, on)
-    click.echo(_as_json(found) if as_json else "\n".join(_lines(found)))
+    echo(_as_json(found) if as_json else "\n".join(_lines(found)))
 
 
 def _as_json(found: Plan) -> str:

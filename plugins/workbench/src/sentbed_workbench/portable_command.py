@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from sentbed.tools import echo
 
 SHOWN = 20
 
@@ -22,7 +23,7 @@ def portable(directory: Path) -> None:
     done = make_portable(directory)
 
     def warn(message: str) -> None:
-        click.echo(f"warning: {message}", err=True)
+        echo(f"warning: {message}", err=True)
 
     for run in done.unfinished:
         warn(f"`{run}` has not finished and is left as it is; finish the study, and say this again")
@@ -30,4 +31,4 @@ def portable(directory: Path) -> None:
         warn(f"`{found}` is still named in `{file}`; copy what it is beside the recipe, and name it there")
     if (more := len(done.left) - SHOWN) > 0:
         warn(f"{more:,} more paths are still named")
-    click.echo(f"{len(done.changed)} files changed; to move the paths that lead out, move `{done.together}`")
+    echo(f"{len(done.changed)} files changed; to move the paths that lead out, move `{done.together}`")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 from sentbed import RunError
-from sentbed.helpers import SUMS_FILE, data_root, open_file, write_atomic
+from sentbed.helpers import SUMS_FILE, data_root, open_file, read_json, write_atomic
 from sentbed.tools import MANIFEST
 
 TEXT = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".toml")
@@ -81,7 +81,7 @@ def make_portable(directory: Path) -> Portable:
         if len(highest.parts) < len(together.parts):
             together = highest
         if after != before:
-            write_atomic(path, after)
+            write_atomic(path, after.encode())
             changed.append(path)
         for found in _ABSOLUTE.finditer(after):
             if Path("/", found["top"]).is_dir():
@@ -92,10 +92,10 @@ def make_portable(directory: Path) -> Portable:
 def _status(directory: Path) -> str | None:
     """Return the status in a run's manifest, or None without a manifest."""
     try:
-        content = json.loads((directory / MANIFEST).read_bytes())
+        content = read_json(directory / MANIFEST)
     except OSError:
         return None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RunError(
             f"`{directory / MANIFEST}` is not what was written: {error}; run the recipe again"
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from sentbed.tools import echo
 
 
 @click.command()
@@ -23,12 +24,12 @@ def schema(output: str | None) -> None:
     from sentbed_workbench.json_schema import recipe_schema
 
     def warn(message: str) -> None:
-        click.echo(f"warning: {message}", err=True)
+        echo(f"warning: {message}", err=True)
 
     found = recipe_schema(load_plugins(), warn)
     text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
     if output is None:
-        click.echo(text)
+        echo(text)
     else:
         write_atomic(Path(output), text + "\n")
-        click.echo(output)
+        echo(output)

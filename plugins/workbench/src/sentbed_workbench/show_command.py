@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+from sentbed.tools import echo
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
@@ -36,13 +37,13 @@ def show(kind: str, name: str | None) -> None:
         what = "kind of component" + (" or table of a recipe" if name is None else "")
         raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(known)}")
     if name is not None:
-        click.echo(describe(found.find(kind, name)))
+        echo(describe(found.find(kind, name)))
     elif kind == HOOKS:
-        click.echo("\n".join(lines_of_hooks(found)))
+        echo("\n".join(lines_of_hooks(found)))
     elif kind in KINDS:
-        click.echo("\n".join(_components(kind, found)))
+        echo("\n".join(_components(kind, found)))
     else:
-        click.echo(describe_table(kind, found))
+        echo(describe_table(kind, found))
 
 
 def _components(kind: str, found: Plugins) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from sentbed.tools import set_option
+from sentbed.tools import echo, set_option
 
 
 @click.command()
@@ -22,8 +22,8 @@ def soup(output: str, encoders: tuple[str, ...], evaluator: str | None, override
     from sentbed_workbench.model_soup import make_soup
     from sentbed_workbench.vector_cache import VectorCache
 
-    say = partial(click.echo, err=True)
+    say = partial(echo, err=True)
     made = make_soup(output, encoders, evaluator, overrides, VectorCache(say=say), say)
     kept = sum(parent.kept for parent in made.parents)
     score = "" if made.score is None else f", which scores {made.score:.2f}"
-    click.echo(f"{output}: the mean of {kept} of {len(made.parents)} encoders{score}")
+    echo(f"{output}: the mean of {kept} of {len(made.parents)} encoders{score}")

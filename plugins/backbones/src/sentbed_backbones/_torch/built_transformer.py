@@ -166,7 +166,7 @@ class BuiltTransformer(BuiltBackbone):
         self.base = base
         """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
         self.tokenizer: BulkTokenizer = BulkTokenizer(
-            tokenizer, family.readings[1:], parameters.traits.placeholder
+            tokenizer, family.readings[1:], parameters.traits.placeholder, int(model.config.vocab_size)
         )
         family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
         self.origin = origin
@@ -366,9 +366,12 @@ class BuiltTransformer(BuiltBackbone):
                     model = self.parameters.model
                     hub = model if model is not None and not is_local(model) else None
                     save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
-            except SafetensorError as error:
-                # It wraps the system's error: a full disk must be distinguished from a bug of ours.
-                raise OSError(str(error)) from error
+            except Exception as error:
+                # safetensors and tokenizers wrap the system's error, the latter in an `Exception` alone: a
+                # full disk must be distinguished from a bug of ours.
+                if type(error) in (SafetensorError, Exception):
+                    raise OSError(str(error)) from error
+                raise
 
     @property
     def protocol(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 from sentbed import ModelError
+from sentbed.helpers import foreign
 from sentbed.protocols import (
     TokenIds,
     Tokenizer,
@@ -32,6 +34,23 @@ EMBEDDED_TOKENS = "embedded_tokens"
 of embeddings, without that of a placeholder which was added later."""
 
 
+LARGEST_ID = (1 << ID_BITS) - 1
+"""The largest id of a token."""
+
+
+@contextmanager
+def tokenizing() -> Iterator[None]:
+    """Turn what `tokenizers` raises on a model's files and a user's texts into a `ModelError`.
+
+    Every call of a tokenizer that texts go through stands in this block: a definition that was read without
+    complaint may still panic on a text, which is neither a fault of a plugin nor of the text's reader.
+    """
+    problem = "the tokenizer of the model failed on a text"
+    advice = "fetch the model's `tokenizer.json` again, or take another revision or model"
+    with foreign(ModelError, problem, advice):
+        yield
+
+
 def shown_ids(ids: Any) -> Any:
     """Return ids, an array or a tensor, with those of hidden tokens as they would be if shown."""
     # Below 0 the shift gives -1, and `i ^ -1` is `-1 - i`.
@@ -41,11 +60,16 @@ def shown_ids(ids: Any) -> Any:
 class BulkTokenizer(Tokenizer):
     """A fast tokenizer, called directly: all texts in one call, in threads, without padding.
 
-    `readings` are the layers that a text's ids may choose; see `encode_marked`.
+    `readings` are the layers that a text's ids may choose; see `encode_marked`. `embeddings` is the number of
+    tokens that the model has embeddings for, by default that of all possible ids.
     """
 
     def __init__(
-        self, original: Any, readings: Sequence[tuple[int, ...]] = (), placeholder: str | None = None
+        self,
+        original: Any,
+        readings: Sequence[tuple[int, ...]] = (),
+        placeholder: str | None = None,
+        embeddings: int = LARGEST_ID + 1,
     ) -> None:
         if not original.is_fast:
             raise ModelError(
@@ -54,9 +78,10 @@ class BulkTokenizer(Tokenizer):
             )
         self.original = original
         self.readings = readings
-        self._embedded_tokens: int | None = original.init_kwargs.get(EMBEDDED_TOKENS)
+        # The files' own number may be any: it only ever lowers the model's.
+        self._embedded_tokens = min(embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings))
         self._pad_id = int(original.pad_token_id or 0)
-        if self._embedded_tokens is not None and self._pad_id >= self._embedded_tokens:
+        if self._pad_id >= self._embedded_tokens:
             # Padding is never attended to: any token with an embedding will do.
             self._pad_id = 0
         self._mask_token: str | None = original.mask_token
@@ -131,8 +156,9 @@ class BulkTokenizer(Tokenizer):
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
         """
-        self._fast.enable_truncation(max_length)
-        encodings = self._fast.encode_batch_fast(self._mapped(texts))
+        with tokenizing():
+            self._fast.enable_truncation(max_length)
+            encodings = self._fast.encode_batch_fast(self._mapped(texts))
         return self._token_ids(encodings)
 
     def encode_marked(
@@ -146,14 +172,16 @@ class BulkTokenizer(Tokenizer):
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
         """
-        self._fast.no_truncation()
-        encodings = self._fast.encode_batch(self._mapped(texts))
+        with tokenizing():
+            self._fast.no_truncation()
+            encodings = self._fast.encode_batch(self._mapped(texts))
         tokens = self._token_ids(encodings)
         number = 0 if layers is None else self.readings.index(layers) + 1
         ids, offsets = tokens.ids + np.int32(number << ID_BITS), tokens.offsets
         if starts is not None and self._character_map is not None:
             beginnings = [text[:start] for text, start in zip(texts, starts, strict=True)]
-            starts = [len(beginning) for beginning in self._character_map(beginnings)]
+            with tokenizing():
+                starts = [len(beginning) for beginning in self._character_map(beginnings)]
         for row, start in enumerate(starts or ()):
             ends = (end for _, end in encodings[row].offsets)
             first = next((place for place, end in enumerate(ends) if end > start), len(ids))
@@ -170,24 +198,25 @@ class BulkTokenizer(Tokenizer):
         offsets = np.zeros(len(encodings) + 1, np.int64)
         np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
         rows = (encoding.ids or self._nothing for encoding in encodings)
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
-        if self._embedded_tokens is not None:
-            self._require_embeddings(ids, self._embedded_tokens)
-        return TokenIds(ids, offsets)
+        # The library's ids have 32 bits without a sign.
+        ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(offsets[-1]))
+        self._require_embeddings(ids)
+        return TokenIds(ids.astype(np.int32), offsets)
 
-    def _require_embeddings(self, ids: NDArray[np.int32], embedded_tokens: int) -> None:
+    def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if there is an id beyond the model's embeddings."""
-        beyond = ids[ids >= embedded_tokens]
+        beyond = ids[ids >= self._embedded_tokens]
         if self._placeholder_id is not None:
             beyond = beyond[beyond != self._placeholder_id]
         if not len(beyond):
             return
         number = int(beyond[0])
-        token = self.original.convert_ids_to_tokens(number)
+        with tokenizing():
+            token = self._definition.id_to_token(number)
         raise ModelError(
             f"a text has the token {token!r:.80}, number {number}, and the model has embeddings for "
-            f"{embedded_tokens} tokens; take it out of the texts or the template, or fetch the model again "
-            "if its tokenizer should not have it"
+            f"{self._embedded_tokens} tokens; take it out of the texts or the template, or fetch the model "
+            "again if its tokenizer should not have it"
         )
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
@@ -198,9 +227,13 @@ class BulkTokenizer(Tokenizer):
         self._definition.no_truncation()
         cut, rows = list(texts), list(range(len(texts)))
         if self._character_map is not None:
-            cut = self._character_map.where_it_differs(texts)
+            with tokenizing():
+                cut = self._character_map.where_it_differs(texts)
         while rows:
-            encodings = self._definition.encode_batch([cut[row] for row in rows], add_special_tokens=False)
+            with tokenizing():
+                encodings = self._definition.encode_batch(
+                    [cut[row] for row in rows], add_special_tokens=False
+                )
             long = {row: e.offsets for row, e in zip(rows, encodings, strict=True) if len(e) > max_length}
             for row, offsets in long.items():
                 cut[row] = _beginning(cut[row], offsets, max_length)
@@ -208,6 +241,14 @@ class BulkTokenizer(Tokenizer):
             # hold one character and a piece of the next. So it is checked again.
             rows = list(long)
         return cut
+
+
+def _embedded_tokens(original: Any, default: int) -> int:
+    """Return the number of tokens with embeddings as the tokenizer's files have it, or the default."""
+    written = original.init_kwargs.get(EMBEDDED_TOKENS)
+    if type(written) is not int or written < 1:
+        return default
+    return written
 
 
 def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str:

@@ -29,7 +29,7 @@ from sentbed_backbones._torch.sentencepiece_normalization import (
     model_class,
     normalizer_steps,
 )
-from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS
+from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS, tokenizing
 from sentbed_backbones.model_file_checks import LARGEST_JSON
 
 SPACE = "▁"
@@ -400,11 +400,13 @@ def spacing_of_placeholder(tokenizer: Any, token: str) -> str:
 def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids of texts without special tokens, by the tokenizer."""
     backend, character_map = mapped_apart(tokenizer)
-    if character_map is not None:
-        texts = character_map(texts)
-    backend.no_truncation()
-    backend.no_padding()
-    return [encoding.ids for encoding in backend.encode_batch(list(texts), add_special_tokens=False)]
+    with tokenizing():
+        if character_map is not None:
+            texts = character_map(texts)
+        backend.no_truncation()
+        backend.no_padding()
+        encodings = backend.encode_batch(list(texts), add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
 
 
 def sentencepiece_ids(tokenizer: Any, processor: Any, texts: Sequence[str]) -> list[list[int]]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.helpers import atomic_file, write_atomic
+from sentbed.helpers import atomic_file, read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
@@ -59,11 +60,11 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
         files[f"{name}.tex"] = to_latex(summary, name)
         files[f"{name}.csv"] = to_csv(summary)
     for file, content in files.items():
-        write_atomic(directory / DIRECTORY / file, _encoded(content))
+        write_atomic(directory / DIRECTORY / file, content)
     for file in [f"{name}.{suffix}" for name in _written(directory) for suffix in ("md", "tex", "csv")]:
         if file not in files:
             (directory / DIRECTORY / file).unlink(missing_ok=True)
-    write_atomic(directory / RESULTS, _encoded(to_json(data, found)))
+    write_atomic(directory / RESULTS, to_json(data, found))
     try:
         write_parquet(directory / PARQUET, data, found)
     except RuntimeUnavailableError:
@@ -88,7 +89,7 @@ def to_csv(summary: Summary) -> str:
     columns = [f"{heading} {what}" for heading in summary.headings for what in MEASURED]
     tests = equivalences(summary)
     columns += [f"{summary.headings[-1]} {what}" for what in EQUIVALENCE if tests]
-    rows: list[list[object]] = [["cell", "encoder", "status", *(f"axis {axis}" for axis in axes), *columns]]
+    rows: list[list[object]] = [["cell", "encoder", "status", *map(axis_column, axes), *columns]]
     for row in summary.rows:
         line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
         line += (value for cell in row.cells for value in _measures(cell))
@@ -109,7 +110,7 @@ def to_tidy_csv(summaries: Sequence[Summary]) -> str:
         "cell",
         "encoder",
         "status",
-        *(f"axis {axis}" for axis in axes),
+        *map(axis_column, axes),
     )
     rows: list[list[object]] = [[*about, "task", "metric", *MEASURED]]
     for summary, name in zip(summaries, _names(summaries), strict=True):
@@ -203,14 +204,10 @@ def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:
 def _written(directory: Path) -> list[str]:
     """Return the names of the tables in `results.json`; empty if it cannot be read."""
     try:
-        names = [table["name"] for table in json.loads((directory / RESULTS).read_bytes())["tables"]]
+        names = [table["name"] for table in read_json(directory / RESULTS)["tables"]]
     except (OSError, ValueError, LookupError, TypeError):
         return []
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _beside(summary: Summary, number: Number) -> bool:
@@ -220,7 +217,8 @@ def _beside(summary: Summary, number: Number) -> bool:
 
 
 def _types(data: StudyData) -> dict[str, type]:
-    about = ("evaluator", "protocol", "metric", "cell", "encoder", *(f"axis {a.name}" for a in data.axes))
+    axes = [axis_column(axis.name) for axis in data.axes]
+    about = ("evaluator", "protocol", "metric", "cell", "encoder", *axes)
     after = ("direction", "degenerate")
     own = {"seed": int, "task": str, "value": float}
     return {**dict.fromkeys(about, str), **own, **dict.fromkeys(after, str)}
@@ -230,7 +228,7 @@ def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[s
     """Yield every score of every seed, as a row of `_types`."""
     for summary in summaries:
         for row in summary.rows:
-            axes = {f"axis {axis.name}": row.labels.get(axis.name) for axis in data.axes}
+            axes = {axis_column(axis.name): row.labels.get(axis.name) for axis in data.axes}
             for column, cell in zip(summary.columns, row.cells, strict=True):
                 for seed, value in cell.values.items():
                     yield {

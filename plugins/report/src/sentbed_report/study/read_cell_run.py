@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from sentbed.errors import RunError
+from sentbed.errors import DataError, RunError
 from sentbed.helpers import foreign
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST
 
+from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import RecordedCost, recorded_cost
 from sentbed_report.run_results import REPORT, read_results
 from sentbed_report.score_items import attach_items
@@ -73,8 +73,8 @@ def read_run(
 def evaluation_keys(run: Path) -> list[str]:
     """Return the keys of the evaluations that a run of a study makes, in their order; none if unknown."""
     try:
-        return [str(key) for key in json.loads((run / KEYS).read_bytes())["evaluations"]]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return [str(key) for key in read_record(run / KEYS)["evaluations"]]
+    except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
 
 
@@ -91,8 +91,8 @@ def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
 
 def _has_finished(run: Path) -> bool:
     try:
-        return bool(json.loads((run / MANIFEST).read_bytes())["status"] == "finished")
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(read_record(run / MANIFEST)["status"] == "finished")
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return False
 
 
@@ -139,7 +139,7 @@ def _status(directory: Path) -> CellStatus:
 def _json(path: Path) -> Mapping[str, Any]:
     """Return a file of a run that is no longer at work. Raises `RunError`."""
     try:
-        content = json.loads(path.read_bytes())
+        content = read_record(path)
     except FileNotFoundError:
         # A killed run has a manifest but no report.
         return {}

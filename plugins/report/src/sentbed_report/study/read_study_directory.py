@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign
+from sentbed.helpers import foreign, read_json
 from sentbed.tools import MANIFEST
 from sentbed_common import is_locked
 
+from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.read_cell_run import missing_evaluations, read_run
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, Sampled, StudyData
+from sentbed_report.study.value_types import require_types
 
 STUDY = "study.json"
 RECIPE = "study.toml"
@@ -39,12 +40,15 @@ def read_data(directory: str | Path) -> StudyData:
     """
     place = Path(directory)
     try:
-        content = json.loads((place / STUDY).read_bytes())
+        content = read_record(place / STUDY)
         recipe = (place / RECIPE).read_text("utf-8")
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise RunError(
             f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
         ) from error
+    except ValueError as error:
+        message = f"`{place / STUDY}` is damaged: {error}; run `sentbed study` there again"
+        raise RunError(message) from error
     with foreign(RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"):
         if content.get("schema") != SCHEMA:
             raise RunError(
@@ -54,10 +58,12 @@ def read_data(directory: str | Path) -> StudyData:
         # Without `[study.stop]`, which has been taken out, nothing is stopped any more.
         decisions = held if content.get("stop") is not None else None
         planned = tuple(_cells(place, content))
+        axes = tuple(_axis(axis) for axis in content["axes"])
+        _require_labels(planned, axes)
         cells = tuple(_needed(cell, decisions) for cell in planned)
-        return StudyData(
+        data = StudyData(
             content["name"],
-            tuple(_axis(axis) for axis in content["axes"]),
+            axes,
             cells,
             content["baseline"],
             tuple(dict.fromkeys(run["seed"] for cell in content["cells"] for run in cell["runs"])),
@@ -79,6 +85,10 @@ def read_data(directory: str | Path) -> StudyData:
             equivalence=content.get("equivalence"),
             groups=content.get("groups", True),
         )
+        require_types(data)
+        if unknown := set(data.ranks or ()) - {axis.name for axis in axes}:
+            raise ValueError(f"`ranks` has the unknown axis {min(unknown)!r:.80}")
+        return data
 
 
 def _decide(table: Mapping[str, Any] | None) -> Decide | None:
@@ -118,6 +128,17 @@ def _axis(axis: Mapping[str, Any]) -> AxisInfo:
 def _cell(place: Path, cell: Mapping[str, Any]) -> CellInfo:
     runs = tuple(_run(place, cell["name"], run) for run in cell["runs"])
     return CellInfo(cell["name"], cell["labels"], runs, tuple(cell["differences"]))
+
+
+def _require_labels(cells: Sequence[CellInfo], axes: Sequence[AxisInfo]) -> None:
+    """Raise `ValueError` if a cell has not one of the labels of each axis."""
+    for cell in cells:
+        if set(cell.labels) != {axis.name for axis in axes}:
+            raise ValueError(f"the cell `{cell.name}` has labels on other axes than the study has")
+        for axis in axes:
+            if cell.labels[axis.name] not in axis.labels:
+                label = cell.labels[axis.name]
+                raise ValueError(f"the cell `{cell.name}` has the unknown label {label!r:.80}")
 
 
 def _needed(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
@@ -164,6 +185,6 @@ def is_finished(run: Path, evaluations: Sequence[str] = ()) -> bool:
 def manifest_status(run: Path) -> str | None:
     """Return the status in a run's manifest, or None if there is no manifest."""
     try:
-        return str(json.loads((run / MANIFEST).read_bytes())["status"])
+        return str(read_json(run / MANIFEST)["status"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

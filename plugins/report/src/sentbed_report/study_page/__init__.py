@@ -27,6 +27,5 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
     views = views_of(data, summaries)
     # The numbers first: whatever happens while plots are drawn, they are on disk.
     for name, render in (("report.md", to_markdown), ("report.html", to_html)):
-        # File names can hold bytes that are no UTF-8; Python keeps them as surrogates.
-        write_atomic(directory / name, render(data, views).encode("utf-8", "backslashreplace"))
+        write_atomic(directory / name, render(data, views))
     return directory / "report.html"
