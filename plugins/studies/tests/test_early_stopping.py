@@ -22,6 +22,7 @@ from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.spending import shares
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_plan import plan_lines
 from sentbed_studies.study_reports import write_reports
@@ -115,7 +116,7 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
     work = plan_work(full.cells, CellKeys(load_plugins()))
     assert full.table.decide is not None
     evidence = DecidingEvidence(tmp_path / "full", full.table.decide, work.tasks)
-    test = SequentialTest(full.names, (2, 3, 4, 5))
+    test = SequentialTest(full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5))))
     for look in test.looks:
         known = evidence.of(test.at_work, full.seeds[:look])
         test.look(known.values, known.items)
@@ -344,7 +345,7 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
     path.write_text(json.dumps({**content, "claims": [1]}))
     with pytest.raises(RunError, match=r"decisions.json` is damaged: .*; remove it and run `sentbed study`"):
         read_data(whole)
-    path.write_text(json.dumps({**content, "schema": 2}))
+    path.write_text(json.dumps({**content, "schema": 1}))
     with pytest.raises(RunError, match=r"is of another version; remove it and run `sentbed study` there"):
         run_study(study, whole)
     path.unlink()

@@ -136,6 +136,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "stop": None if study.table.stop is None else attrs.asdict(study.table.stop),
         "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
         "equivalence": study.table.equivalence,
+        "family": study.table.family,
         "groups": study.table.groups,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
