@@ -41,6 +41,7 @@ __all__ = [
     "lock_of",
     "manifest_status",
     "needed",
+    "note_confirmation",
     "note_sampled",
     "read_data",
 ]
@@ -86,6 +87,16 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
     if content["sampled"][: len(names)] != list(names):
         content["sampled"] = list(names)
         write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+
+
+def note_confirmation(directory: Path, work: Work) -> None:
+    """Write the runs of the chosen cell with fresh seeds into `study.json`."""
+    content = json.loads((directory / STUDY).read_bytes())
+    runs = [
+        {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)} for task in work.tasks
+    ]
+    content["confirmation"] = {"cell": work.tasks[0].cell.name, "runs": runs}
+    write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
 
 
 def _require_no_other(own: Path, same: str, directory: Path) -> None:
