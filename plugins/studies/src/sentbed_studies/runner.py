@@ -188,7 +188,7 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
 
 
 def _confirm(study: Study, plugins: Plugins, runner: _Runner) -> None:
-    """Run the chosen cell with the fresh seeds that the recipe asks for, when all other runs have finished."""
+    """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
     decide = study.table.decide
     if decide is None or not decide.confirm:
         return
