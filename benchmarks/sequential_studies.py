@@ -30,6 +30,7 @@ import attrs
 import numpy as np
 from scipy import special, stats
 from sentbed_studies.sequential_test import SequentialTest, pair_variances
+from sentbed_studies.spending import shares
 
 
 @attrs.frozen
@@ -114,7 +115,8 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
     """Run the test of `[study.stop]`."""
     cells, items = len(scenario.means), study.items.shape[2]
     names = tuple(map(str, range(cells)))
-    test = SequentialTest(names, looks, error_rate, scenario.margin)
+    plan = tuple(range(looks[-1])), looks
+    test = SequentialTest(names, looks, error_rate, scenario.margin, shares=shares(plan))
     runs = 0
     done = 0
     for look in looks:

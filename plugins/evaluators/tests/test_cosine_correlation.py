@@ -45,15 +45,16 @@ def test_correlations_with_ties_equal_those_of_ranks() -> None:
 def test_a_collapsed_encoder_scores_zero_with_a_note() -> None:
     result = correlate([1.0, 2.0, 3.0], np.array([1.0, 1.0 - 1e-16, 1.0]))
     assert (result.spearman, result.pearson, result.note) == (0.0, 0.0, "constant similarity")
-    assert result.degenerate == "the vectors have collapsed: all cosines are about 1.0000"
+    assert result.degenerate.startswith("the vectors have collapsed: all cosines are about 1.0000")
 
 
-def test_cosines_of_a_tiny_span_are_degenerate_though_they_can_be_ranked() -> None:
+def test_cosines_of_a_tiny_span_are_ranked_as_others_are() -> None:
     result = correlate([1.0, 2.0, 3.0], np.array([0.9998, 0.9999, 1.0]))
     assert result.spearman == pytest.approx(100)
     assert result.note is None
-    assert result.degenerate == "the vectors have collapsed: all cosines are between 0.9998 and 1.0000"
-    assert correlate([1.0, 2.0, 3.0], np.array([0.998, 0.9999, 1.0])).degenerate == ""
+    assert result.degenerate == ""
+    rounding = correlate([1.0, 2.0, 3.0], np.array([0.9999998, 0.9999999, 1.0]))
+    assert rounding.degenerate.endswith("and differ by rounding only")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

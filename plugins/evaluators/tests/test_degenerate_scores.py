@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from sentbed import FilePath
 from sentbed.protocols import Score
 from sentbed_evaluators.cosine_correlation import cosines
-from sentbed_evaluators.degenerate_scores import collapsed, collapsed_cosines, one_class
+from sentbed_evaluators.degenerate_scores import collapsed, equal_cosines, equal_vectors, one_class
 from sentbed_evaluators.task_suites import average
 
 
@@ -27,10 +28,10 @@ def test_collapsed_vectors_are_those_of_which_no_two_are_apart(spread: float, ro
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     lowest = float((units @ units.T).min())
     if collapsed(vectors):
-        assert lowest >= 1 - 1e-3 - 1e-6
-    elif len(vectors) > 2:
-        # The bound is by the angle to the mean, and may miss what has barely collapsed.
-        assert lowest < 1 - 1e-4
+        # An angle of at most a to the mean is one of at most 2a to each other.
+        assert lowest >= 1 - 4e-3 - 1e-6
+    else:
+        assert lowest < 1 - 1e-3 + 1e-6
 
 
 def test_an_encoder_with_vectors_apart_has_not_collapsed() -> None:
@@ -38,8 +39,10 @@ def test_an_encoder_with_vectors_apart_has_not_collapsed() -> None:
     vectors = rng.normal(size=(50, 8)).astype(np.float32)
     assert collapsed(vectors) == collapsed(vectors[:1]) == ""
     assert collapsed(np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32)) == ""
-    assert collapsed_cosines(cosines(vectors[:25], vectors[25:])) == ""
-    assert collapsed(np.float32(1) + 1e-4 * vectors).startswith("the vectors have collapsed: all cosines are")
+    assert equal_cosines(cosines(vectors[:25], vectors[25:])) == ""
+    assert collapsed(np.float32(1) + 1e-4 * vectors).startswith(
+        "the vectors have collapsed: all cosines with"
+    )
 
 
 def test_an_average_with_a_degenerate_task_is_degenerate() -> None:
@@ -66,3 +69,25 @@ def test_geometry_of_collapsed_vectors_says_so(squared: float, tmp_path, table_e
     encoder.encode = near
     found = evaluator.prepare().evaluate(encoder).scores
     assert {score.degenerate.partition(":")[0] for score in found} == {"the vectors have collapsed"}
+    spread_out = attrs.evolve(evaluator, measures=("alignment", "anisotropy"))
+    said = {score.metric: bool(score.degenerate) for score in spread_out.prepare().evaluate(encoder).scores}
+    assert said == {"alignment": True, "anisotropy": False, "top-singular-share": False}
+
+
+def test_vectors_that_are_close_rank_and_equal_ones_do_not() -> None:
+    rng = np.random.default_rng(1)
+    close = (1 + 1e-2 * rng.normal(size=(40, 16))).astype(np.float32)
+    assert collapsed(close)
+    assert equal_vectors(close) == equal_cosines(cosines(close[:20], close[20:])) == ""
+    equal = (1 + 1e-7 * rng.normal(size=(40, 16))).astype(np.float32)
+    assert equal_vectors(equal)
+    assert equal_cosines(cosines(equal[:20], equal[20:]))
+
+
+def test_alignment_of_cosines_between_09997_and_1_means_nothing() -> None:
+    """As a pooler gave them: before, `alignment` called it the best."""
+    rng = np.random.default_rng(2)
+    vectors = (1 + 0.0115 * rng.normal(size=(60, 64))).astype(np.float32)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert 0.9996 < float((units @ units.T).min()) < 0.9999
+    assert collapsed(vectors).startswith("the vectors have collapsed: all cosines with their mean are above")

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from sentbed.errors import RunError
 from sentbed.protocols import Score
-from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
+from sentbed_report.data_splits import is_development
+from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 
 
 def score(task: str, value: float, split: str = "dev", **more: Any) -> Score:

@@ -7,7 +7,7 @@ from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.decisions_section import saved
 
-RULE = Rule("best", 0.0, 0.05, (2, 6), 2, "MR")
+RULE = Rule("best", 0.0, 0.05, (2, 6), ("a", "b"), "MR")
 DECISIONS = Decisions(RULE, (Claim("b", "a", 2, 20.0, 5.0, 0.01),), (2, 6), ("a",), ended=True)
 
 

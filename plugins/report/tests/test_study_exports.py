@@ -99,7 +99,7 @@ def test_the_caption_states_protocol_seeds_and_test(summary: Summary) -> None:
         "toy: transfer; accuracy; p. Mean and standard deviation over 2 seeds (1, 2). Tests against first, "
         "each seed against the same seed: two-sided, Student's t over"
     )
-    assert "Holm's correction in each column." in caption
+    assert "Holm's correction over the cells in each column." in caption
     assert caption.endswith(
         "Bold: the best of a column; underlined: the second best. "
         r"$^{\dagger}$ p \textless{} 0.05, $^{\ddagger}$ p \textless{} 0.01, against first."

@@ -657,7 +657,7 @@ def test_a_degenerate_number_is_named_below_its_table_in_both_forms(write) -> No
         "the vectors have collapsed <b> (seed 1)",
         f"it includes {first.task}, where the score is degenerate (seed 1)",
     }
-    said_of_means = f"The means include numbers that are degenerate: {run.cell}."
+    said_of_means = f"Left out of the means, since the number is degenerate: {run.cell}."
     assert (said_of_means in page.text, said_of_means in markdown) == (True, True)
     (row,) = [line for line in markdown.splitlines() if line.startswith(f"| {run.cell} | ") and "◇" in line]
     assert row.split(" | ")[1].endswith("◇")

@@ -69,7 +69,7 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of: Writ
     found = invoke("compare", *runs, "--resamples", 200)
     assert found.exit_code == 0
     assert "a (baseline)" in found.output
-    assert "200 paired bootstrap resamples" in found.output
+    assert "Student's t over items" in found.output
     (line,) = [line for line in found.output.splitlines() if line.startswith("b  ")]
     assert line.endswith("†*")
     assert "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output

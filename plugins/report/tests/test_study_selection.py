@@ -80,7 +80,7 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make: 
     assert found.score == pytest.approx(80.5)
     assert found.std == pytest.approx(stdev([80, 81]))
     assert found.tasks == ("X-dev (transfer, accuracy)",)
-    assert [(one.task, one.mean) for one in found.scores] == [("X", 56.0), ("Y", 51.0)]
+    assert [(one.task, one.mean) for one in found.scores] == [("X", 56.0), ("Y", 51.0), ("AVG", 53.5)]
     assert found.complete
     assert (
         "“b”, the best of 3 cells by X-dev (transfer, accuracy): 80.50 ± 0.71 over 2 seeds" in found.sentence
@@ -159,7 +159,7 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
             "late": {1: {"D-dev": 90.0}, 2: {}, 3: {}},
         }
     )
-    rule = Rule("best", 0.1, 0.05, (2, 3), 3, "the mean of D-dev")
+    rule = Rule("best", 0.1, 0.05, (2, 3), ("a", "b", "c"), "the mean of D-dev")
     claim = Claim("lucky", "good", 2, 9.0, 2.0, 0.01)
     cells = (attrs.evolve(c, runs=tuple(r for r in c.runs if r.scores)) for c in data.cells)
     data = attrs.evolve(data, cells=tuple(cells), decisions=Decisions(rule, (claim,), (2,)))
@@ -251,7 +251,7 @@ def test_an_interval_without_items_is_over_the_seeds(make: Make) -> None:
     assert (alone.low, alone.high, alone.over) == (None, None, "")
 
 
-def test_an_average_of_test_data_has_an_interval_and_one_over_both_is_left_out(make: Make) -> None:
+def test_an_average_of_test_data_has_an_interval_and_no_development_data(make: Make) -> None:
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
     values = {seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)} for seed in (1, 2, 3)}
 
@@ -262,12 +262,48 @@ def test_an_average_of_test_data_has_an_interval_and_one_over_both_is_left_out(m
             data, lambda _, one: attrs.evolve(one, evaluator=dev) if one.task == "D-dev" else one
         )
 
-    average = chosen(split("other")).scores[-1]
     means = [fmean(values[seed].values()) for seed in (1, 2, 3)]
     half = stats.t.ppf(0.975, 2) * stdev(means) / math.sqrt(3)
-    assert average.task == "AVG"
-    assert (average.low, average.high) == pytest.approx((fmean(means) - half, fmean(means) + half))
-    assert [one.task for one in chosen(split("transfer")).scores] == [*tasks]
+    for evaluator in ("other", "transfer"):
+        scores = chosen(split(evaluator)).scores
+        assert [one.task for one in scores] == [*tasks, "AVG"]
+        average = scores[-1]
+        assert average.mean == pytest.approx(fmean(means))
+        assert (average.low, average.high) == pytest.approx((fmean(means) - half, fmean(means) + half))
+
+
+def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make: Make) -> None:
+    found = chosen(make(THREE))
+    values = [THREE["b"][seed]["X"] for seed in (1, 2)]
+    half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * stdev(values) / math.sqrt(2)
+    assert found.confidence == pytest.approx(1 - 0.05 / 3)
+    assert (found.scores[0].low, found.scores[0].high) == pytest.approx(
+        (fmean(values) - half, fmean(values) + half)
+    )
+    assert not found.fresh_seeds
+
+
+def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make: Make) -> None:
+    data = make(THREE)
+    fresh = {7: 40.0, 8: 44.0, 9: 45.0}
+    cells = []
+    for cell in data.cells:
+        runs = tuple(
+            attrs.evolve(cell.runs[0], cell=cell.name, seed=seed, scores=(score("X", value),))
+            for seed, value in fresh.items()
+        )
+        cells.append(attrs.evolve(cell, confirmation=runs if cell.name == "b" else ()))
+    found = chosen(attrs.evolve(data, cells=tuple(cells)))
+    (only,) = found.scores
+    half = stats.t.ppf(0.975, 2) * stdev(fresh.values()) / math.sqrt(3)
+    mean = fmean(fresh.values())
+    assert (found.cell, found.seeds, found.fresh_seeds, found.confidence) == ("b", 2, (7, 8, 9), 0.95)
+    assert (only.mean, only.seeds) == (pytest.approx(mean), 3)
+    assert (only.low, only.high) == pytest.approx((mean - half, mean + half))
+    # Until all have finished, the interval is that of the seeds which were seen.
+    waiting = [attrs.evolve(run, status="waiting", scores=()) for run in cells[1].confirmation[:1]]
+    cells[1] = attrs.evolve(cells[1], confirmation=(*waiting, *cells[1].confirmation[1:]))
+    assert not chosen(attrs.evolve(data, cells=tuple(cells))).fresh_seeds
 
 
 def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make: Make) -> None:

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
-from sentbed_report.resampling import Resampled, resample, value
-from sentbed_report.study.significance import Judged, corrected, judge, judge_average, judge_column
+from sentbed_report.item_components import ItemComponents, MeanScore, components_of
+from sentbed_report.resampling import value
+from sentbed_report.study.significance import (
+    Judged,
+    average_column,
+    corrected,
+    judge,
+    judge_column,
+    mean_column,
+)
 
 
 def scored(items: Items | None, number: float | None = None) -> Score:
@@ -149,16 +159,20 @@ def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy() ->
 
 
 def test_a_mean_over_seeds_has_the_variance_of_the_mean_item() -> None:
-    # The bootstrap variance of a mean of n items is their variance over n; here of each item's mean over the
-    # seeds, since all runs share the items.
+    # The variance of a mean of n items is their variance over n; here of each item's mean over the seeds,
+    # since all runs share the items.
     rng = np.random.default_rng(2)
     a, b = rng.random((2, 3, 400))
     before, after = (
         {seed: scored(Items("mean", row)) for seed, row in enumerate(table)} for table in (a, b + 0.02)
     )
-    found = one(before, after, 4000)
-    expected = 100**2 * (b - a).mean(axis=0).var() / 400
-    assert found.item_variance == pytest.approx(expected, rel=0.1)
+    found = one(before, after)
+    differences = 100 * (b - a)
+    variance = differences.mean(axis=0).var(ddof=1) / 400
+    # What one seed does to one item is also in the variance over seeds, and counted there.
+    rest = (differences - differences.mean(axis=0)).var(axis=1, ddof=1).sum() / 400 / 6
+    of_seeds = differences.mean(axis=1).var(ddof=1) / 3
+    assert found.item_variance == pytest.approx(variance - min(rest, of_seeds))
     assert list(found.differences.values()) == pytest.approx(100 * (b + 0.02 - a).mean(axis=1))
 
 
@@ -240,14 +254,16 @@ def test_holms_correction_is_that_computed_by_hand() -> None:
     assert corrected({"a": Judged(p_value=0.7), "b": Judged(p_value=0.8)})["b"].corrected == 1.0
 
 
-def test_a_column_is_corrected_and_each_score_resampled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_is_corrected_and_the_items_of_each_score_are_used_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls = []
 
-    def counted(items: Items, resamples: int) -> Resampled:
+    def counted(items: Items, resamples: int) -> ItemComponents | None:
         calls.append(items)
-        return resample(items, resamples)
+        return components_of(items, resamples)
 
-    monkeypatch.setattr("sentbed_report.study.significance.resample", counted)
+    monkeypatch.setattr("sentbed_report.item_components.components_of", counted)
     before = {seed: scored(right(0.5, seed=seed)) for seed in (1, 2)}
     cells = {
         name: {seed: scored(right(share, seed=10 * seed)) for seed in (1, 2)}
@@ -260,37 +276,143 @@ def test_a_column_is_corrected_and_each_score_resampled_once(monkeypatch: pytest
     assert (found["good"].significant, found["like"].significant) == (True, False)
 
 
-def test_an_average_has_the_mean_difference_of_each_seed_and_a_quarter_of_two_variances() -> None:
-    first = {"c": Judged({1: 1.0, 2: 3.0}, 2.0, 10)}
-    second = {"c": Judged({1: 3.0, 2: 5.0}, 4.0, 50)}
-    found = judge_average([first, second])["c"]
-    assert dict(found.differences) == {1: 2.0, 2: 4.0}
-    assert found.item_variance == pytest.approx(6 / 4)
-    # The items' own: those of a sum of two variances.
-    assert found.item_degrees == pytest.approx(6**2 / (2**2 / 10 + 4**2 / 50))
-    assert found.p_value == judge({1: 2.0, 2: 4.0}, 1.5, found.item_degrees).p_value
+def averaged(*tasks: tuple[dict[int, Score], dict[int, Score]]) -> Judged:
+    """Compare a cell with the baseline in the mean of tasks, each (baseline, cell)."""
+    before, after = (mean_column([task[side] for task in tasks]) for side in (0, 1))
+    return judge_column(before, {"c": after})["c"]
+
+
+def numbered(values: Sequence[float], names: Sequence[int] | None = None) -> Score:
+    clusters = None if names is None else np.array(names)
+    return scored(Items("mean", np.array(values), scale=1.0, clusters=clusters))
+
+
+def test_an_average_of_other_items_has_a_quarter_of_two_variances() -> None:
+    rng = np.random.default_rng(3)
+    small, large = rng.normal(size=11), rng.normal(size=51)
+    tasks = [({1: numbered(0 * row)}, {1: numbered(row)}) for row in (small, large)]
+    found = averaged(*tasks)
+    variances = [row.var(ddof=1) / len(row) for row in (small, large)]
+    assert found.difference == pytest.approx((small.mean() + large.mean()) / 2)
+    assert found.item_variance == pytest.approx(sum(variances) / 4)
+    assert found.item_degrees == pytest.approx(
+        sum(variances) ** 2 / (variances[0] ** 2 / 10 + variances[1] ** 2 / 50)
+    )
+
+
+def test_an_item_that_two_tasks_have_counts_once_in_their_mean() -> None:
+    """Both tasks have the same items: the mean knows no more than either of them."""
+    values = np.random.default_rng(4).normal(size=40)
+    names = range(1000, 1040)
+    order = np.random.default_rng(5).permutation(40)
+    one_task = ({1: numbered(0 * values, names)}, {1: numbered(values, names)})
+    again = (
+        {1: numbered(0 * values, np.array(names)[order])},
+        {1: numbered(values[order], np.array(names)[order])},
+    )
+    alone, both = averaged(one_task), averaged(one_task, again)
+    assert both.item_variance == pytest.approx(alone.item_variance)
+    assert both.item_degrees == alone.item_degrees == 39
+    assert both.p_value == pytest.approx(alone.p_value)
+
+
+def test_tasks_that_share_a_part_of_their_items_have_the_variance_of_the_sums_by_item() -> None:
+    rng = np.random.default_rng(6)
+    values = dict(enumerate(rng.normal(size=30)))
+    first, second = list(range(20)), list(range(10, 30))
+    tasks = []
+    influence = dict.fromkeys(values, 0.0)
+    for names in (first, second):
+        row = np.array([values[name] for name in names])
+        tasks.append(({1: numbered(0 * row, names)}, {1: numbered(row, names)}))
+        for name, value_of_item in zip(names, row, strict=True):
+            influence[name] += (value_of_item - row.mean()) / 20 / 2 * math.sqrt(20 / 19)
+    assert averaged(*tasks).item_variance == pytest.approx(sum(one**2 for one in influence.values()))
+
+
+def test_items_of_one_cluster_count_together() -> None:
+    """Each value three times, from one passage: as if each were there once."""
+    values = np.random.default_rng(7).normal(size=12)
+    names = np.repeat(np.arange(12), 3)
+    single = judge_column({1: numbered(0 * values)}, {"c": {1: numbered(values)}})["c"]
+    tripled = np.repeat(values, 3)
+    clustered = judge_column({1: numbered(0 * tripled, names)}, {"c": {1: numbered(tripled, names)}})["c"]
+    assert clustered.item_variance == pytest.approx(single.item_variance)
+    assert clustered.item_degrees == single.item_degrees == 11
+    assert clustered.p_value == pytest.approx(single.p_value)
+
+
+def test_what_one_seed_does_to_one_item_is_counted_once() -> None:
+    rows = np.random.default_rng(8).normal(size=(3, 50))
+    before = {seed: numbered(0 * row) for seed, row in enumerate(rows)}
+    found = judge_column(before, {"c": {seed: numbered(row) for seed, row in enumerate(rows)}})["c"]
+    variance = rows.mean(0).var(ddof=1) / 50
+    rest = sum((row - rows.mean(0)).var(ddof=1) / 50 for row in rows) / (3 * 2)
+    of_seeds = rows.mean(1).var(ddof=1) / 3
+    assert of_seeds > rest > 0.3 * variance
+    # No more is taken than the seeds show, so that the sum is never below the variance over items.
+    assert found.item_variance == pytest.approx(variance - min(rest, of_seeds))
+
+
+@given(
+    st.integers(2, 4),
+    st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=9, unique=True), min_size=1, max_size=4),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
+    seeds: int, tasks: list[list[int]], random: int
+) -> None:
+    """Any tasks that share any items: each item moves the mean once, by all its tasks together."""
+    rng = np.random.default_rng(random)
+    columns = []
+    influence = [dict.fromkeys(range(13), 0.0) for _ in range(seeds)]
+    for names in tasks:
+        rows = rng.normal(size=(seeds, len(names)))
+        before = {seed: numbered(0 * row, names) for seed, row in enumerate(rows)}
+        columns.append((before, {seed: numbered(row, names) for seed, row in enumerate(rows)}))
+        size = len(names)
+        for seed, row in enumerate(rows):
+            for name, number in zip(names, row, strict=True):
+                share = (number - row.mean()) / size / len(tasks) * math.sqrt(size / (size - 1))
+                influence[seed][name] += share
+    found = averaged(*columns)
+    table = np.array([list(of_seed.values()) for of_seed in influence])
+    variance = (table.mean(0) ** 2).sum()
+    rest = ((table - table.mean(0)) ** 2).sum() / (seeds * (seeds - 1))
+    assert found.seed_variance is not None
+    assert found.item_variance == pytest.approx(
+        max(0.0, variance - min(rest, found.seed_variance / seeds)), abs=1e-12
+    )
 
 
 def test_an_average_without_all_items_rests_on_the_seeds() -> None:
-    first, second = {"c": Judged({1: 1.0, 2: 3.0}, 2.0)}, {"c": Judged({1: 3.0, 2: 6.0})}
-    found = judge_average([first, second])["c"]
+    with_items = [{seed: numbered([seed * side, 3.0]) for seed in (1, 2)} for side in (0, 1)]
+    without = [{seed: scored(None, float(seed * seed * side)) for seed in (1, 2)} for side in (0, 1)]
+    found = averaged((with_items[0], with_items[1]), (without[0], without[1]))
     assert found.basis == "seeds"
-    assert found.p_value == pytest.approx(stats.ttest_1samp([2.0, 4.5], 0).pvalue)
+    assert found.p_value == pytest.approx(stats.ttest_1samp([0.75, 2.5], 0).pvalue)
 
 
 def test_an_average_of_what_was_not_compared_is_not_compared() -> None:
-    ok = {"c": Judged({1: 1.0, 2: 3.0}, 2.0)}
-    assert judge_average([ok, {"c": Judged(reason="other items")}])["c"].reason == "other items"
-    assert "seeds that differ" in judge_average([ok, {"c": Judged({1: 1.0, 3: 3.0}, 2.0)}])["c"].reason
+    same = ({1: numbered([1.0, 2.0])}, {1: numbered([2.0, 4.0])})
+    other = ({1: numbered([1.0, 2.0])}, {1: numbered([2.0, 4.0, 5.0])})
+    assert "cannot be paired" in averaged(same, other).reason
+
+
+def test_an_average_is_over_the_seeds_that_all_tasks_have() -> None:
+    first = {1: scored(None, 1.0), 2: scored(None, 2.0), 3: scored(None, 3.0)}
+    second = {3: scored(None, 5.0), 1: scored(None, 7.0)}
+    assert {seed: mean.value for seed, mean in mean_column([first, second]).items()} == {1: 4.0, 3: 4.0}
 
 
 def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean() -> None:
-    parts = [{"c": Judged({1: 1.0}, 2.0)}, {"c": Judged({1: 3.0}, 2.0)}]
-    assert judge_average(parts, {"c": judge({1: 2.0}, None)})["c"].item_variance == pytest.approx(1.0)
-    weighted = judge_average(parts, {"c": judge({1: 2.5}, None)})["c"]
-    assert (weighted.difference, weighted.p_value) == (2.5, None)
-    own = judge_average(parts, {"c": judge({1: 2.0}, 9.0)})["c"]
-    assert own.item_variance == 9.0
+    tasks = [{"c": {1: numbered([1.0, 3.0])}}, {"c": {1: numbered([4.0, 6.0])}}]
+    (mean,) = average_column(tasks, {"c": {1: scored(None, 3.5)}})["c"].values()
+    assert isinstance(mean, MeanScore)
+    weighted = scored(None, 4.0)
+    assert average_column(tasks, {"c": {1: weighted}})["c"] == {1: weighted}
+    own = scored(Items("mean", np.array([3.0, 4.0]), scale=1.0))
+    assert average_column(tasks, {"c": {1: own}})["c"][1] is own
 
 
 # --- how often it is wrong ---------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ LOSS = AxisInfo("loss", ("ctr", "cls"))
 
 def stopped(than: str, *cells: str, looks: tuple[int, ...] = (2, 3, 4, 5)) -> Decisions:
     """Claims at the look after two seeds."""
-    rule = Rule("best", 0.0, 0.05, looks, 1 + len(cells), "MR")
+    rule = Rule("best", 0.0, 0.05, looks, (than, *cells), "MR")
     claims = tuple(Claim(cell, than, 2, 1.0, 0.5, 0.01) for cell in cells)
     return Decisions(rule, claims, looks, (than,), ended=True)
 

@@ -18,7 +18,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_rows, to_json
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.significance import judge_average, judge_column
+from sentbed_report.study.significance import average_column, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.html_and_markdown_content import published_notes
@@ -361,12 +361,13 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     ]
     columns = [judge_column(before, {"mean": after}) for before, after in scores]
     assert [cell.judged for cell in mean.cells[:2]] == [column["mean"] for column in columns]
-    assert mean.cells[2].judged == judge_average(columns)["mean"]
+    tasks = [{"first": before, "mean": after} for before, after in scores]
+    average = average_column(tasks, {})
+    assert mean.cells[2].judged == judge_column(average["first"], {"mean": average["mean"]})["mean"]
     assert mean.cells[0].judged is not None
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
-        "Student's t over items and seeds (500 paired bootstrap resamples), "
-        "with Holm's correction in each column."
+        "Student's t over items and seeds, with Holm's correction over the cells in each column."
     )
 
 

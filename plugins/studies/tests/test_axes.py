@@ -390,7 +390,12 @@ def test_unknown_labels_says_nothing_of_what_is_there():
     assert list(unknown_labels({"size": ("small", "large"), "lr": "0.1"}, axes, document)) == []
 
 
-MANY = "".join(f'[study.axes.a{i}]\npath = "encoder.backbone.size"\nvalues = ["a", "b", "c"]\n' for i in range(19))
+AXIS = """\
+[study.axes.a{}]
+path = "encoder.backbone.size"
+values = ["a", "b", "c"]
+"""
+MANY = "".join(map(AXIS.format, range(19)))
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
-from sentbed_report.resampling import resample
+from sentbed_report.item_components import ComponentStore, MeanScore
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.significance import RESAMPLES, judge_average, judge_column
-from sentbed_studies.deciding_evidence import _item_variances, _wrong
+from sentbed_report.study.significance import RESAMPLES, judge_column
+from sentbed_studies.deciding_evidence import _wrong, item_variances
 
 
 def hits(share: float, seed: int, n: int) -> Items:
@@ -19,26 +19,20 @@ def score(task: str, items: Items, value: float = 50.0) -> Score:
 
 
 def test_variances_of_items_are_those_of_the_tables() -> None:
-    """Two tasks of unlike sizes, two seeds: as `judge_column` and `judge_average` have them."""
-    runs = {
-        cell: [[score("a", hits(share, seed, 300)), score("b", hits(share, seed + 9, 80))] for seed in (1, 2)]
-        for cell, share in (("x", 0.3), ("y", 0.5), ("z", 0.55))
-    }
-    draws = {
-        cell: [[resample(one.items, RESAMPLES) for one in of_seed if one.items] for of_seed in seeds]
-        for cell, seeds in runs.items()
-    }
-    variances, degrees = _item_variances(draws, ["x", "y", "z"])
-    columns = [
-        judge_column(
-            dict(enumerate(of_seed[place] for of_seed in runs["x"])),
-            {name: dict(enumerate(of_seed[place] for of_seed in runs[name])) for name in ("y", "z")},
-        )
-        for place in (0, 1)
-    ]
-    for place, judged in enumerate(judge_average(columns).values(), start=1):
-        assert judged.item_variance == pytest.approx(variances[0, place])
-        assert judged.item_degrees == pytest.approx(degrees[0, place])
+    """Two tasks of unlike sizes, two seeds: as `judge_column` has them."""
+    runs = {}
+    for cell, share in (("x", 0.3), ("y", 0.5), ("z", 0.55)):
+        runs[cell] = [
+            MeanScore((score("a", hits(share, seed, 300)), score("b", hits(share, seed + 9, 80))))
+            for seed in (1, 2)
+        ]
+    variances, degrees = item_variances(runs, ComponentStore(RESAMPLES), ["x", "y", "z"])
+    columns = {cell: dict(enumerate(of_seeds)) for cell, of_seeds in runs.items()}
+    judged = judge_column(columns["x"], {name: columns[name] for name in ("y", "z")})
+    for place, found in enumerate(judged.values(), start=1):
+        assert found.item_variance == pytest.approx(variances[0, place])
+        assert found.item_degrees == pytest.approx(degrees[0, place])
+        assert variances[0, place] > 0
     assert np.diag(variances) == pytest.approx(0)
 
 
@@ -47,6 +41,10 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
     [
         ((), "it has no score that decides under seed 3"),
         ((Score("a", "accuracy", float("nan"), {}),), "a score under seed 3 is not finite"),
+        (
+            (Score("a", "accuracy", 50.0, {}, degenerate="one class"),),
+            "its score of a under seed 3 is degenerate: one class",
+        ),
         ((Score("a", "accuracy", 1.0, {}),), ""),
     ],
 )

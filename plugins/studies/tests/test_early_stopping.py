@@ -14,14 +14,17 @@ from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import RecipeError, RunError
 from sentbed_jobs.local_pool import LocalPool
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
+from sentbed_report.study.selection import select
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.spending import shares
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_plan import plan_lines
 from sentbed_studies.study_reports import write_reports
@@ -83,6 +86,28 @@ def whole(study: Study, kept: Path, tmp_path: Path) -> Path:
     return shutil.copytree(kept, tmp_path / "whole")
 
 
+def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
+    put: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    axes = AXES.replace("stop = {}\n", "").replace("seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]")
+    axes = axes.replace("test_data = true", "test_data = true, confirm = 2")
+    study = read_study(put("study.toml", TOWERS + axes))
+    run_study(study, tmp_path / "study")
+    data = read_data(tmp_path / "study")
+    found = select(data, summarise(data))
+    assert found is not None
+    assert found.fresh_seeds == (3, 4)
+    assert found.confidence == 0.95
+    fresh = [(cell.name, run.seed) for cell in data.cells for run in cell.confirmation]
+    assert fresh == [(found.cell, 3), (found.cell, 4)]
+    assert runs(tmp_path / "study") == {(cell, seed) for cell in study.names for seed in (1, 2)}
+    # Started again, nothing is run again.
+    said: list[str] = []
+    run_study(study, tmp_path / "study", say=said.append)
+    assert not any(line.endswith(" s") for line in said)
+    assert any("fresh seeds" in line for line in said)
+
+
 def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
     said: list[str] = []
     run_study(study, tmp_path / "study", say=said.append)
@@ -115,7 +140,7 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
     work = plan_work(full.cells, CellKeys(load_plugins()))
     assert full.table.decide is not None
     evidence = DecidingEvidence(tmp_path / "full", full.table.decide, work.tasks)
-    test = SequentialTest(full.names, (2, 3, 4, 5))
+    test = SequentialTest(full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5))))
     for look in test.looks:
         known = evidence.of(test.at_work, full.seeds[:look])
         test.look(known.values, known.items)
@@ -344,7 +369,7 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
     path.write_text(json.dumps({**content, "claims": [1]}))
     with pytest.raises(RunError, match=r"decisions.json` is damaged: .*; remove it and run `sentbed study`"):
         read_data(whole)
-    path.write_text(json.dumps({**content, "schema": 2}))
+    path.write_text(json.dumps({**content, "schema": 1}))
     with pytest.raises(RunError, match=r"is of another version; remove it and run `sentbed study` there"):
         run_study(study, whole)
     path.unlink()

@@ -45,7 +45,7 @@ def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_a
     for error_rate in (0.05, 1e-4):
         test = SequentialTest(("a", "b"), (2, 3, 4), error_rate)
         assert test.possible == 2
-        assert test.level == pytest.approx(error_rate / 6)
+        assert test.level(4) == pytest.approx(error_rate / 6)
         found = test.look(scored(scores), no_items)
         p_value = 6 * stats.ttest_rel(scores[0], scores[1], alternative="greater").pvalue
         assert bool(found) == (p_value < error_rate)
@@ -53,7 +53,7 @@ def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_a
             assert (found[0].cell, found[0].than, found[0].seeds) == ("b", "a", 4)
             assert found[0].difference == pytest.approx(2.0)
             assert found[0].p_value == pytest.approx(p_value)
-            low = stats.ttest_rel(scores[0], scores[1]).confidence_interval(1 - 2 * test.level).low
+            low = stats.ttest_rel(scores[0], scores[1]).confidence_interval(1 - 2 * test.level(4)).low
             assert found[0].at_least == pytest.approx(low)
 
 
@@ -95,7 +95,7 @@ def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
 
         test = SequentialTest(tuple("abcde"), (4, 5), 0.3, margin)
         claims = test.look(scored(scores), variances)
-        naive = naive_claims(scores, items, 59.0, test.level, margin)
+        naive = naive_claims(scores, items, 59.0, test.level(4), margin)
         assert {one.cell for one in claims} == {chr(97 + worse) for worse, _ in naive}
         assert {(ord(one.cell) - 97, ord(one.than) - 97) for one in claims} <= naive
         assert all(one.p_value < 0.3 and one.difference > one.at_least > margin for one in claims)
@@ -122,10 +122,22 @@ def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> 
     assert test.at_work == ("a", "b", "c")
 
 
-def test_a_degenerate_score_is_beaten_and_beats_none() -> None:
-    scores = np.array([[50.0, 50.1, 50.2], [90.0, 90.2, 90.1], [10.0, 10.1, 10.3]])
-    test = SequentialTest(tuple("abc"), (3,))
-    assert [(one.cell, one.than) for one in test.look(scored(scores), no_items, {"b", "c"})] == [("c", "a")]
+def test_a_promise_for_the_best_cell_has_a_claim_for_each_other_cell() -> None:
+    cells = tuple("abcd")
+    assert SequentialTest(cells, (2, 3), promise="all").level(3) == pytest.approx(0.05 / 12 / 2)
+    assert SequentialTest(cells, (2, 3), promise="best").level(3) == pytest.approx(0.05 / 3 / 2)
+
+
+def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
+    """A baseline that varies ten times as much as the others is in every pair that is tested."""
+    rng = np.random.default_rng(5)
+    scores = np.array([[10.0], *[[1.0]] * 9]) * rng.normal(size=(10, 3))
+    names = tuple("abcdefghij")
+    test = SequentialTest(names, (3,), baseline="a")
+    test.look(scored(scores), no_items)
+    expected = np.mean([np.var(scores[0] - scores[other], ddof=1) for other in range(1, 10)])
+    assert test._shared is not None
+    assert test._shared.variance == pytest.approx(expected)
 
 
 def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:

@@ -102,6 +102,11 @@ class Items:
     """Whether groups are weighted by their number of items."""
     scale: float = 100.0
     """Factor from the statistic to the score."""
+    clusters: NDArray[np.int64] | None = None
+    """`(n,)`: identities of what is drawn independently, by `sentbed.helpers.identities`. Items of one
+    identity, such as several pairs from one passage, are drawn together; an item that several tasks have has
+    the same identity in each, so that it counts once in their mean. None if each item is on its own, in this
+    task alone."""
 
 
 @attrs.frozen

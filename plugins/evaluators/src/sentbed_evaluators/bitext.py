@@ -21,7 +21,7 @@ from sentbed.protocols import (
 from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
 
 from sentbed_evaluators.cosine_correlation import nonzero
-from sentbed_evaluators.degenerate_scores import collapsed
+from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.text_lines import Hashes, read_lines
 
@@ -102,7 +102,7 @@ class Bitext(Evaluator):
         """
         sides = unit_rows(nonzero(vectors, "first")), unit_rows(nonzero(vectors, "second"))
         # Each side on its own: two encoders may have collapsed to different directions.
-        degenerate = collapsed(sides[0]) or collapsed(sides[1])
+        degenerate = equal_vectors(sides[0]) or equal_vectors(sides[1])
         found, back = self._search(*sides)
         translations = set(zip(first, second, strict=True))
         forward = _flags(

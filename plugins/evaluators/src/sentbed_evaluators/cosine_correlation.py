@@ -9,7 +9,7 @@ import attrs
 from sentbed import DataError, RunError
 from sentbed.protocols import Vectors
 
-from sentbed_evaluators.degenerate_scores import collapsed_cosines
+from sentbed_evaluators.degenerate_scores import equal_cosines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,11 +128,11 @@ def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Corre
 
     if _is_constant(similarities):
         # An encoder may collapse during training: that gives the lowest useful score, not an error.
-        return Correlation(0.0, 0.0, "constant similarity", collapsed_cosines(similarities))
+        return Correlation(0.0, 0.0, "constant similarity", equal_cosines(similarities))
     return Correlation(
         spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
         pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
-        degenerate=collapsed_cosines(similarities),
+        degenerate=equal_cosines(similarities),
     )
 
 

@@ -1,4 +1,12 @@
-"""Scores that say nothing about the encoder: constant predictions, collapsed vectors."""
+"""Scores that say nothing about the encoder, and which fault makes which of them meaningless.
+
+- Predictions of one class: every score of that classifier.
+- Vectors in nearly one direction (`collapsed`): distances, as in alignment and uniformity, which are near 0
+  whatever the texts are. Ranks are not: tiny differences of cosines order pairs as well as large ones do.
+- Cosines that differ by rounding only (`equal_cosines`, `equal_vectors`): ranks, too, such as correlations,
+  and what is found among neighbours.
+- How similar all vectors are, as anisotropy has it, is what a collapsed encoder shows: it is meaningful.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SPAN = 1e-3
-"""Span of cosines below which vectors have collapsed; that of a usable encoder is larger by far."""
+"""Distance of cosines from 1 within which vectors have collapsed; that of a usable encoder is far larger."""
+_ROUNDING = 1e-6
+"""Span of cosines of float32 vectors that is rounding."""
 
 
 def one_class(predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = None) -> str:
@@ -22,25 +32,43 @@ def one_class(predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = No
     return "the classifier found one class only"
 
 
-def collapsed_cosines(similarities: NDArray[np.float64]) -> str:
-    """Return a reason if the cosines of pairs differ too little to rank the pairs; else empty."""
+def equal_cosines(similarities: NDArray[np.float64]) -> str:
+    """Return a reason if the cosines of pairs differ by rounding only, and so rank no pairs; else empty."""
     low, high = float(similarities.min()), float(similarities.max())
-    if high - low > _SPAN:
+    if high - low > _ROUNDING:
         return ""
-    lowest, highest = f"{low:.4f}", f"{high:.4f}"
-    where = f"about {lowest}" if lowest == highest else f"between {lowest} and {highest}"
-    return f"the vectors have collapsed: all cosines are {where}"
+    return f"the vectors have collapsed: all cosines are about {low:.4f}, and differ by rounding only"
+
+
+def equal_vectors(vectors: NDArray[np.float32]) -> str:
+    """Return a reason if all vectors, none zero, are equal but for rounding, and so rank nothing."""
+    return _within(vectors, _ROUNDING)
 
 
 def collapsed(vectors: NDArray[np.float32]) -> str:
-    """Return a reason if all vectors, none zero, point into nearly the same direction; else empty."""
+    """Return a reason if all vectors, none zero, point into nearly the same direction; else empty.
+
+    Distances between them then say nothing: all are near 0, as if every pair were aligned.
+    """
+    return _within(vectors, _SPAN)
+
+
+def _within(vectors: NDArray[np.float32], span: float) -> str:
+    """Return a reason if no cosine with the mean direction is further from 1 than `span`.
+
+    This holds of all vectors of which no two have a cosine further from 1 than `span`.
+    """
     import numpy as np
 
     if len(vectors) < 2:
         return ""
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     mean = units.mean(axis=0, dtype=np.float64)
-    cosines = units @ (mean / np.linalg.norm(mean)) if mean.any() else np.zeros(1)
-    # An angle of at most a to the mean is one of at most 2a to each other, and 1 - cos grows with its square.
-    low = 1 - 4 * (1 - float(cosines.min()))
-    return f"the vectors have collapsed: all cosines are above {low:.4f}" if low >= 1 - _SPAN else ""
+    if not mean.any():
+        return ""
+    low = float((units @ (mean / np.linalg.norm(mean))).min())
+    if low < 1 - span:
+        return ""
+    return (
+        f"the vectors have collapsed: all cosines with their mean are above {np.floor(1e4 * low) / 1e4:.4f}"
+    )

@@ -187,8 +187,9 @@ class Geometry(Evaluator):
         rows = finite(vectors, "pairs")
         _refuse_zeros(rows, pairs)
         reason = collapsed(rows)
-        found = (*self._by_convention(pairs, rows), *self._anisotropy(pairs, rows))
-        scores = [attrs.evolve(score, degenerate=reason) for score in found]
+        scores = [attrs.evolve(score, degenerate=reason) for score in self._by_convention(pairs, rows)]
+        # Anisotropy says how far vectors have collapsed, and so means something of those that have.
+        scores += self._anisotropy(pairs, rows)
         main = scores[: len({"alignment", "uniformity"}.intersection(self.measures)) or 1]
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 

@@ -22,7 +22,7 @@ from sentbed_common import DOCUMENT_BLOCK, nearest, unit_rows
 
 from sentbed_evaluators import beir_files
 from sentbed_evaluators.cosine_correlation import nonzero
-from sentbed_evaluators.degenerate_scores import collapsed
+from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.text_lines import Hashes
@@ -122,7 +122,7 @@ class Retrieval(Evaluator):
         queries = nonzero(vectors, "queries")
         places = self._search(collection, queries, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
-        degenerate = collapsed(queries)
+        degenerate = equal_vectors(queries)
         scores = tuple(
             attrs.evolve(score, degenerate=degenerate) for score in self._scores(collection, ranking)
         )

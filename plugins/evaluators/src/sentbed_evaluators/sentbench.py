@@ -23,7 +23,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.cosine_correlation import cosines
-from sentbed_evaluators.degenerate_scores import collapsed_cosines, one_class
+from sentbed_evaluators.degenerate_scores import equal_cosines, one_class
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
@@ -344,7 +344,7 @@ def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
     ties = int((near == far).sum())
     note = f"{ties} ties, which count as wrong" if ties else ""
     value = 100 * float(correct.mean())
-    items, degenerate = Items("mean", correct), collapsed_cosines(np.concatenate([near, far]))
+    items, degenerate = Items("mean", correct), equal_cosines(np.concatenate([near, far]))
     return Score(
         sets.task, "contrast-accuracy", value, protocol, items=items, note=note, degenerate=degenerate
     )

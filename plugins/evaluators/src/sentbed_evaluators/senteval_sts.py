@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, FilePath
+from sentbed.helpers import identities
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -161,7 +162,8 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str 
     whole = correlate(gold, together)
     parts = [correlate(subset.scores, part) for subset, part in zip(task.subsets, similarities, strict=True)]
     values = [part.spearman for part in parts]
-    items = Items("spearman", np.array(gold, np.float64), levelled(together))
+    pairs = [pair for subset in task.subsets for pair in zip(subset.first, subset.second, strict=True)]
+    items = Items("spearman", np.array(gold, np.float64), levelled(together), clusters=identities(pairs))
     results = [("spearman", "all" if task.is_yearly else "single", whole.spearman, [whole.note], items)]
     if task.is_yearly:
         notes = [part.note for part in parts]

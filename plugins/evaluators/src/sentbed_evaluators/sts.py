@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 from sentbed import DataError, FilePath, locate
+from sentbed.helpers import identities
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -112,6 +113,7 @@ class STS(Evaluator):
         if zeros := zero_note(rows, [*pairs.first, *pairs.second]):
             notes.append(zeros)
         gold = np.array(pairs.scores, np.float64)
+        clusters = identities(zip(pairs.first, pairs.second, strict=True))
         metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
             ("spearman", result.spearman),
             ("pearson", result.pearson),
@@ -123,7 +125,7 @@ class STS(Evaluator):
                     metric,
                     value,
                     {**protocol, "correlation": metric},
-                    items=Items(metric, gold, levelled(similarities)),
+                    items=Items(metric, gold, levelled(similarities), clusters=clusters),
                     note="; ".join(notes),
                     degenerate=result.degenerate,
                 )

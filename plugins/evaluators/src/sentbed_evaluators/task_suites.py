@@ -114,14 +114,16 @@ def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:
         for first in list(values.values())[:1]:
             protocol[key] = first if all(value == first for value in values.values()) else values
     parts = [
-        score.items.x
+        score.items
         for score in scores
         if score.items is not None and score.items.statistic == "mean" and score.items.groups is None
     ]
     items = None
     if len(parts) == len(scores):
-        groups = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        items = Items("mean", np.concatenate(parts), groups=groups)
+        groups = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
+        named = [part.clusters for part in parts if part.clusters is not None]
+        clusters = np.concatenate(named) if len(named) == len(parts) else None
+        items = Items("mean", np.concatenate([part.x for part in parts]), groups=groups, clusters=clusters)
     value = sum(score.value for score in scores) / len(scores)
     degenerate = ", ".join(score.task for score in scores if score.degenerate)
     reason = f"it includes {degenerate}, where the score is degenerate" if degenerate else ""

@@ -12,6 +12,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import Direction, Score
 
 from sentbed_report.comparability import evaluation_protocol, unlike
+from sentbed_report.data_splits import is_development
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable
 from sentbed_report.formatting import cost_digits, number
@@ -74,6 +75,8 @@ class PaperTable:
     """Short names of the columns' protocols."""
     skipped: tuple[str, ...] = ()
     """Tasks that no row has, as they were left out for want of data."""
+    development: bool = False
+    """Whether its scores are on development data."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -93,7 +96,10 @@ class PaperTable:
     def note(self) -> str:
         """Note on the numbers: evaluator, metrics, protocols, and tasks without data."""
         without = [f"without {', '.join(self.skipped)}, whose data is missing"] if self.skipped else []
-        return "; ".join([self.evaluator, ", ".join(self.metrics), ", ".join(self.protocols), *without])
+        data = ["development data"] if self.development else []
+        return "; ".join(
+            [self.evaluator, ", ".join(self.metrics), ", ".join(self.protocols), *data, *without]
+        )
 
     @property
     def digits(self) -> int:
@@ -122,7 +128,10 @@ class PaperTable:
 
 
 def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tuple[PaperTable, ...]:
-    """Make one table per evaluator and protocol id from scores, given with the names of their rows.
+    """Make one table per evaluator, protocol id and kind of data from scores, with the names of their rows.
+
+    Scores on development data have a table of their own, so that an average is of one kind of data. There is
+    an average only of tasks with one metric, unless the evaluator gives one.
 
     Where a score differs from its column in another entry of the protocol, it is refused, or, unless
     `strict`, stands in a further table.
@@ -130,9 +139,9 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
     Raises:
         RunError: if a column would have scores of different protocols; names the entries.
     """
-    drafts: dict[tuple[str, str], list[_Draft]] = {}
+    drafts: dict[tuple[str, str, bool], list[_Draft]] = {}
     for row, score in scores:
-        key = score.evaluator, score.protocol_id
+        key = score.evaluator, score.protocol_id, is_development(score)
         found = drafts.setdefault(key, [])
         # Latest first: consecutive scores of a run belong together.
         for draft in sorted(found, key=lambda draft: -draft.used):
@@ -152,8 +161,8 @@ def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tu
 class _Draft:
     """Table under construction."""
 
-    def __init__(self, evaluator: str, protocol: str) -> None:
-        self.evaluator, self.protocol = evaluator, protocol
+    def __init__(self, evaluator: str, protocol: str, development: bool) -> None:
+        self.evaluator, self.protocol, self.development = evaluator, protocol, development
         self.used = 0
         """Counter value when a score was last added."""
         self.rows: dict[str, None] = {}
@@ -190,17 +199,22 @@ class _Draft:
         part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
         if AVERAGE in self.protocols:
             columns.append(self._column(AVERAGE))
-        elif len(columns) > 1 and not any(column.cost for column in columns):
+        elif len(columns) > 1 and len({column.metric for column in columns}) == 1 and not columns[0].cost:
             means = (_mean(row) for row in zip(*(column.values for column in columns), strict=True))
-            metrics = {column.metric for column in columns}
-            metric = metrics.pop() if len(metrics) == 1 else "mean"
+            metric = columns[0].metric
             direction = _shared({column.direction for column in columns})
             plotted = all(column.plotted for column in columns)
             whys = tuple(_includes(columns, row) for row in range(len(self.rows)))
             columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted, whys, part))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
         return PaperTable(
-            self.evaluator, self.protocol, tuple(self.rows), tuple(columns), tuple(names), skipped
+            self.evaluator,
+            self.protocol,
+            tuple(self.rows),
+            tuple(columns),
+            tuple(names),
+            skipped,
+            self.development,
         )
 
     def _column(self, task: str) -> Column:

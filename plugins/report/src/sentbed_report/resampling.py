@@ -92,12 +92,14 @@ def value(items: Items) -> float:
     """
     import numpy as np
 
-    _require_usable(items)
+    require_usable(items)
     return float(statistic_of(items)(np.ones((len(items.x), 1)))[0])
 
 
 def resample(items: Items, resamples: int = RESAMPLES, seed: int = 0) -> Resampled:
     """Draw the items anew, with replacement and within each group, and score each draw.
+
+    Items of one cluster are drawn together.
 
     Raises:
         RunError: where the items cannot be used.
@@ -107,7 +109,8 @@ def resample(items: Items, resamples: int = RESAMPLES, seed: int = 0) -> Resampl
     found = value(items)
     rng = np.random.default_rng(seed)
     statistic, groups = statistic_of(items), members_of(items)
-    drawn = [statistic(_draw(rng, groups, width)) for width in _blocks(len(items.x), resamples)]
+    clusters = items.clusters
+    drawn = [statistic(_draw(rng, groups, width, clusters)) for width in _blocks(len(items.x), resamples)]
     return Resampled(items, found, np.concatenate(drawn))
 
 
@@ -162,16 +165,20 @@ def _randomised(a: Items, b: Items, difference: float, resamples: int, seed: int
     rng = np.random.default_rng(seed)
     # Items of both systems stacked: of each pair, one counts for a and the other for b.
     groups = None if a.groups is None else np.tile(a.groups, 2)
+    clusters = None if a.clusters is None else np.tile(a.clusters, 2)
     if a.y is None or b.y is None:
-        both = attrs.evolve(a, x=np.concatenate([a.x, b.x]), groups=groups)
+        both = attrs.evolve(a, x=np.concatenate([a.x, b.x]), groups=groups, clusters=clusters)
     else:
         y = np.concatenate([_exchangeable(a), _exchangeable(b)])
-        both = attrs.evolve(a, x=np.tile(a.x, 2), y=y, groups=groups)
+        both = attrs.evolve(a, x=np.tile(a.x, 2), y=y, groups=groups, clusters=clusters)
     statistic = statistic_of(both)
     threshold = abs(difference) - _ROUNDING * abs(a.scale)
     found = 0
+    # Items of one cluster are exchanged together.
+    exchanged = np.arange(len(a.x)) if a.clusters is None else a.clusters
+    exchanged, exchanged_with = np.unique(exchanged, return_inverse=True)
     for width in _blocks(2 * len(a.x), resamples):
-        stays = rng.integers(0, 2, (len(a.x), width)).astype(float)
+        stays = rng.integers(0, 2, (len(exchanged), width)).astype(float)[exchanged_with]
         first = statistic(np.concatenate([stays, 1 - stays]))
         second = statistic(np.concatenate([1 - stays, stays]))
         found += int((np.abs(second - first) >= threshold).sum())
@@ -203,22 +210,32 @@ def _blocks(count: int, resamples: int) -> Iterator[int]:
         yield min(size, resamples - start)
 
 
-def _draw(rng: np.random.Generator, groups: list[NDArray[np.int64]], width: int) -> Floats:
+def _draw(
+    rng: np.random.Generator,
+    groups: list[NDArray[np.int64]],
+    width: int,
+    clusters: NDArray[np.int64] | None = None,
+) -> Floats:
     """Return the number of times each item was drawn, `(n, width)`."""
     import numpy as np
 
     counts = np.empty((sum(map(len, groups)), width))
     for members in groups:
-        size = len(members)
+        cluster_of_item = np.arange(len(members))
+        if clusters is not None:
+            _, cluster_of_item = np.unique(clusters[members], return_inverse=True)
+        size = int(cluster_of_item.max()) + 1
         places = rng.integers(0, size, (size, width)) * width + np.arange(width)
-        counts[members] = np.bincount(places.ravel(), minlength=size * width).reshape(size, width)
+        drawn = np.bincount(places.ravel(), minlength=size * width).reshape(size, width)
+        counts[members] = drawn[cluster_of_item]
     return counts
 
 
 # --- what cannot be resampled ------------------------------------------------------------------------------
 
 
-def _require_usable(items: Items) -> None:
+def require_usable(items: Items) -> None:
+    """Raise `RunError` if items cannot be scored: unknown statistic, columns of unlike length, not finite."""
     import numpy as np
 
     if callable(items.statistic) and not name_of(items).partition(":")[2].isidentifier():
@@ -232,7 +249,7 @@ def _require_usable(items: Items) -> None:
     if not callable(items.statistic) and (items.y is None) != (items.statistic == "mean"):
         has = "lack" if items.y is None else "have"
         raise RunError(f"items of `{items.statistic}` {has} `y`; give it, except to `mean`")
-    columns = {"x": items.x, "y": items.y, "groups": items.groups}
+    columns = {"x": items.x, "y": items.y, "groups": items.groups, "clusters": items.clusters}
     sizes = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(sizes.values())) > 1 or not len(items.x):
         listed = ", ".join(f"{size} of `{name}`" for name, size in sizes.items())
@@ -257,6 +274,8 @@ def require_same(a: Items, b: Items) -> None:
         found = "their gold values differ, or stand in another order"
     elif differ(a.groups, b.groups):
         found = "their items are grouped in different ways"
+    elif differ(a.clusters, b.clusters):
+        found = "their items are of different clusters, or stand in another order"
     else:
         return
     raise RunError(f"the two scores cannot be paired: {found}; score both on the same data")

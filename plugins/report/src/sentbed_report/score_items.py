@@ -53,7 +53,7 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
             "score": _key(score),
             **attrs.asdict(score.items, recurse=False),
             "statistic": name_of(score.items),
-            **{name: stored(getattr(score.items, name)) for name in ("x", "y", "groups")},
+            **{name: stored(getattr(score.items, name)) for name in ("x", "y", "groups", "clusters")},
         }
         for score in scores
         if score.items is not None
@@ -111,7 +111,8 @@ def _read(path: Path) -> dict[str, Items]:
                 **{
                     **entry,
                     "statistic": function_named(entry["statistic"], modules),
-                    **{n: arrays.get(entry[n]) for n in ("x", "y", "groups")},
+                    # Items of earlier versions have no clusters.
+                    **{n: arrays.get(entry.get(n)) for n in ("x", "y", "groups", "clusters")},
                 }
             )
             for entry in index

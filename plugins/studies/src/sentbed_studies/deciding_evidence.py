@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
+from sentbed_report.data_splits import is_development
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.resampling import Resampled, resample
-from sentbed_report.study.deciding_score import Decide, deciding_scores, is_development, mean_of
+from sentbed_report.item_components import ComponentStore, MeanScore, require_same_items
+from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_cell_run import read_run
-from sentbed_report.study.significance import RESAMPLES, item_degrees
+from sentbed_report.study.significance import RESAMPLES, compared
 from sentbed_report.study.study_data import CellRun
 
-from sentbed_studies.sequential_test import ItemVariances, no_items, pair_variances
+from sentbed_studies.sequential_test import ItemVariances, no_items
 from sentbed_studies.shared_work_plan import Task
 
 if TYPE_CHECKING:
@@ -38,19 +39,17 @@ class Evidence:
     items: ItemVariances
     left: Mapping[str, str]
     """Cell that cannot be compared -> why."""
-    degenerate: frozenset[str] = frozenset()
-    """Cells with a score that says nothing about their encoder."""
 
 
 @attrs.define(eq=False)
 class DecidingEvidence:
-    """Reads the finished runs of a study, and resamples the items of each deciding score once."""
+    """Reads the finished runs of a study, and uses the items of each deciding score once."""
 
     directory: Path
     decide: Decide
     tasks: Sequence[Task]
     _scores: dict[Path, tuple[Score, ...]] = attrs.field(factory=dict, init=False)
-    _draws: dict[int, Resampled] = attrs.field(factory=dict, init=False)
+    _components: ComponentStore = attrs.field(factory=lambda: ComponentStore(RESAMPLES), init=False)
 
     def of(self, cells: Sequence[str], seeds: Sequence[int]) -> Evidence:
         """Return what is known of `cells` under `seeds`. Raises `RunError` if a run cannot be read."""
@@ -69,27 +68,22 @@ class DecidingEvidence:
                 left[cell] = wrong
             else:
                 found[cell] = scores
+        means = {cell: tuple(MeanScore(of_seed) for of_seed in scores) for cell, scores in found.items()}
         values = {
             cell: tuple(mean_of(of_seed) or 0.0 for of_seed in scores) for cell, scores in found.items()
         }
-        degenerate = frozenset(
-            cell
-            for cell, scores in found.items()
-            if any(degenerate_of(one) for seed in scores for one in seed)
-        )
         if any(score.items is None for scores in found.values() for score in itertools.chain(*scores)):
-            return Evidence(values, no_items, left, degenerate)
-        draws = {cell: self._resampled(scores) for cell, scores in found.items()}
-        first = next(iter(draws.values()), [])
-        for cell, of_cell in draws.items():
+            return Evidence(values, no_items, left)
+        reference = next(iter(means.values()), ())
+        for cell, of_cell in means.items():
             try:
-                for of_seed in of_cell:
-                    for ours, other in zip(first[0], of_seed, strict=True):
-                        ours.compare(other)
+                for mean in of_cell:
+                    require_same_items(reference[0], mean)
+                    self._components.of(mean)
             except RunError as error:
                 left[cell] = str(error)
-        kept = {cell: one for cell, one in values.items() if cell not in left}
-        return Evidence(kept, partial(_item_variances, draws), left, degenerate)
+        kept = {cell: scores for cell, scores in values.items() if cell not in left}
+        return Evidence(kept, partial(item_variances, means, self._components), left)
 
     def tasks_of(self, task: Task) -> str:
         """Return the tasks of a finished run with the data that they are on, in words."""
@@ -113,14 +107,6 @@ class DecidingEvidence:
             self._scores[task.directory] = deciding_scores(self._read(task).scores, self.decide)
         return self._scores[task.directory]
 
-    def _resampled(self, scores: Sequence[tuple[Score, ...]]) -> list[list[Resampled]]:
-        """Return the draws of each score under each seed. All scores have items."""
-        for of_seed in scores:
-            for score in of_seed:
-                if id(score) not in self._draws and score.items is not None:
-                    self._draws[id(score)] = resample(score.items, RESAMPLES)
-        return [[self._draws[id(score)] for score in of_seed] for of_seed in scores]
-
 
 def _name(score: Score) -> Name:
     return score.evaluator, score.protocol_id, score.task
@@ -134,29 +120,25 @@ def _wrong(seed: int, scores: Sequence[Score], decide: Decide) -> str:
         return f"it has no score of {lacking[0]} under seed {seed}"
     if mean_of(scores) is None or any(score.value - score.value != 0 for score in scores):
         return f"a score under seed {seed} is not finite"
+    for score in scores:
+        if reason := degenerate_of(score):
+            return f"its score of {score.task} under seed {seed} is degenerate: {reason}"
     return ""
 
 
-def _item_variances(
-    draws: Mapping[str, Sequence[Sequence[Resampled]]], cells: Sequence[str]
+def item_variances(
+    scores: Mapping[str, Sequence[MeanScore]], components: ComponentStore, cells: Sequence[str]
 ) -> tuple[Floats, Floats]:
     """Return variance and degrees of freedom of the difference of each pair of cells, over the items.
 
-    Tasks have items of their own: the variance of the mean over tasks is the sum of theirs over the square of
-    their number, with Satterthwaite's degrees of freedom.
+    They are those of the tables: an item that several tasks have counts once, and what one seed does to one
+    item is left to the variance over seeds.
     """
-    import numpy as np
-
-    total = np.zeros((len(cells), len(cells)))
-    below = np.zeros_like(total)
-    tasks = len(draws[cells[0]][0])
-    for place in range(tasks):
-        known = item_degrees(draws[cells[0]][0][place].items)
-        if known is None:
-            return no_items(cells)
-        degrees, missing = known
-        means = np.array([np.mean([of_seed[place].draws for of_seed in draws[c]], axis=0) for c in cells])
-        variances = pair_variances(means) * missing / tasks**2
-        total += variances
-        below += variances**2 / degrees
-    return total, np.where(below > 0, total**2 / np.where(below > 0, below, 1.0), np.inf)
+    variances, degrees = no_items(cells)
+    for (row, first), (column, second) in itertools.combinations(enumerate(cells), 2):
+        pairs = dict(enumerate(zip(scores[first], scores[second], strict=True)))
+        found = compared(pairs, components)
+        if found.item_variance is not None:
+            variances[row, column] = variances[column, row] = found.item_variance
+            degrees[row, column] = degrees[column, row] = found.item_degrees
+    return variances, degrees

@@ -15,6 +15,7 @@ from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decision
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.sequential_test import SequentialTest, no_items
 from sentbed_studies.shared_work_plan import Task, Work
+from sentbed_studies.spending import shares
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
 
@@ -41,6 +42,7 @@ def parts_between_looks(
     seeds, decide = study.seeds, study.table.decides_by
     rule = rule_of(study, stop)
     looks = rule.looks
+    earlier = _earlier(directory, rule)
     compared = {task.cell.name for task in work.tasks}
     test = SequentialTest(
         tuple(name for name in study.names if name in compared),
@@ -49,9 +51,11 @@ def parts_between_looks(
         stop.margin,
         study.baseline if stop.worse_than == "baseline" else None,
         among=len(study.names),
+        promise=stop.promise,
+        shares=shares((rule.seeds, rule.looks), [(one.seeds, one.looks) for one in earlier]),
     )
     evidence = DecidingEvidence(directory, decide, work.tasks)
-    made = Decisions(rule, at_work=test.at_work, earlier=_earlier(directory, rule))
+    made = Decisions(rule, at_work=test.at_work, earlier=earlier)
     done = begun
     left_out: dict[Task, None] = {}
     for look in looks:
@@ -61,7 +65,7 @@ def parts_between_looks(
         known = evidence.of(test.at_work, seeds[:look])
         if not known.values:
             _require_scores(known.left, evidence, [t for t in work.tasks if t.cell.seed in seeds[:look]])
-        claims = test.look(known.values, known.items, known.degenerate)
+        claims = test.look(known.values, known.items)
         ended = look == looks[-1] or len(test.at_work) < 2
         stopped = set(test.cells if ended else (claim.cell for claim in claims))
         for task in work.tasks:
@@ -101,7 +105,16 @@ def rule_of(study: Study, stop: Stop) -> Rule:
     """Return the rule by which a study stops cells."""
     looks = tuple(range(stop.first_look, len(study.seeds) + 1))
     score = score_of(study.table.decides_by)
-    return Rule(stop.worse_than, stop.margin, stop.error_rate, looks, len(study.names), score)
+    return Rule(
+        stop.worse_than,
+        stop.margin,
+        stop.error_rate,
+        looks,
+        study.names,
+        score,
+        study.seeds,
+        stop.promise,
+    )
 
 
 def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]:
@@ -142,7 +155,7 @@ def score_of(decide: Decide) -> str:
 
 
 def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return the other rules by which the study has decided before."""
+    """Return the other rules by which the study has decided before, the first one first."""
     found = read_decisions(directory)
     if found is None:
         return ()

@@ -35,6 +35,7 @@ from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.selection import choose
 
 from sentbed_studies.added_evaluations import (
     ENCODER,
@@ -62,6 +63,8 @@ from sentbed_studies.write_study_directory import (
     is_finished,
     lock_of,
     needed,
+    note_confirmation,
+    read_data,
 )
 
 Say: TypeAlias = Callable[[str], object]
@@ -187,6 +190,8 @@ def run_study(
         # Cells that are asked for by name are run with all their seeds.
         for part in _parts(study, work, runner, None if only else study.table.stop):
             _run_work(study, part, runner)
+        if not only and not runner.failed:
+            _confirm(study, plugins, runner)
         if study.table.keep != "all":
             _remove_shared(directory, [t for t in whole.tasks if t.directory not in runner.dropped], whole)
         return StudyResult(directory, tuple(runner.failed))
@@ -207,6 +212,29 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         yield from parts_between_looks(study, work, stop, runner.directory, runner.say, runner.drop, begun)
     elif rest := [task.cell for task in work.tasks if task.cell.seed in study.seeds[begun:]]:
         yield work.of(rest)
+
+
+def _confirm(study: Study, plugins: Plugins, runner: _Runner) -> None:
+    """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
+    decide = study.table.decide
+    if decide is None or not decide.confirm:
+        return
+    chosen = choose(read_data(runner.directory))
+    if chosen is None or not chosen.cell or not chosen.complete:
+        return
+    known = next(cell for cell in study.cells if cell.name == chosen.cell)
+    first = max(study.seeds) + 1
+    fresh = []
+    for seed in range(first, first + decide.confirm):
+        recipe = attrs.evolve(known.recipe, run=attrs.evolve(known.recipe.run, seed=seed))
+        fresh.append(attrs.evolve(known, seed=seed, recipe=recipe))
+    work = plan_work(fresh, CellKeys(plugins))
+    note_confirmation(runner.directory, work)
+    runner.total += len(work.tasks)
+    runner.say(f"the chosen cell is {chosen.cell}; it is run with {count(len(fresh), 'fresh seed')}")
+    _run_work(study, work, runner)
+    if study.table.keep != "all":
+        _remove_shared(runner.directory, work.tasks, work)
 
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:

@@ -8,11 +8,13 @@ worse than the other by more than the margin? A cell for which that is shown get
   seed changes, and the seeds.
 - With two or three seeds a sample variance says little. That of a pair's differences is therefore moderated
   (Smyth, 2004): s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's own and s0 the mean over all
-  pairs of cells, with d0 = 4 degrees of freedom: the standard deviations of cells may well differ by a factor
-  of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer: n - 1 times the number
-  of cells that it is known from, less one (Satterthwaite, 1946).
-- The error rate is spent in equal parts on all looks and all pairs that could be claimed (Bonferroni): every
-  ordered pair of cells where the best one is sought, each cell once where all are compared with the baseline.
+  pairs that are tested, with d0 = 3 degrees of freedom: the standard deviations of cells may well differ by
+  a factor of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer: n - 1 times
+  the number of cells that it is known from, less one (Satterthwaite, 1946).
+- The error rate is spent on the looks (`spending.py`), and at each in equal parts on all claims that count
+  (Bonferroni): every ordered pair of cells where the best one is sought, each cell once where all are
+  compared with the baseline, or, where only the best cell is promised to stay, each cell that it could
+  wrongly be called worse than.
   By the union bound, the probability that any claim of the study is wrong, at any look, is at most the error
   rate, however the scores of cells, seeds and items depend on each other. What it rests on is that
   differences are about normal, and that the variances of cells are not further apart than d0 says.
@@ -23,11 +25,11 @@ depends on the scores alone, not on who ran what when, nor on interruptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
-from sentbed_report.study.decisions import Claim
+from sentbed_report.study.decisions import Claim, Promise
 from sentbed_report.study.estimated_difference import EstimatedDifference, Source
 
 if TYPE_CHECKING:
@@ -35,11 +37,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats: TypeAlias = NDArray[np.float64]
+    Bools: TypeAlias = NDArray[np.bool_]
 
 ItemVariances: TypeAlias = "Callable[[Sequence[str]], tuple[Floats, Floats]]"
 """Cells -> variance and degrees of freedom of the difference of each pair that are due to the items, both
 `(cells, cells)`."""
-PRIOR_DEGREES = 4.0
+PRIOR_DEGREES = 3.0
 """Degrees of freedom of the variance that all cells have in common, in that of one pair."""
 _NO_SPREAD = 1e-18
 """Variance, in the square of the score's unit, that is rounding."""
@@ -61,6 +64,10 @@ class SequentialTest:
     """Cell that all are compared with; None to compare every pair."""
     among: int = 0
     """Number of cells of which those tested were chosen by scores; 0 if none were."""
+    promise: Promise = "all"
+    """What the error rate is of: `all` claims, or `best`: that a best cell is called worse than another."""
+    shares: Mapping[int, float] = attrs.field(factory=dict)
+    """Number of seeds at a look -> its share of the error rate; by default the looks share it equally."""
     claims: list[Claim] = attrs.field(factory=list, init=False)
     _shared: Source | None = attrs.field(default=None, init=False)
     """Variance that pairs of cells have in common, with its degrees of freedom."""
@@ -73,23 +80,23 @@ class SequentialTest:
 
     @property
     def possible(self) -> int:
-        """Number of claims that are possible at a look."""
+        """Number of claims at a look of which each may be wrong with the same probability."""
         count = max(self.among, len(self.cells))
-        return max(1, count * (count - 1) if self.baseline is None else count - 1)
+        if self.baseline is None and self.promise == "all":
+            return max(1, count * (count - 1))
+        # That a best cell is worse can wrongly be claimed in comparison with each of the others.
+        return max(1, count - 1)
 
-    @property
-    def level(self) -> float:
-        """Level of one test: what a single claim at one look may spend of the error rate."""
-        return self.error_rate / (self.possible * len(self.looks))
+    def level(self, seeds: int) -> float:
+        """Return the level of one test at the look with so many seeds."""
+        share = self.shares[seeds] if self.shares else 1 / len(self.looks)
+        return self.error_rate * share / self.possible
 
-    def look(
-        self, values: Mapping[str, Sequence[float]], items: ItemVariances, degenerate: Collection[str] = ()
-    ) -> tuple[Claim, ...]:
+    def look(self, values: Mapping[str, Sequence[float]], items: ItemVariances) -> tuple[Claim, ...]:
         """Compare the cells of `values`, and add and return the claims that this look allows.
 
         `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
-        are left out. Of several cells that are shown to be better than one, the best is named, but none with
-        a `degenerate` score: such a cell may be beaten, and beats none.
+        are left out. Of several cells that are shown to be better than one, the best is named.
         """
         import numpy as np
 
@@ -100,16 +107,17 @@ class SequentialTest:
         count = scores.shape[1]
         means = scores.mean(1)
         differences = means[:, None] - means[None, :]
-        seeds, degrees = self._moderated(scores)
+        tested = self._tested(names)
+        seeds, degrees = self._moderated(scores, tested)
+        level = self.level(count)
         item_variances, item_degrees = items(names)
         # Against the margin, in standard errors; both sources of one pair as in `EstimatedDifference`.
         shown = differences - self.margin > reach(
-            (seeds / count, degrees), (item_variances, item_degrees), self.level
+            (seeds / count, degrees), (item_variances, item_degrees), level
         )
         # Where neither items nor seeds vary, nothing is known of what is chance.
         shown &= seeds / count + item_variances > _NO_SPREAD
-        against = set(names) if self.baseline is None else {self.baseline}
-        shown[[name not in against or name in degenerate for name in names]] = False
+        shown &= tested
         found = []
         for worse in np.flatnonzero(shown.any(0)):
             better = max(np.flatnonzero(shown[:, worse]), key=lambda one: differences[one, worse])
@@ -122,18 +130,29 @@ class SequentialTest:
                 if variance > _NO_SPREAD
             ]
             estimate = EstimatedDifference(float(differences[better, worse]), tuple(sources))
-            p_value = min(1.0, estimate.p_above(self.margin) * self.error_rate / self.level)
-            at_least = estimate.value - estimate.error * estimate.critical(self.level)
+            p_value = min(1.0, estimate.p_above(self.margin) * self.error_rate / level)
+            at_least = estimate.value - estimate.error * estimate.critical(level)
             found.append(Claim(names[worse], names[better], count, estimate.value, at_least, p_value))
         self.claims += found
         return tuple(found)
 
-    def _moderated(self, scores: Floats) -> tuple[Floats, float]:
+    def _tested(self, names: Sequence[str]) -> Bools:
+        """Return which cells, the rows, may be shown to be better than which others, the columns."""
+        import numpy as np
+
+        tested = ~np.eye(len(names), dtype=bool)
+        if self.baseline is not None:
+            tested[[name != self.baseline for name in names]] = False
+        return tested
+
+    def _moderated(self, scores: Floats, tested: Bools) -> tuple[Floats, float]:
         """Return the moderated variances of the pairs' differences, one seed each, and their degrees."""
-        cells, count = scores.shape
+        count = scores.shape[1]
         own = pair_variances(scores)
-        # The mean over all pairs is twice the residual mean square of cells by seeds.
-        shared = Source(float(own.sum() / (cells * (cells - 1))), (count - 1) * _effective(scores))
+        if not tested.any():
+            return own, count - 1.0
+        # A baseline that varies more than the others is in all pairs that are tested, and in few of all.
+        shared = Source(float(own[tested].mean()), (count - 1) * _effective(scores))
         if self._shared is None or shared.degrees >= self._shared.degrees:
             self._shared = shared
         degrees = PRIOR_DEGREES + count - 1

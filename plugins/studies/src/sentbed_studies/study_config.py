@@ -12,6 +12,7 @@ from sentbed.protocols import RecipeTable, TableTraits, Variant, Variants
 from sentbed.tools import Document, Plugins
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
+from sentbed_report.study.study_data import Family
 
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.stop_config import Stop
@@ -77,6 +78,10 @@ class StudyTable(RecipeTable):
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
     `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
     default the first cost that an evaluator measures: `processor-seconds` on a processor, else `seconds`."""
+
+    family: Family = "column"
+    """Over what the p-values of marks are corrected: `column`, over the cells in each column, or `study`,
+    over the cells in all columns of all tables together, which finds less."""
 
     decide: Decide | None = None
     """The score by which cells are stopped, sampled and chosen: `{}` for all tasks on development data, by

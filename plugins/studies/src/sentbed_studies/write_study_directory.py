@@ -46,6 +46,7 @@ __all__ = [
     "lock_of",
     "manifest_status",
     "needed",
+    "note_confirmation",
     "note_sampled",
     "read_data",
     "record_of",
@@ -96,6 +97,16 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
         write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
 
 
+def note_confirmation(directory: Path, work: Work) -> None:
+    """Write the runs of the chosen cell with fresh seeds into `study.json`."""
+    content = json.loads((directory / STUDY).read_bytes())
+    runs = [
+        {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)} for task in work.tasks
+    ]
+    content["confirmation"] = {"cell": work.tasks[0].cell.name, "runs": runs}
+    write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+
+
 def _require_no_other(own: Path, same: str, directory: Path) -> None:
     """Raise `RunError` if a lock is held whose name does not begin like that of a process on the same study.
 
@@ -144,6 +155,7 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
         "stop": None if study.table.stop is None else attrs.asdict(study.table.stop),
         "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
         "equivalence": study.table.equivalence,
+        "family": study.table.family,
         "groups": study.table.groups,
         "shared": [
             {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes

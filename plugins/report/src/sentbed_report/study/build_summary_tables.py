@@ -16,6 +16,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.format_independent_table import Place
+from sentbed_report.item_components import ComponentStore
 from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_tables import encoder_order
@@ -24,10 +25,10 @@ from sentbed_report.study.pairwise_differences import TableScores
 from sentbed_report.study.published_number_comparison import with_published
 from sentbed_report.study.significance import (
     RESAMPLES,
-    Draws,
     Judged,
+    Scored,
+    average_column,
     corrected,
-    judge_average,
     judge_column,
 )
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
@@ -73,7 +74,31 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
         first = False
     order = list(dict.fromkeys((one.evaluator, one.protocol) for one in found))
     found.sort(key=lambda one: order.index((one.evaluator, one.protocol)))
+    if data.family == "study":
+        found = _corrected_together(found, data.looks)
     return with_published(data, found)
+
+
+def _corrected_together(summaries: Sequence[Summary], looks: int) -> list[Summary]:
+    """Return tables whose p-values against the baseline are corrected as one family (Holm, 1979)."""
+    judged: dict[tuple[int, int, int], Judged] = {}
+    for number, summary in enumerate(summaries):
+        for place, row in enumerate(summary.rows):
+            for index, cell in enumerate(row.cells):
+                if cell.judged is not None:
+                    judged[number, place, index] = cell.judged
+    judged = corrected(judged, looks)
+    found = []
+    for number, summary in enumerate(summaries):
+        rows = []
+        for place, row in enumerate(summary.rows):
+            cells = (
+                attrs.evolve(cell, judged=judged.get((number, place, index)))
+                for index, cell in enumerate(row.cells)
+            )
+            rows.append(attrs.evolve(row, cells=tuple(cells)))
+        found.append(attrs.evolve(summary, rows=tuple(rows)))
+    return found
 
 
 def _label(cell: CellInfo, seed: int, encoder: str, known: Mapping[str, Any]) -> str:
@@ -139,8 +164,9 @@ def _summary(
     )
     # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
-    draws = Draws(resamples)
-    judged = _judged(data, heads, found, draws, single)
+    components = ComponentStore(resamples)
+    scored_columns = _scored_columns(heads, found)
+    judged = _judged(data, heads, scored_columns, components, single)
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
     # Means of stopped cells lack the later seeds, which may be bad for all cells.
     unplaced = unfinished | data.stopped
@@ -182,7 +208,9 @@ def _summary(
         ranks=data.ranks,
         looks=data.looks,
         equivalence=data.equivalence,
-        scores=_table_scores(heads, found, draws, single) if data.groups else None,
+        family=data.family,
+        development=table.development,
+        scores=_table_scores(scored_columns[-1], components, single) if data.groups else None,
     )
 
 
@@ -262,36 +290,52 @@ def _row(
     )
 
 
-def _table_scores(
-    columns: Sequence[SummaryColumn],
-    scores: Mapping[Named, Sequence[Mapping[int, Score]]],
-    draws: Draws,
-    single: bool,
-) -> TableScores[Named]:
-    """Return the scores of all columns but costs; runs that were started alone have the same seed."""
-    of_columns = tuple(
-        {
-            key: {0: next(iter(row[index].values()))} if single and row[index] else row[index]
-            for key, row in scores.items()
-        }
+def _scored_columns(
+    columns: Sequence[SummaryColumn], scores: Mapping[Named, Sequence[Mapping[int, Score]]]
+) -> list[dict[Named, Scored]]:
+    """Return row -> seed -> score of each column; none of costs. The last one may be an average."""
+    tasks = [
+        {key: row[index] for key, row in scores.items()}
         for index, column in enumerate(columns)
-        if not column.cost
-    )
-    return TableScores(of_columns, columns[-1].average, draws)
+        if not column.cost and not column.average
+    ]
+    found: list[dict[Named, Scored]] = []
+    for index, column in enumerate(columns):
+        of_column = {key: row[index] for key, row in scores.items()}
+        if column.cost:
+            found.append({})
+        elif column.average and tasks:
+            given = {key: of_row for key, of_row in of_column.items() if of_row}
+            found.append(average_column(tasks, given))
+        else:
+            found.append({**of_column})
+    return found
+
+
+def _table_scores(
+    column: Mapping[Named, Scored], components: ComponentStore, single: bool
+) -> TableScores[Named]:
+    """Return the scores of a table's last column; runs that were started alone have the same seed."""
+    if single:
+        column = {
+            key: {0: next(iter(of_row.values()))} if of_row else of_row for key, of_row in column.items()
+        }
+    return TableScores(column, components)
 
 
 def _judged(
     data: StudyData,
     columns: Sequence[SummaryColumn],
-    scores: Mapping[Named, Sequence[Mapping[int, Score]]],
-    draws: Draws,
+    scores: Sequence[Mapping[Named, Scored]],
+    components: ComponentStore,
     single: bool,
 ) -> list[dict[Named, Judged]]:
     """Compare each row with that of the baseline's encoder of the same name, or its only one."""
-    of_baseline = [key for key in scores if key[0] == data.baseline]
+    rows = list(dict.fromkeys(key for column in scores for key in column))
+    of_baseline = [key for key in rows if key[0] == data.baseline]
     ends = [key for key in of_baseline if not key[1].endswith(START)] or of_baseline
     groups: dict[Named, list[Named]] = {}
-    for cell, encoder in scores:
+    for cell, encoder in rows:
         against = next((key for key in of_baseline if key[1] == encoder), None)
         if against is None and len(ends) == 1 and not encoder.endswith(START):
             against = ends[0]
@@ -299,15 +343,11 @@ def _judged(
             groups.setdefault(against, []).append((cell, encoder))
     result: list[dict[Named, Judged]] = [{} for _ in columns]
     for against, keys in groups.items():
-        tasks: list[dict[Named, Judged]] = []
-        for index, column in enumerate(columns):
-            if column.cost:
+        for index, column in enumerate(scores):
+            if columns[index].cost:
                 continue
-            before = scores[against][index]
-            after = {key: scores[key][index] for key in keys}
-            found = judge_column(before, after, single=single, draws=draws)
-            if column.average and tasks:
-                found = judge_average(tasks, found if before else None)
-            tasks.append(found)
-            result[index] |= found
+            cells = {key: column.get(key, {}) for key in keys}
+            result[index] |= judge_column(
+                column.get(against, {}), cells, single=single, components=components
+            )
     return [corrected(found, data.looks) for found in result]

@@ -9,6 +9,7 @@ import attrs
 from sentbed.protocols import Score
 
 from sentbed_report.comparability import evaluation_protocol, unlike
+from sentbed_report.data_splits import is_development
 
 Rows: TypeAlias = Sequence[tuple[str, Score]]
 """Scores, with the names of their rows."""
@@ -17,21 +18,22 @@ Rows: TypeAlias = Sequence[tuple[str, Score]]
 def alike(rows: Rows) -> Iterator[tuple[Rows, str]]:
     """Yield the scores of each table and how it differs from its siblings, empty if it has none.
 
-    A table holds one evaluator and protocol id, each of its columns one metric under one protocol. What a row
-    has of an evaluator stays together, unless it has one task under two protocols.
+    A table holds one evaluator and protocol id, either on development data or on others, each of its columns
+    one metric under one protocol. What a row has of an evaluator stays together, unless it has one task under
+    two protocols. Tables on development data come last.
     """
-    evaluations: dict[tuple[str, str, str], list[_Part]] = {}
-    for row, score in rows:
-        found = evaluations.setdefault((score.evaluator, score.protocol_id, row), [])
+    evaluations: dict[tuple[str, str, bool, str], list[_Part]] = {}
+    for row, score in sorted(rows, key=lambda pair: is_development(pair[1])):
+        found = evaluations.setdefault((score.evaluator, score.protocol_id, is_development(score), row), [])
         # The latest first: what follows each other in a run was scored together.
         part = next((part for part in reversed(found) if part.takes(score)), None)
         if part is None:
             part = _Part()
             found.append(part)
         part.add(row, score)
-    tables: dict[tuple[str, str], list[_Part]] = {}
-    for (evaluator, protocol, _), parts in evaluations.items():
-        siblings = tables.setdefault((evaluator, protocol), [])
+    tables: dict[tuple[str, str, bool], list[_Part]] = {}
+    for (evaluator, protocol, development, _), parts in evaluations.items():
+        siblings = tables.setdefault((evaluator, protocol, development), [])
         for part in parts:
             table = next((table for table in siblings if table.fits(part)), None)
             if table is None:

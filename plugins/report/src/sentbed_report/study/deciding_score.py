@@ -1,15 +1,15 @@
-"""The score by which cells are chosen: which one it is, and whether its data may be chosen on."""
+"""The score by which cells are chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import START, Score
 
-DEVELOPMENT = frozenset(("train", "dev", "development", "validation"))
-"""Values of `split` in a protocol that name data which may be chosen on."""
+from sentbed_report.data_splits import is_development
 
 
 @attrs.frozen
@@ -28,11 +28,16 @@ class Decide:
     test_data: bool = False
     """Whether to decide by test data, which makes the score of the chosen cell too good; by default they are
     left out."""
+    confirm: int = attrs.field(default=0)
+    """Fresh seeds to run the chosen cell with when the study has ended, such as 3, whose scores are reported;
+    0 for none: the intervals of the chosen cell are then widened for the number of cells."""
 
-
-def is_development(score: Score) -> bool:
-    """Whether a score's protocol says that its data are development or training data."""
-    return str(score.evaluator_protocol.get("split", "")) in DEVELOPMENT
+    @confirm.validator
+    def _check_confirm(self, _: Any, value: int) -> None:
+        if value < 0 or value == 1:
+            raise ValueError(
+                f"`confirm` is {value}; give 2 fresh seeds or more, as one shows no spread, or 0 for none"
+            )
 
 
 def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...]:

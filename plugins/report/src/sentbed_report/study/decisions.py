@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import attrs
 import cattrs
@@ -13,7 +13,10 @@ from sentbed.errors import RunError
 from sentbed.helpers import foreign, write_atomic
 
 DECISIONS = "decisions.json"
-SCHEMA = 1
+SCHEMA = 2
+
+Promise: TypeAlias = Literal["all", "best"]
+"""What an error rate is of: any wrong claim, or a claim that a best cell is worse than another."""
 
 
 @attrs.frozen
@@ -42,10 +45,14 @@ class Rule:
     error_rate: float
     looks: tuple[int, ...]
     """Number of seeds at each look."""
-    cells: int
-    """Number of cells, which decides how many claims are possible."""
+    cells: tuple[str, ...]
+    """Names of the cells, whose number decides how many claims are possible."""
     score: str
     """The score that decides, in words."""
+    seeds: tuple[int, ...] = ()
+    """Seeds in their order; a look is at the first ones."""
+    promise: Promise = "all"
+    """What the error rate is of."""
 
 
 @attrs.frozen

@@ -221,7 +221,12 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
 
 
 def _finished(summary: Summary, column: int) -> list[tuple[SummaryRow, Values]]:
-    found = [(row, row.cells[column].values) for row in summary.rows if row.status == "finished"]
+    """Return rows that have finished, with their values; none that says nothing about its encoder."""
+    found = [
+        (row, row.cells[column].values)
+        for row in summary.rows
+        if row.status == "finished" and not row.cells[column].degenerate
+    ]
     return [(row, values) for row, values in found if values and all(map(math.isfinite, values.values()))]
 
 

@@ -17,7 +17,15 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.read_cell_run import missing_evaluations, read_run
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, Sampled, StudyData
+from sentbed_report.study.study_data import (
+    AxisInfo,
+    CellInfo,
+    CellRun,
+    CellStatus,
+    Sampled,
+    StudyData,
+    with_decided_splits,
+)
 from sentbed_report.study.value_types import require_types
 
 STUDY = "study.json"
@@ -57,7 +65,7 @@ def read_data(directory: str | Path) -> StudyData:
         held = read_decisions(place)
         # Without `[study.stop]`, which has been taken out, nothing is stopped any more.
         decisions = held if content.get("stop") is not None else None
-        planned = tuple(_cells(place, content))
+        planned = with_decided_splits(tuple(_cells(place, content)))
         axes = tuple(_axis(axis) for axis in content["axes"])
         _require_labels(planned, axes)
         cells = tuple(_needed(cell, decisions) for cell in planned)
@@ -83,6 +91,7 @@ def read_data(directory: str | Path) -> StudyData:
             sum(len(cell.runs) for cell in planned) - sum(len(cell.runs) for cell in cells),
             _sampled(content),
             equivalence=content.get("equivalence"),
+            family=content.get("family", "column"),
             groups=content.get("groups", True),
         )
         require_types(data)
@@ -113,8 +122,13 @@ def _sampled(content: Mapping[str, Any]) -> Sampled | None:
 
 def _cells(place: Path, content: Mapping[str, Any]) -> Iterator[CellInfo]:
     sampled = _sampled(content)
+    # Studies of earlier versions have none.
+    confirmation = content.get("confirmation") or {"cell": "", "runs": ()}
     for table in content["cells"]:
         cell = _cell(place, table)
+        if cell.name == confirmation["cell"]:
+            fresh = tuple(_run(place, cell.name, run) for run in confirmation["runs"])
+            cell = attrs.evolve(cell, confirmation=fresh)
         # A cell may have been run before the sampler was there, or when it chose others.
         if sampled is None or cell.name in sampled.names or any(r.status != "waiting" for r in cell.runs):
             yield cell

@@ -17,7 +17,7 @@ from sentbed.tools import RESOLVED, differences
 
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_study, read_data
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_decided_splits
 
 
 @attrs.define
@@ -107,7 +107,7 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
     return StudyData(
         f"{sum(len(group.runs) for group in groups)} runs",
         (),
-        tuple(cells),
+        with_decided_splits(cells),
         cells[groups.index(first)].name,
         tuple(dict.fromkeys(run.seed for cell in cells for run in cell.runs)),
         directory=base,
@@ -139,7 +139,12 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
         place = os.path.relpath((data.directory or Path()) / run.directory, base)
         return attrs.evolve(run, directory=Path(place))
 
-    cells = (attrs.evolve(cell, runs=tuple(map(moved, cell.runs))) for cell in data.cells)
+    cells = (
+        attrs.evolve(
+            cell, runs=tuple(map(moved, cell.runs)), confirmation=tuple(map(moved, cell.confirmation))
+        )
+        for cell in data.cells
+    )
     return attrs.evolve(data, cells=tuple(cells), directory=base)
 
 

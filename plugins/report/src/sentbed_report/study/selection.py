@@ -13,16 +13,25 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
-from sentbed_report.resampling import RESAMPLES, resample
+from sentbed_report.item_components import ComponentStore, require_same_items
+from sentbed_report.resampling import CONFIDENCE
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import (
     Decide,
     deciding_scores,
     described,
-    is_development,
     mean_of,
     without_mean,
 )
-from sentbed_report.study.significance import Judged, item_degrees, judge, judge_average
+from sentbed_report.study.significance import (
+    RESAMPLES,
+    Judged,
+    Scored,
+    estimated,
+    judge,
+    mean_column,
+    with_test,
+)
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow
 
@@ -44,7 +53,7 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Bounds of the 95 % interval; None where there are neither items nor several seeds."""
+    """Bounds of the interval; None where there are neither items nor several seeds."""
     high: float | None
     over: str
     """What the interval is over: `items`, `seeds` or `items and seeds`; empty without one."""
@@ -79,6 +88,10 @@ class Selection:
     left: tuple[tuple[str, str], ...] = ()
     """Cells that could not be chosen, each with the reason."""
     scores: tuple[ChosenScore, ...] = ()
+    confidence: float = CONFIDENCE
+    """Confidence of the intervals of `scores`: 0.95 on fresh seeds, else 1 - 0.05 / `among`."""
+    fresh_seeds: tuple[int, ...] = ()
+    """Seeds that `scores` are of and the choice had not seen; empty if they are those of the choice."""
 
     @property
     def sentence(self) -> str:
@@ -103,7 +116,13 @@ class Selection:
 
 
 def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAMPLES) -> Selection | None:
-    """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`."""
+    """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`.
+
+    The choice had seen the weights of the study's seeds: a lucky seed lifts scores on all data alike. So the
+    scores are those of fresh seeds, where the study has run some (`Decide.confirm`); otherwise the level of
+    the intervals, 5 %, is divided by the number of cells that were tried (Bonferroni), which bounds the
+    probability that the interval of whichever cell is chosen misses its mean.
+    """
     found = choose(data)
     if found is None or data.decide is None or not found.cell:
         return found
@@ -111,7 +130,16 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
     deciding = {
         (score.encoder, *_key(score)) for of_seed in _deciding(cell, data.decide) for score in of_seed
     }
-    return attrs.evolve(found, scores=tuple(_on_test_data(cell, summaries, deciding, resamples)))
+    confidence = 1 - (1 - CONFIDENCE) / found.among
+    fresh = tuple(run for run in cell.confirmation if run.status == "finished")
+    if len(fresh) > 1 and len(fresh) == len(cell.confirmation):
+        confidence = CONFIDENCE
+        cell = attrs.evolve(cell, runs=fresh)
+        alone = attrs.evolve(data, cells=(cell,), baseline=None, groups=False, expected={}, references={})
+        summaries = summarise(alone, resamples=resamples)
+        found = attrs.evolve(found, fresh_seeds=tuple(run.seed for run in fresh))
+    scores = tuple(_on_test_data(cell, summaries, deciding, resamples, confidence))
+    return attrs.evolve(found, scores=scores, confidence=confidence)
 
 
 def choose(data: StudyData) -> Selection | None:
@@ -211,38 +239,45 @@ def _none(data: StudyData, found: Selection) -> str:
 
 
 def _on_test_data(
-    cell: CellInfo, summaries: Sequence[Summary], deciding: Collection[tuple[str, ...]], resamples: int
+    cell: CellInfo,
+    summaries: Sequence[Summary],
+    deciding: Collection[tuple[str, ...]],
+    resamples: int,
+    confidence: float,
 ) -> Iterator[ChosenScore]:
-    """Yield the scores of a cell in each table that are on test data, each task by its first metric."""
+    """Yield the scores of a cell in each table that is on test data, each task by its first metric."""
     for summary in summaries:
-        rows = [row for row in summary.rows if row.cell == cell.name and not row.encoder.endswith(START)]
-        for row in rows if not summary.metric else ():
-            yield from _of_row(cell, summary, row, deciding, resamples)
+        if summary.metric or summary.development:
+            continue
+        for row in summary.rows:
+            if row.cell == cell.name and not row.encoder.endswith(START):
+                yield from _of_row(cell, summary, row, deciding, resamples, confidence)
 
 
 def _of_row(
-    cell: CellInfo, summary: Summary, row: SummaryRow, deciding: Collection[tuple[str, ...]], resamples: int
+    cell: CellInfo,
+    summary: Summary,
+    row: SummaryRow,
+    deciding: Collection[tuple[str, ...]],
+    resamples: int,
+    confidence: float,
 ) -> Iterator[ChosenScore]:
-    judged: list[Judged] = []
-    only_test = True
+    tasks: list[dict[int, Score]] = []
     for column, measured in zip(summary.columns, row.cells, strict=True):
         if not column.ranked or measured.mean is None:
             continue
-        scores = {
+        of_task = {
             run.seed: score
             for run in cell.runs
             for score in reversed(run.scores)
             if (score.encoder, score.evaluator, score.protocol_id, score.task, score.metric)
             == (row.encoder, summary.evaluator, summary.protocol, column.task, column.metric)
         }
-        # An average of ours over both is none on test data.
-        if any(map(is_development, scores.values())) or (column.average and not scores and not only_test):
-            only_test = False
-            continue
-        found = _interval(measured.values, scores, resamples)
-        if column.average and not scores and judged:
-            found = judge_average([{cell.name: one} for one in judged])[cell.name]
-        judged.append(found)
+        scores: Scored = of_task
+        if column.average and not of_task:
+            scores = mean_column(tasks)
+        tasks.append(of_task)
+        found = _interval(measured.values, scores, resamples, confidence)
         yield ChosenScore(
             summary.evaluator,
             summary.protocol,
@@ -259,20 +294,18 @@ def _of_row(
         )
 
 
-def _interval(values: Mapping[int, float], scores: Mapping[int, Score], resamples: int) -> Judged:
+def _interval(values: Mapping[int, float], scores: Scored, resamples: int, confidence: float) -> Judged:
     """Return the interval of a mean over seeds, over the items where all seeds have the same ones."""
-    import numpy as np
-
-    items = [scores[seed].items for seed in values if seed in scores]
+    store = ComponentStore(resamples)
+    of_seeds = [scores[seed] for seed in values if seed in scores]
     try:
-        drawn = [resample(one, resamples) for one in items if one is not None]
-        for other in drawn[1:]:
-            drawn[0].compare(other)
+        components = [store.of(score) for score in of_seeds]
+        for score in of_seeds[1:]:
+            require_same_items(of_seeds[0], score)
     except RunError:
         # Other items under each seed: what they add is in the spread over the seeds.
-        drawn = []
-    if not drawn or len(drawn) < len(values) or (known := item_degrees(drawn[0].items)) is None:
-        return judge(values)
-    degrees, missing = known
-    draws = np.mean([one.draws for one in drawn], axis=0)
-    return judge(values, float(np.var(draws, ddof=1)) * missing, degrees)
+        components = []
+    parts = [one.values for one in components if one is not None]
+    if len(parts) < len(values):
+        return judge(values, confidence=confidence)
+    return with_test(estimated(values, components, parts), confidence)

@@ -6,27 +6,28 @@ that knows only one of them finds too much. So:
 
 - for each seed s, d(s) is the score of the cell less that of the baseline under the same seed; the estimate
   is the mean of d(s) over the S seeds;
-- V_items is the variance of that mean over resamples of the items (bootstrap), with the same counts for both
-  cells and for all seeds, since all of them were scored on the same items: what makes an item easy for
-  everything cancels, and what remains is how the difference depends on the items chosen;
+- V_items is the variance of that mean over the items, by the influence of each item on it
+  (`influence_values.py`), which is the mean over the seeds, since all of them were scored on the same items:
+  what makes an item easy for everything cancels, and what remains is how the difference depends on the items
+  chosen. Items of one cluster, such as pairs from one passage, count together;
 - V_seeds is the sample variance of d(s), over the same items: how it depends on the seed;
-- the variance of the estimate is V_items + V_seeds / S. What one seed does to one item is in both, so that
-  the sum is a little too large and the test careful;
+- what one seed does to one item is in both. V_rest, the part of V_items that differs between the seeds, is
+  therefore taken from V_items, but no more than V_seeds / S, so that the sum of both is never below V_items;
+- the variance of the estimate is V_items + V_seeds / S;
 - V_items has as many degrees of freedom as there are items, less one (by group, where the score is a mean
-  of groups; of a sum over tasks, Satterthwaite's), V_seeds has S - 1. The critical value is
+  of groups; of a mean over tasks, Satterthwaite's), V_seeds has S - 1. The critical value is
   Banerjee's (1960): the root mean square of the critical values of the two Student's t, weighted by V_items
   and V_seeds / S. It never finds too much. Satterthwaite's degrees of freedom for the sum do, with two or
   three seeds that differ more than the items (12 % at a level of 5 %): they grow where V_seeds happens to be
   small. So few items and few seeds cannot give a p-value of 1e-60 either;
 - p is the two-sided level at which the difference is critical; the interval has the same critical value.
 
-What says nothing about its encoder (`degenerate.py`) is not judged, nor is anything judged against it.
+What says nothing about its encoder (`degenerate_scores.py`) is not judged, nor is anything judged against it.
 
 With one seed, or seeds that change nothing, only the items are left, as a paired t-test over them; without
 items, only the seeds, as a paired t-test, which takes two of them. Only seeds that both have are paired. The
-average of several columns has the mean of their differences, seed by seed; tasks have items of their own, so
-that V_items is the sum of theirs over the square of their number. In each column the p-values are corrected
-by Holm's method.
+mean over several columns is a score as any other (`mean_column`): an item that several tasks have moves it
+once (`item_components.py`). In each column the p-values are corrected by Holm's method.
 """
 
 from __future__ import annotations
@@ -37,12 +38,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.protocols import Items, Score
+from sentbed.protocols import Score
 
-from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT, Resampled, require_same, resample
+from sentbed_report.item_components import (
+    AnyScore,
+    ComponentStore,
+    ItemComponents,
+    MeanScore,
+    is_degenerate,
+    require_same_items,
+)
+from sentbed_report.resampling import CONFIDENCE, SIGNIFICANT
 from sentbed_report.study.estimated_difference import EstimatedDifference, Source
-from sentbed_report.weighted_statistics import members_of
 
 if TYPE_CHECKING:
     from sentbed_report.weighted_statistics import Floats
@@ -50,7 +57,7 @@ if TYPE_CHECKING:
 Basis: TypeAlias = Literal["items and seeds", "items", "seeds"]
 
 RESAMPLES = 500
-"""Number of resamples of the items; gives standard deviations to 3 %."""
+"""Number of resamples of the items, where the statistic is a plugin's; gives standard deviations to 3 %."""
 
 _ROUNDING = 1e-9
 """Spread of differences, in the unit of the score, that is none: of sums in another order."""
@@ -60,7 +67,7 @@ _SAME = 1e-6
 Key = TypeVar("Key", bound=Hashable)
 """Key that identifies a cell of a column."""
 
-Scored: TypeAlias = Mapping[int, Score]
+Scored: TypeAlias = Mapping[int, AnyScore]
 """Seed -> score in one column."""
 
 
@@ -71,7 +78,7 @@ class Judged:
     differences: Mapping[int, float] = attrs.field(factory=dict)
     """Seed -> the cell's score less the baseline's, for the seeds that both have."""
     item_variance: float | None = None
-    """Variance of their mean over resamples of the items; None without items."""
+    """Variance of their mean over the items, without what one seed does to one item; None without items."""
     item_degrees: float = math.inf
     """Degrees of freedom of `item_variance`; with it only."""
     low: float | None = None
@@ -99,12 +106,7 @@ class Judged:
     def seed_variance(self) -> float | None:
         """Sample variance of the differences, 0 if they differ by rounding; None with fewer than two."""
         values = tuple(self.differences.values())
-        if len(values) < 2:
-            return None
-        if max(values) - min(values) <= _ROUNDING:
-            return 0.0
-        mean = sum(values) / len(values)
-        return sum((one - mean) ** 2 for one in values) / (len(values) - 1)
+        return None if len(values) < 2 else _sample_variance(values)
 
     @property
     def estimate(self) -> EstimatedDifference:
@@ -129,45 +131,53 @@ def judge_column(
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
     single: bool = False,
-    draws: Draws | None = None,
+    components: ComponentStore | None = None,
 ) -> dict[Key, Judged]:
     """Compare each cell with the baseline in one column; see the module for the method.
 
     Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
-    is one run that was started alone, and is compared with the baseline's whatever their seeds are. `draws`
-    are used in the place of new ones of `resamples`.
+    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
+    `components` holds those of scores that have been used before; of the others it keeps them.
     """
-    drawn = draws or Draws(resamples)
+    store = components or ComponentStore(resamples)
     found = {}
     for name, cell in cells.items():
         pairs = {seed: (baseline[seed], cell[seed]) for seed in baseline if seed in cell}
         if single and len(baseline) == len(cell) == 1:
             pairs = {seed: (next(iter(baseline.values())), score) for seed, score in cell.items()}
         unpaired = () if single else tuple(sorted(baseline.keys() ^ cell.keys()))
-        found[name] = attrs.evolve(_judged(pairs, drawn, confidence), unpaired=unpaired)
+        found[name] = attrs.evolve(_judged(pairs, store, confidence), unpaired=unpaired)
     return corrected(found)
 
 
-def judge_average(
-    columns: Sequence[Mapping[Key, Judged]],
-    given: Mapping[Key, Judged] | None = None,
-    confidence: float = CONFIDENCE,
-) -> dict[Key, Judged]:
-    """Compare each cell with the baseline in the mean of columns, each of them judged already.
+def mean_column(columns: Sequence[Mapping[int, Score]]) -> dict[int, MeanScore]:
+    """Return a cell's mean over columns under each seed that has a score in all of them."""
+    if not columns:
+        return {}
+    seeds = [seed for seed in columns[0] if all(seed in column for column in columns)]
+    return {seed: MeanScore(tuple(column[seed] for column in columns)) for seed in seeds}
 
-    `given` is of an average that the evaluator gives: it stands, but where it is that mean and has no items.
-    Only the seeds count in a cell that has no items in one of the columns; one that was not compared in a
-    column, or under other seeds than in another, is not compared.
+
+def average_column(
+    columns: Sequence[Mapping[Key, Mapping[int, Score]]], given: Mapping[Key, Mapping[int, Score]]
+) -> dict[Key, Scored]:
+    """Return the scores of an average over columns: row -> seed -> score.
+
+    `given` are scores of an average that the evaluator gives. They stand, unless all of them are the means of
+    the columns and have no items, which the columns may have.
     """
-    found = {name: _averaged([column[name] for column in columns], confidence) for name in columns[0]}
-    for name, own in (given or {}).items():
-        mean = found[name].differences
-        same = mean.keys() == own.differences.keys() and all(
-            math.isclose(mean[seed], one, abs_tol=_SAME) for seed, one in own.differences.items()
-        )
-        if own.item_variance is not None or not same:
-            found[name] = own
-    return corrected(found)
+    means = {row: mean_column([column.get(row, {}) for column in columns]) for row in columns[0]}
+    scores = [(row, seed, score) for row, of_row in given.items() for seed, score in of_row.items()]
+    if all(_is_mean(score, means[row].get(seed)) for row, seed, score in scores):
+        return {row: {**of_row} for row, of_row in means.items()}
+    return {row: {**given.get(row, {})} for row in columns[0]}
+
+
+def _is_mean(score: Score, mean: MeanScore | None) -> bool:
+    """Whether an average that has no items is that mean."""
+    if score.items is not None or mean is None:
+        return False
+    return math.isclose(score.value, mean.value, abs_tol=_SAME)
 
 
 def judge(
@@ -222,38 +232,57 @@ def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
     return found
 
 
-def _averaged(parts: Sequence[Judged], confidence: float) -> Judged:
-    unpaired = tuple(sorted({seed for part in parts for seed in part.unpaired}))
-    missing = next((part for part in parts if not part.differences), None)
-    if missing is not None:
-        return Judged(reason=missing.reason, unpaired=unpaired)
-    seeds = parts[0].differences
-    if any(part.differences.keys() != seeds.keys() for part in parts):
-        return Judged(reason="its tasks were scored under seeds that differ")
-    means = {seed: sum(part.differences[seed] for part in parts) / len(parts) for seed in seeds}
-    known = [(part.item_variance, part.item_degrees) for part in parts if part.item_variance is not None]
-    if len(known) == len(parts):
-        variance = sum(variance for variance, _ in known) / len(parts) ** 2
-        judged = judge(means, variance, _degrees(*known), confidence)
-    else:
-        judged = judge(means, confidence=confidence)
-    return attrs.evolve(judged, unpaired=unpaired)
+def estimated(
+    values: Mapping[int, float], components: Sequence[ItemComponents | None], parts: Sequence[Floats]
+) -> Judged:
+    """Return values, one a seed, with the variance of their mean over the items, before any test.
+
+    `parts` are the components of the values, which are on the items of `components`; of these, any that is
+    None means that there are no items.
+    """
+    import numpy as np
+
+    layout = components[0] if components else None
+    if layout is None or any(one is None for one in components):
+        return Judged(values)
+    count = len(parts)
+    mean: Floats = np.mean(parts, axis=0)
+    variance = layout.variance(mean)
+    if count > 1:
+        rest = sum(layout.variance(part - mean) for part in parts) / (count * (count - 1))
+        variance = max(0.0, variance - min(rest, _sample_variance([*values.values()]) / count))
+    return Judged(values, variance, layout.degrees(mean))
 
 
-def _degrees(*parts: tuple[float, float]) -> float:
-    """Return Satterthwaite's degrees of freedom of a sum of variances, each given with its own."""
-    total = sum(variance for variance, _ in parts)
-    below = sum(variance**2 / degrees for variance, degrees in parts if variance > 0)
-    return total**2 / below if below > 0 else math.inf
+def _sample_variance(values: Sequence[float]) -> float:
+    """Return the sample variance of two values or more, 0 if they differ by rounding."""
+    if max(values) - min(values) <= _ROUNDING:
+        return 0.0
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def compared(pairs: Mapping[int, tuple[Score, Score]], draws: Draws) -> Judged:
+def compared(pairs: Mapping[int, tuple[AnyScore, AnyScore]], store: ComponentStore) -> Judged:
     """Return the differences of the second scores from the first, seed by seed, before any test."""
+    differences = {seed: after.value - before.value for seed, (before, after) in pairs.items()}
     try:
-        variance, degrees = _item_variance(list(pairs.values()), draws) or (None, math.inf)
+        befores = [store.of(before) for before, _ in pairs.values()]
+        afters = [store.of(after) for _, after in pairs.values()]
+        _require_one_set_of_items([score for pair in pairs.values() for score in pair])
     except RunError as error:
         return Judged(reason=str(error))
-    return Judged({seed: b.value - a.value for seed, (a, b) in pairs.items()}, variance, degrees)
+    parts = [
+        after.values - before.values
+        for before, after in zip(befores, afters, strict=True)
+        if before is not None and after is not None
+    ]
+    return estimated(differences, [*befores, *afters], parts)
+
+
+def _require_one_set_of_items(scores: Sequence[AnyScore]) -> None:
+    """Raise `RunError` if scores do not have the same items."""
+    for score in scores[1:]:
+        require_same_items(scores[0], score)
 
 
 def with_test(found: Judged, confidence: float = CONFIDENCE) -> Judged:
@@ -264,75 +293,10 @@ def with_test(found: Judged, confidence: float = CONFIDENCE) -> Judged:
     return attrs.evolve(judged, unpaired=found.unpaired)
 
 
-class Draws:
-    """Resampled scores of a table; each score is resampled once, and the mean of a cell's seeds made once."""
-
-    def __init__(self, resamples: int = RESAMPLES) -> None:
-        self._resamples = resamples
-        self._found: dict[int, tuple[Score, Resampled | None]] = {}
-        self._means: dict[tuple[int, ...], Resampled] = {}
-
-    def of(self, score: Score) -> Resampled | None:
-        """Return the score's draws, or None without items. Raises `RunError` if they cannot be used."""
-        if id(score) not in self._found:
-            drawn = None if score.items is None else resample(score.items, self._resamples)
-            # Keep a reference to the score, so that its id is not reused.
-            self._found[id(score)] = score, drawn
-        return self._found[id(score)][1]
-
-    def mean(self, scores: Sequence[Score]) -> Resampled:
-        """Return the draws of the mean of scores, all of which have items.
-
-        Raises:
-            RunError: if they do not have the same items, or these cannot be used.
-        """
-        import numpy as np
-
-        key = tuple(map(id, scores))
-        if key not in self._means:
-            found = [one for one in map(self.of, scores) if one is not None]
-            for other in found[1:]:
-                require_same(found[0].items, other.items)
-            value = sum(one.value for one in found) / len(found)
-            self._means[key] = Resampled(found[0].items, value, np.mean([one.draws for one in found], axis=0))
-        return self._means[key]
-
-
-def _judged(pairs: Mapping[int, tuple[Score, Score]], draws: Draws, confidence: float) -> Judged:
+def _judged(
+    pairs: Mapping[int, tuple[AnyScore, AnyScore]], store: ComponentStore, confidence: float
+) -> Judged:
     for name, side in (("the baseline's score", 0), ("the score", 1)):
-        if any(degenerate_of(pair[side]) for pair in pairs.values()):
+        if any(is_degenerate(pair[side]) for pair in pairs.values()):
             return Judged(reason=f"{name} is degenerate")
-    return with_test(compared(pairs, draws), confidence)
-
-
-def _item_variance(pairs: Sequence[tuple[Score, Score]], draws: Draws) -> tuple[float, float] | None:
-    """Return the variance of the mean difference over the items that all runs share, and its degrees.
-
-    Raises:
-        RunError: if the runs do not have the same items.
-    """
-    import numpy as np
-
-    if not pairs or any(score.items is None for pair in pairs for score in pair):
-        return None
-    before, after = (draws.mean([pair[side] for pair in pairs]) for side in (0, 1))
-    require_same(before.items, after.items)
-    total: Floats = after.draws - before.draws
-    if (of_items := item_degrees(before.items)) is None:
-        return None
-    degrees, missing = of_items
-    return float(np.var(total, ddof=1)) * missing, degrees
-
-
-def item_degrees(items: Items) -> tuple[float, float] | None:
-    """Return the degrees of freedom of a variance over resamples of items, and what to multiply it by.
-
-    Resampling n items gives (n - 1) / n of the variance. None if every group has one item.
-    """
-    sizes = [len(members) for members in members_of(items)]
-    # The variance of each group's part, if those of single items are alike; of one item it is not known.
-    parts = [((size if items.weighted else 1 / size), size - 1) for size in sizes if size > 1]
-    if not parts:
-        return None
-    missing = sum(part for part, _ in parts) / sum(part * most / (most + 1) for part, most in parts)
-    return _degrees(*parts), missing
+    return with_test(compared(pairs, store), confidence)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import attrs
 from sentbed.protocols import Score
 
+from sentbed_report.data_splits import data_of, is_development, with_decided_split
 from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
 
 CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "interrupted"]
+
+
+Family: TypeAlias = Literal["column", "study"]
+"""What p-values against the baseline are corrected over: cells in each column, or in all of a study's."""
 
 
 @attrs.frozen
@@ -65,6 +70,33 @@ class CellInfo:
     """Runs, one per seed."""
     differences: tuple[str, ...] = ()
     """`PATH: BEFORE -> AFTER` for differences from the recipe of the baseline, or of the first cell."""
+    confirmation: tuple[CellRun, ...] = ()
+    """Runs of the chosen cell with fresh seeds, which no table has; see `Decide.confirm`."""
+
+
+def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
+    """Return cells whose scores on a file are on development data if any score declares the file as such."""
+    decided: set[str] = set()
+    for cell in cells:
+        for run in cell.runs:
+            for score in run.scores:
+                if is_development(score):
+                    decided |= data_of(score)
+    if not decided:
+        return tuple(cells)
+    return tuple(_with_decided_splits(cell, decided) for cell in cells)
+
+
+def _with_decided_splits(cell: CellInfo, decided: Collection[str]) -> CellInfo:
+    return attrs.evolve(
+        cell,
+        runs=tuple(_run_with_decided_splits(run, decided) for run in cell.runs),
+        confirmation=tuple(_run_with_decided_splits(run, decided) for run in cell.confirmation),
+    )
+
+
+def _run_with_decided_splits(run: CellRun, decided: Collection[str]) -> CellRun:
+    return attrs.evolve(run, scores=tuple(with_decided_split(score, decided) for score in run.scores))
 
 
 @attrs.frozen
@@ -127,6 +159,8 @@ class StudyData:
     """How `cells` were chosen; None if they are all."""
     equivalence: float | None = None
     """Margin within which a cell counts as good as the baseline, in the unit of the score."""
+    family: Family = "column"
+    """What p-values against the baseline are corrected over."""
     groups: bool = True
     """Whether to say which cells cannot be told apart; see `Summary.groups`."""
 

@@ -18,10 +18,11 @@ from sentbed.protocols import Direction, ExpectedRow
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.formatting import cost_digits, count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
+from sentbed_report.resampling import SIGNIFICANT
 from sentbed_report.study.pairwise_differences import TableScores
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.significance import Judged
-from sentbed_report.study.study_data import CellStatus
+from sentbed_report.study.study_data import CellStatus, Family
 
 
 @attrs.frozen
@@ -190,6 +191,10 @@ class Summary:
     """Number of looks for which p-values are corrected; see `StudyData.looks`."""
     equivalence: float | None = None
     """Margin of the last column's tests of equivalence; see `StudyData.equivalence`."""
+    family: Family = "column"
+    """What p-values are corrected over; see `StudyData.family`."""
+    development: bool = False
+    """Whether its scores are on development data, from which nothing follows for test data."""
     scores: TableScores[tuple[str, str]] | None = attrs.field(default=None, eq=False)
     """Scores by cell and encoder, for `groups`; None where the study asks for none."""
 
@@ -268,11 +273,24 @@ class Summary:
             return ""
         basis = {one.basis for one in judged}
         what = "items and seeds" if "items and seeds" in basis or len(basis) > 1 else next(iter(basis))
-        how = f" ({self.resamples:,} paired bootstrap resamples)" if what != "seeds" else ""
+        looks = "" if self.looks == 1 else f", times the {self.looks} looks at which cells may be stopped"
+        family = "in each column" if self.family == "column" else "and all columns of the study together"
         return (
             f"Tests against {self.baseline}, each seed against the same seed: two-sided, Student's t over "
-            f"{what}{how}, with Holm's correction in each column"
-            + ("." if self.looks == 1 else f", times the {self.looks} looks at which cells may be stopped.")
+            f"{what}, with Holm's correction over the cells {family}{looks}."
+        )
+
+    @property
+    def covered(self) -> str:
+        """Sentence on what the correction does not cover; empty where it covers all columns."""
+        tested = {place for row in self.rows for place, cell in enumerate(row.cells) if _is_tested(cell)}
+        if self.family != "column" or len(tested) < 2:
+            return ""
+        share = 1 - (1 - SIGNIFICANT) ** len(tested)
+        return (
+            "The correction is for one column at a time: where no cell differs in any of "
+            f"{len(tested)} columns, a mark stands somewhere in up to {share:.0%} of studies, if the columns "
+            'are independent. `[study] family = "study"` corrects over all.'
         )
 
     @property
@@ -322,6 +340,11 @@ class Summary:
         yield self.over
         if self.test:
             yield self.test
+        if self.covered:
+            yield self.covered
+        metrics = dict.fromkeys(column.metric for column in self.columns if not column.cost)
+        if len(metrics) > 1 and not self.columns[-1].average:
+            yield f"No average, as the columns are of several metrics: {', '.join(metrics)}."
         if stopped := [row.name for row in self.rows if row.stopped]:
             rank = "" if self.ranks is None else " and have no rank"
             yield (
@@ -345,6 +368,10 @@ class Summary:
             )
         for reason, names in reasons.items():
             yield f"Not judged everywhere ({'; '.join(names)}): {reason}."
+
+
+def _is_tested(cell: Measured) -> bool:
+    return cell.judged is not None and cell.judged.p_value is not None
 
 
 def title_of(summary: Summary) -> str:

@@ -204,7 +204,9 @@ def _lines(data: StudyData, axis: AxisInfo, effect: AxisEffect, summary: Summary
     found: dict[str, list[tuple[float, float, float | None]]] = {}
     for row in summary.rows:
         cell = row.cells[-1]
-        if row.status == "finished" and cell.mean is not None and math.isfinite(cell.mean):
+        if row.status != "finished" or cell.degenerate:
+            continue
+        if cell.mean is not None and math.isfinite(cell.mean):
             parts = [row.labels[other] for other in others]
             if row.name != row.cell:
                 parts.append(row.encoder)
@@ -218,6 +220,6 @@ def _values(summary: Summary, axis: str, label: str) -> list[float]:
     means = [
         row.cells[-1].mean
         for row in summary.rows
-        if row.status == "finished" and row.labels.get(axis) == label
+        if row.status == "finished" and not row.cells[-1].degenerate and row.labels.get(axis) == label
     ]
     return [mean for mean in means if mean is not None and math.isfinite(mean)]

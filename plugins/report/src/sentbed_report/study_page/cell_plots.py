@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
 from sentbed_report.curve_smoothing import finite, padded_range, thinned
+from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
 from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_plots import WIDTH, Plot, step_axis
@@ -77,8 +78,23 @@ def geometry_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
             for (_, encoder), (cell, places) in found.items()
         ]
         tints = [_tint(cell, encoder, data.colour) for (_, encoder), (cell, _) in found.items()]
-        plots.append(_geometry(panel.plane, title, points, data, f"{name}{index}", tints))
+        hollow = frozenset(
+            label
+            for (label, cell, _), (_, encoder) in zip(points, found, strict=True)
+            if _is_degenerate(cell, encoder, panel.task)
+        )
+        plots.append(_geometry(panel.plane, title, points, data, f"{name}{index}", tints, hollow))
     return tuple(plots)
+
+
+def _is_degenerate(cell: CellInfo, encoder: str, task: str) -> bool:
+    """Whether a score of the plane says nothing about the encoder, under any seed."""
+    for run in cell.runs:
+        for score in run.scores:
+            in_plane = (score.encoder, score.task) == (encoder, task) and score.axis in ("x", "y")
+            if in_plane and degenerate_of(score):
+                return True
+    return False
 
 
 def _tint(cell: CellInfo, encoder: str, task: str) -> float | None:
@@ -197,6 +213,7 @@ def _geometry(
     data: StudyData,
     name: str,
     tints: Sequence[float | None],
+    hollow: Collection[str],
 ) -> Plot:
     axes_told, looks = group_tones(data)
     shades = _shades(tints)
@@ -217,6 +234,7 @@ def _geometry(
                 *place,
                 look.marker,
                 color=shade,
+                fillstyle="none" if label in hollow else "full",
                 markeredgecolor=colour("fg" if baseline else "muted") if baseline or shades else shade,
                 markeredgewidth=1.6 if baseline else 0.8,
                 markersize=8,
@@ -245,6 +263,8 @@ def _geometry(
     caption = f"{plane.better} {count(len(points), 'point')}, each a cell's mean over seeds.".lstrip()
     if any(cell.name == data.baseline for _, cell, _ in points):
         caption += " Ringed: the baseline."
+    if hollow:
+        caption += f" Hollow, degenerate: {'; '.join(sorted(hollow))}."
     if shades is not None:
         caption += f" Colour: the score of {data.colour}."
     if not named:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count, duration, number, probability
@@ -102,10 +103,28 @@ def _remarks(found: Decisions) -> Iterator[str]:
     for cell, why in found.left.items():
         yield f"Not compared at the last look: {cell}: {why}."
     if found.earlier:
+        yield from _changes(found)
+
+
+def _changes(found: Decisions) -> Iterator[str]:
+    """Yield what was changed while the study ran, and what that means for the error rate."""
+    others = [rule for rule in found.earlier if _without_seeds(rule) != _without_seeds(found.rule)]
+    if others:
         yield (
-            f"The rule was changed while the study ran ({count(len(found.earlier), 'other rule')} before), "
-            "and the error rate holds for one rule only."
+            f"The rule or the cells were changed while the study ran ({count(len(others), 'other rule')} "
+            "before), and the error rate holds for one rule only."
         )
+    seeds = {rule.seeds for rule in found.earlier} - {found.rule.seeds}
+    if seeds:
+        listed = "; ".join(", ".join(map(str, one)) for one in sorted(seeds))
+        yield (
+            f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
+            "first spend a part of the error rate that was kept for them, so that it holds all the same."
+        )
+
+
+def _without_seeds(rule: Rule) -> Rule:
+    return attrs.evolve(rule, seeds=(), looks=())
 
 
 def rule_sentence(rule: Rule) -> str:
@@ -113,9 +132,11 @@ def rule_sentence(rule: Rule) -> str:
     against = "another one" if rule.worse_than == "best" else "the baseline"
     by = f" by more than {rule.margin:g}" if rule.margin else ""
     looks = ", ".join(map(str, rule.looks))
+    wrong = f"any such claim is wrong, at any look and about any of {len(rule.cells)} cells,"
+    if rule.promise == "best":
+        wrong = f"the best of {len(rule.cells)} cells is stopped, at any look,"
     return (
         f"A cell gets no further seeds once it is shown to be worse than {against}{by} in {rule.score}. "
-        f"Looks after {looks} seeds; the probability that any such claim is wrong, at any look and about any "
-        f"of {rule.cells} cells, is at most {rule.error_rate:.2g}, if seeds of one cell do not vary far more "
-        "than those of the others."
+        f"Looks after {looks} seeds; the probability that {wrong} is at most {rule.error_rate:.2g}, if seeds "
+        "of one cell do not vary far more than those of the others."
     )

@@ -197,7 +197,7 @@ def _other_seeds(summary: Summary, more: str = "") -> Iterator[str]:
 
 def _degenerate(summary: Summary) -> Iterator[str]:
     if found := [row.name for row in summary.rows if row.cells[-1].degenerate]:
-        yield f"The means include numbers that are degenerate: {'; '.join(found)}."
+        yield f"Left out of the means, since the number is degenerate: {'; '.join(found)}."
 
 
 def _remarks(effect: AxisEffect) -> Iterator[str]:

@@ -36,6 +36,18 @@ def _sentences(found: Selection) -> Iterator[str]:
             f"That score is the best of {found.compared:,}, and so too good: report the scores on test data "
             "below, with the number of cells."
         )
+    if found.fresh_seeds:
+        seeds = ", ".join(map(str, found.fresh_seeds))
+        yield (
+            f"The scores below are of {count(len(found.fresh_seeds), 'fresh seed')} ({seeds}), whose weights "
+            "had no part in the choice."
+        )
+    elif found.scores:
+        yield (
+            "The seeds below are those of the choice: one that was lucky lifts scores on all data alike. The "
+            f"means are therefore too good by an unknown amount, and the level of the intervals, 5 %, is "
+            f"divided by {count(found.among, 'cell')}; `confirm = 3` runs fresh seeds instead."
+        )
 
 
 def _tables(found: Selection) -> Iterator[SectionTable]:
@@ -43,7 +55,8 @@ def _tables(found: Selection) -> Iterator[SectionTable]:
         return
     several = len({one.encoder for one in found.scores}) > 1
     digits = score_digits(one.mean for one in found.scores)
-    headings = ["task", "evaluator", "metric", "mean", "std", "95 % interval", "over"]
+    interval = f"{100 * found.confidence:.4g} % interval"
+    headings = ["task", "evaluator", "metric", "mean", "std", interval, "over"]
     rows = tuple(
         SectionRow(
             f"{one.task}, {one.encoder}" if several else one.task, _entries(one, digits, found.test_data)

@@ -1,0 +1,29 @@
+"""Identities of the items of a score, by which tasks know that they share one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def identities(items: Iterable[tuple[str, ...]]) -> NDArray[np.int64]:
+    """Return a 64-bit identity of each item, `(n,)`, for `Items.clusters`.
+
+    An item is given by the texts that make it what it is, such as the two sentences of a pair; items that are
+    to be drawn together by what they have in common, such as a passage.
+    """
+    import numpy as np
+
+    found = []
+    for texts in items:
+        # Lengths first, so that ("ab", "c") and ("a", "bc") differ.
+        lengths = ",".join(str(len(text)) for text in texts)
+        content = "\0".join((lengths, *texts)).encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(content, digest_size=8).digest()
+        found.append(int.from_bytes(digest, "big", signed=True))
+    return np.array(found, np.int64)

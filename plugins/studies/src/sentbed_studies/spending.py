@@ -1,0 +1,53 @@
+"""How the error rate of a study that stops cells is spent on its looks, also where seeds are added later.
+
+The looks that were planned first share nine tenths of the rate, in proportion to (n - 1)² at n seeds: after
+two or three seeds the spread of a cell is hardly known, and what is claimed then rests on the assumption that
+cells vary alike, so that little is spent on it, and more is found when all seeds are there.
+
+The last tenth is kept for looks that were not planned: those at seeds that are added later, at another order
+of seeds, or at other seeds. Look number j of all, L of which were planned, gets the share
+(L + 1) / (j (j + 1)) of it. Over any number of such looks these shares add up to 1, so that the error rate
+holds however often seeds are added, also if they are added because nothing was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+RESERVE = 0.1
+"""Part of the error rate that is kept for looks that were not planned."""
+
+Plan: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Seeds of a study in their order, and the numbers of seeds at its looks."""
+
+
+def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
+    """Return number of seeds -> share of the error rate, for each look of a plan.
+
+    `earlier` are the plans by which the same study has decided before, the first one first. A look is the
+    same one if it is at the same seeds in the same order, and has its share once.
+    """
+    first, *later = [*earlier, plan]
+    planned = _looks(first)
+    added: dict[tuple[int, ...], None] = {}
+    for other in later:
+        for seeds in _looks(other):
+            if seeds not in planned:
+                added.setdefault(seeds)
+    numbers = {seeds: len(planned) + 1 + place for place, seeds in enumerate(added)}
+    total = sum((len(seeds) - 1) ** 2 for seeds in planned)
+    found = {}
+    for seeds in _looks(plan):
+        if seeds in planned:
+            found[len(seeds)] = (1 - RESERVE) * (len(seeds) - 1) ** 2 / total
+        else:
+            number = numbers[seeds]
+            found[len(seeds)] = RESERVE * (len(planned) + 1) / (number * (number + 1))
+    return found
+
+
+def _looks(plan: Plan) -> list[tuple[int, ...]]:
+    """Return the seeds of each look of a plan, in their order."""
+    seeds, looks = plan
+    return [seeds[:count] for count in looks]
