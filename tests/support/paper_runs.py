@@ -147,7 +147,8 @@ def runs_small(recipe: Recipe, directory: Path) -> None:
     assert steps == [(stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)]
     assert all(math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished")
     validated = [e["stage"] for e in events if e["event"] == "validated"]
-    assert validated == [stage.name for stage in recipe.stage if stage.validate is not None]
+    # Before the first step and after the last one.
+    assert validated == [name for name in stages_with_validation(recipe) for _ in range(2)]
     watched = [e["stage"] for e in events if e["event"] == "observed"]
     assert watched == [stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))]
     assert {score.encoder for score in run.scores} == {e.encoder or "encoder" for e in recipe.evaluate}
@@ -158,6 +159,11 @@ def runs_small(recipe: Recipe, directory: Path) -> None:
         )
         assert np.isfinite(vectors).all()
         assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+def stages_with_validation(recipe: Recipe) -> list[str]:
+    """The names of the stages that validate."""
+    return [stage.name for stage in recipe.stage if stage.validate is not None]
 
 
 def require_packages(text: str) -> None:

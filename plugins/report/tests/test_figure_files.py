@@ -124,6 +124,7 @@ def test_themes_are_those_of_the_page_and_light_is_on_white(plot: Plot) -> None:
     assert to_hex(plot.drawing.figure(3.3).get_facecolor()) == "#ffffff"
 
 
+@pytest.mark.whole
 def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path: Path) -> None:
     data = study(several=True, seeds=(1, 2))
     figures = study_figures(data, summarise(data, resamples=10))

@@ -123,6 +123,15 @@ def test_metrics_that_differ_are_named_in_the_heading() -> None:
     assert table.headings == ("CoLA (matthews)", "QQP (accuracy)", "Avg")
 
 
+def test_an_average_of_unlike_metrics_is_printed_and_not_marked() -> None:
+    scores = rows(score("CoLA", 40.0, metric="matthews"), score("QQP", 80.0)) + rows(
+        score("CoLA", 50.0, "other", metric="matthews"), score("QQP", 90.0, "other")
+    )
+    average = paper_tables(scores)[0].columns[-1]
+    assert average.values == (60.0, 70.0)
+    assert average.places(2) == (None, None)
+
+
 def test_what_only_the_encoders_differ_in_stands_in_one_column() -> None:
     (table,) = paper_tables(
         rows(

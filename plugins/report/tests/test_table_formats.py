@@ -28,7 +28,7 @@ def test_no_text_of_a_csv_file_of_a_run_is_a_formula(task: str) -> None:
 
 def test_a_name_controls_no_terminal_whatever_the_file() -> None:
     score = Score("\x1b[31mred\x07", "a\x9bcc", 1.0, {"id": "p"})
-    assert (score.task, score.metric) == (r"\x1b[31mred\x07", r"a\x9bcc")
+    assert (score.task, score.metric) == (r"\x1b[31mred\x07", r"a\u009bcc")
     shown = to_latex(table("\x1b]0;title\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
     assert "x1b" in shown

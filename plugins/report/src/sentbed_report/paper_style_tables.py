@@ -130,8 +130,8 @@ class PaperTable:
 def paper_tables(scores: Iterable[tuple[str, Score]], strict: bool = True) -> tuple[PaperTable, ...]:
     """Make one table per evaluator, protocol id and kind of data from scores, with the names of their rows.
 
-    Scores on development data have a table of their own, so that an average is of one kind of data. There is
-    an average only of tasks with one metric, unless the evaluator gives one.
+    Scores on development data have a table of their own, so that an average is of one kind of data. An
+    average of unlike metrics, such as GLUE's, is printed, and neither ranked nor tested.
 
     Where a score differs from its column in another entry of the protocol, it is refused, or, unless
     `strict`, stands in a further table.
@@ -199,13 +199,8 @@ class _Draft:
         part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
         if AVERAGE in self.protocols:
             columns.append(self._column(AVERAGE))
-        elif len(columns) > 1 and len({column.metric for column in columns}) == 1 and not columns[0].cost:
-            means = (_mean(row) for row in zip(*(column.values for column in columns), strict=True))
-            metric = columns[0].metric
-            direction = _shared({column.direction for column in columns})
-            plotted = all(column.plotted for column in columns)
-            whys = tuple(_includes(columns, row) for row in range(len(self.rows)))
-            columns.append(Column(AVERAGE, metric, tuple(means), direction, plotted, whys, part))
+        elif len(columns) > 1 and not any(column.cost for column in columns):
+            columns.append(self._mean(columns, part))
         names = dict.fromkeys(score.protocol_name for score in self.first.values())
         return PaperTable(
             self.evaluator,
@@ -216,6 +211,16 @@ class _Draft:
             skipped,
             self.development,
         )
+
+    def _mean(self, columns: Sequence[Column], part: str) -> Column:
+        """Return the average of tasks, in which no row is the best if their metrics are unlike."""
+        values = tuple(_mean(row) for row in zip(*(column.values for column in columns), strict=True))
+        metrics = {column.metric for column in columns}
+        metric = columns[0].metric if len(metrics) == 1 else "mean"
+        direction = _shared({column.direction for column in columns}) if len(metrics) == 1 else "none"
+        plotted = all(column.plotted for column in columns)
+        whys = tuple(_includes(columns, row) for row in range(len(self.rows)))
+        return Column(AVERAGE, metric, values, direction, plotted, whys, part)
 
     def _column(self, task: str) -> Column:
         found = [self.first.get((row, task)) for row in self.rows]

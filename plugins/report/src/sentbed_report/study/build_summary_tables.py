@@ -293,7 +293,11 @@ def _row(
 def _scored_columns(
     columns: Sequence[SummaryColumn], scores: Mapping[Named, Sequence[Mapping[int, Score]]]
 ) -> list[dict[Named, Scored]]:
-    """Return row -> seed -> score of each column; none of costs. The last one may be an average."""
+    """Return row -> seed -> score of each column; none of costs, and none of an average of unlike metrics.
+
+    The last column may be an average.
+    """
+    metrics = {column.metric for column in columns if not column.cost and not column.average}
     tasks = [
         {key: row[index] for key, row in scores.items()}
         for index, column in enumerate(columns)
@@ -306,7 +310,8 @@ def _scored_columns(
             found.append({})
         elif column.average and tasks:
             given = {key: of_row for key, of_row in of_column.items() if of_row}
-            found.append(average_column(tasks, given))
+            is_tested = bool(given) or len(metrics) == 1
+            found.append(average_column(tasks, given) if is_tested else {})
         else:
             found.append({**of_column})
     return found
