@@ -25,27 +25,23 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 import numpy as np
 from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.study import significance
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
-from sentbed_report.study.significance import judge_column
+from sentbed_report.study.significance import judge_column, mean_column
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_studies.sequential_test import SequentialTest
+from sentbed_studies.spending import shares
 
 Generator: TypeAlias = np.random.Generator
 Study: TypeAlias = Callable[[Generator], bool]
 """Simulates one study; returns whether what is counted has happened."""
-
-HAS_CLUSTERS = "clusters" in attrs.fields_dict(Items)
-STOP_FIELDS = attrs.fields_dict(SequentialTest)
-"""Earlier versions, to be compared with, have no clusters and no promise to choose."""
 
 
 # --- tests against a baseline ------------------------------------------------------------------------------
@@ -55,20 +51,16 @@ def score_of(
     values: np.ndarray, task: str = "T", clusters: np.ndarray | None = None, split: str = "test"
 ) -> Score:
     """Return a score that is the mean of `values`, one an item."""
-    more: dict[str, Any] = {"clusters": clusters} if HAS_CLUSTERS else {}
-    items = Items("mean", values, scale=1.0, **more)
+    items = Items("mean", values, scale=1.0, clusters=clusters)
     protocol = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
     return Score(task, "accuracy", float(values.mean()), protocol, "en", "e", items)
 
 
 def p_value_of_average(columns: Sequence[tuple[dict[int, Score], dict[int, Score]]]) -> float:
     """Return the p-value of a cell against the baseline in the mean of tasks, each (baseline, cell)."""
-    if hasattr(significance, "mean_column"):
-        baseline, cell = (significance.mean_column([pair[side] for pair in columns]) for side in (0, 1))
-        found = judge_column(baseline, {"cell": cell})["cell"]
-    else:
-        judged = [judge_column(baseline, {"cell": cell}) for baseline, cell in columns]
-        found = significance.judge_average(judged)["cell"]
+    baseline = mean_column([of_baseline for of_baseline, _ in columns])
+    cell = mean_column([of_cell for _, of_cell in columns])
+    found = judge_column(baseline, {"cell": cell})["cell"]
     assert found.p_value is not None
     return found.p_value
 
@@ -88,12 +80,11 @@ def shared_items(
     for task in range(tasks):
         own = common + task * (items - common) + np.arange(items - common)
         places = np.concatenate([np.arange(common), own])
-        columns.append(
-            tuple(
-                {seed: score_of(values[side, seed, places], f"T{task}", places) for seed in range(seeds)}
-                for side in (0, 1)
-            )
+        baseline, cell = (
+            {seed: score_of(values[side, seed, places], f"T{task}", places) for seed in range(seeds)}
+            for side in (0, 1)
         )
+        columns.append((baseline, cell))
     return p_value_of_average(columns) < 0.05
 
 
@@ -229,7 +220,7 @@ class Stopping:
     """Whether the first cell is the baseline that all are compared with."""
     items: float = 0.02
     """Standard error of a cell's score that is due to the items; that over seeds is 1."""
-    promise: str = "all"
+    promise: Literal["all", "best"] = "all"
     extended: str = ""
     """How seeds come to the study: `one by one`, or `last look` for a `first_look` at each new last seed."""
     collapse: float = 0.0
@@ -259,16 +250,17 @@ def stopped(study: Stopping, rng: Generator) -> bool:
     if study.extended == "last look":
         plans = [(last,) for last in range(study.first_look, study.seeds + 1)]
     for number, plan in enumerate(plans):
-        more: dict[str, Any] = {}
-        if "promise" in STOP_FIELDS:
-            more["promise"] = study.promise
-        if "shares" in STOP_FIELDS:
-            from sentbed_studies.spending import shares
-
-            all_seeds = tuple(range(study.seeds))
-            history = [(all_seeds[: one[-1]], one) for one in plans[:number]]
-            more["shares"] = shares((all_seeds[: plan[-1]], plan), history)
-        test = SequentialTest(names, plan, 0.05, 0.0, "0" if study.baseline else None, **more)
+        all_seeds = tuple(range(study.seeds))
+        history = [(all_seeds[: earlier[-1]], earlier) for earlier in plans[:number]]
+        test = SequentialTest(
+            names,
+            plan,
+            0.05,
+            0.0,
+            "0" if study.baseline else None,
+            promise=study.promise,
+            shares=shares((all_seeds[: plan[-1]], plan), history),
+        )
         for look in plan:
             at_work = [int(name) for name in test.at_work]
             if len(at_work) < 2:
@@ -375,11 +367,7 @@ def main() -> None:
             continue
         rng = np.random.default_rng(options.seed)
         start = time.perf_counter()
-        try:
-            count = sum(study(rng) for _ in range(options.studies))
-        except TypeError as error:
-            print(f"{name:44} not in this version: {error}", flush=True)
-            continue
+        count = sum(study(rng) for _ in range(options.studies))
         share = count / options.studies
         error = math.sqrt(share * (1 - share) / options.studies)
         seconds = time.perf_counter() - start
