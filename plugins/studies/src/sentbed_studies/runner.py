@@ -26,6 +26,7 @@ from sentbed.tools import (
     load_plugins,
     locked,
     new_directory,
+    on_machine_of,
     own_recipe,
     resume,
 )
@@ -399,7 +400,7 @@ def _run(
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
-        recipe = own_recipe(searched, (), trusted, plugins)
+        recipe = on_machine_of(own_recipe(searched, (), trusted, plugins), job.recipe)
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
     if not (run / MANIFEST).is_file():
@@ -411,8 +412,9 @@ def _run(
             branch(directory / job.above, run, recipe, job.begun)
     if (run / MANIFEST).is_file():
         # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
-        said = recipe if job.stages is None else None
-        resume(run, said, plugins, stages=job.stages, trust_remote_code=trusted)
+        if job.stages is not None:
+            recipe = on_machine_of(own_recipe(run, (), trusted, plugins), job.recipe)
+        resume(run, recipe, plugins, stages=job.stages)
         return
     new_directory(run)
     if searched is not None:
