@@ -34,7 +34,7 @@ from sentbed_testing.conformance import MODULES, is_own
 sentences, tiny_encoder, token_states = fixtures.sentences, fixtures.tiny_encoder, fixtures.token_states
 
 OF_A_CLASS = {"frozen", "named", "documented", "protocol", "light"}
-OF_FIELDS = {"field-types", "defaults", "toml", "values", "odd-values"}
+OF_FIELDS = {"field-types", "defaults", "toml", "values", "odd-values", "machine"}
 
 
 def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: Any) -> dict[str, str]:
@@ -74,6 +74,11 @@ def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: An
             "Required",
             {"defaults"},
             "without a default are `size`; give them: `check_component\\(cls, example=",
+        ),
+        (
+            "Addressed",
+            {"defaults", "machine"},
+            "`server` belongs to the machine .* and has no default; give it one, such as None",
         ),
         ("Changed", {"toml", "values"}, "written as TOML it becomes .*size=3.*, not .*size=2"),
         ("Unequal", {"toml", "values"}, "two with the same fields are not equal"),

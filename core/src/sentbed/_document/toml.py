@@ -72,6 +72,8 @@ class Document:
     """`PATH=VALUE` overrides that were applied, in order."""
     plain: Document | None = attrs.field(default=None, repr=False)
     """Document without the overrides; None if it has none."""
+    left_out: Mapping[KeyPath, Any] = attrs.field(factory=dict)
+    """Settings of the machine that were not taken from a directory's recipe, by path."""
 
     def place(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Return file and line of `path`, or of its nearest parent with a position."""

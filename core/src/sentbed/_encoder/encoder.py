@@ -19,6 +19,7 @@ from sentbed._encoder.batching import Progress, encode_into
 from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.load import component_of
+from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
@@ -344,7 +345,12 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
     table = dict(document.data)
     if (schema := table.pop("schema", None)) != SCHEMA:
         raise ModelError(f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}")
-    recipe, problems = structure(table, EncoderRecipe, document, plugins, directory.resolve(), check=False)
+    base = directory.resolve()
+    recipe, problems = structure(table, EncoderRecipe, document, plugins, base, check=False)
+    if not problems:
+        portable = without_machine_settings(attrs.evolve(document, data=table), recipe)
+        if portable.left_out:
+            recipe, problems = structure(portable.data, EncoderRecipe, document, plugins, base, check=False)
     if problems:
         raise RecipeError(problems)
     if recipe.backbone.traits.runs_code and not trust_remote_code:

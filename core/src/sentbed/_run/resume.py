@@ -10,8 +10,15 @@ from typing import Any
 
 import tomli
 
+from sentbed._document.overrides import apply_overrides
 from sentbed._files import read_json
-from sentbed._recipe.load import load_recipe
+from sentbed._recipe.checks import check
+from sentbed._recipe.load import read_document, structure_recipe
+from sentbed._recipe.machine_settings import (
+    left_out_sentence,
+    remove_machine_settings,
+    without_machine_settings,
+)
 from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
 from sentbed._registry.computing_code import code_differences, components_of, computing_code, hashed
 from sentbed._registry.registry import Plugins, load_plugins
@@ -57,6 +64,7 @@ def resume(
         _tidy_again(directory)
         raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
     recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
+    left_out = left_out_sentence(recipe)
     context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
     found, damaged = newest_state(context)
     state = found or State(directory, 0, 0)
@@ -73,8 +81,7 @@ def resume(
         ]
         for key in ("checkpoint", "expected", "tracker", *free):
             table.pop(key, None)
-        for key in ("devices", "nodes", "rendezvous"):
-            table.get("runtime", {}).pop(key, None)
+        remove_machine_settings(table, recipe)
     changes = [f"  {change}" for change in differences(before, after)]
     listed = "\n".join(changes)
     if changes and not allow_changes:
@@ -92,6 +99,8 @@ def resume(
             "undo that, or start a new run"
         )
     warnings = [f"{what}; going on from an older state" for what in damaged]
+    if left_out is not None:
+        warnings.append(left_out)
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
     now = describe(plugins, None)
@@ -120,8 +129,20 @@ def resume(
 def own_recipe(
     directory: Path, overrides: Sequence[str], trust_remote_code: bool, plugins: Plugins | None = None
 ) -> Recipe:
-    """Return the recipe in a run directory. Raises `ModelError` if it would run code that is not trusted."""
-    recipe = load_recipe(directory / RESOLVED, overrides, plugins)
+    """Return the recipe in a run directory, without its settings of the machine; `overrides` may give them.
+
+    Raises:
+        RecipeError: if the recipe has problems.
+        ModelError: if it would run code that is not trusted.
+    """
+    plugins = plugins or load_plugins()
+    base = directory.resolve()
+    document = read_document(directory / RESOLVED)
+    # Without the checks of components: what is left out must not be looked at.
+    whole = structure_recipe(document, plugins, base, look=False)
+    document = apply_overrides(without_machine_settings(document, whole), overrides)
+    recipe = structure_recipe(document, plugins, base)
+    check(recipe, plugins)
     running = [name for name, encoder in recipe.encoders.items() if encoder.backbone.traits.runs_code]
     if running and not trust_remote_code:
         raise ModelError(

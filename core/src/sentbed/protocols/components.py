@@ -54,6 +54,19 @@ class Component(ABC):
         return iter(())
 
 
+OF_MACHINE: Mapping[str, bool] = {"machine": True}
+"""Metadata of a field that says where a run works or with whom, such as an address or a number of machines.
+
+Its value comes from the caller and never from a directory that is loaded or resumed, which may be a
+stranger's; there the default is taken, so it needs one. Fields of runtimes, trackers and executors that hold
+any text are such fields without it.
+"""
+
+OF_RUN: Mapping[str, bool] = {"machine": False}
+"""Metadata of a text of a runtime, a tracker or an executor that is neither an address nor a path: it is read
+from a directory, too."""
+
+
 @attrs.frozen
 class BuildContext:
     """Arguments for building a backbone."""

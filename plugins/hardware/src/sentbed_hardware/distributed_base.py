@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import RuntimeTraits
+from sentbed.protocols import OF_MACHINE, RuntimeTraits
 
 ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
@@ -23,11 +23,11 @@ class Distributed:
     `torchrun` are used as they are, whatever `devices` and `nodes` are.
     """
 
-    devices: int = attrs.field(default=1, validator=ge(1))
+    devices: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
     """Processes on each machine, one device each."""
-    nodes: int = attrs.field(default=1, validator=ge(1))
+    nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
     """Machines; the same recipe is started on each of them."""
-    rendezvous: str | None = None
+    rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """`ddp`: every process holds all weights (Li et al., 2020). `fsdp`: each holds a share of the backbone's

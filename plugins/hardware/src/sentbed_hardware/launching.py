@@ -38,12 +38,18 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    from sentbed_hardware._common import meeting_point
+    from sentbed_hardware._common.message_signatures import KEY_VARIABLE, new_key
+
     # Each has its own level, and their messages are given below.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).disabled = True
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(PATIENCE))
+    meeting_point.register()
     alone = parameters.nodes == 1
+    if alone:
+        os.environ.setdefault(KEY_VARIABLE, new_key())
     if alone and sys.platform == "linux":
         # Communication within a machine must not depend on a host name that resolves.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -53,7 +59,7 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
             max_nodes=parameters.nodes,
             nproc_per_node=parameters.devices,
             run_id=uuid4().hex if alone else "sentbed",
-            rdzv_backend="c10d",
+            rdzv_backend=meeting_point.BACKEND,
             rdzv_endpoint="localhost:0" if alone else str(parameters.rendezvous),
             local_addr="localhost" if alone else None,
             max_restarts=0,

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
-from sentbed.protocols import Engine, RuntimeTraits
+from sentbed.protocols import OF_MACHINE, Engine, RuntimeTraits
 
 from sentbed_hardware.distributed_base import Distributed, is_member
 from sentbed_hardware.resource_planning import PlannedAccelerator
@@ -34,12 +34,12 @@ class Tpu(PlannedAccelerator):
     precision: Literal["fp32", "bf16", "auto"] = "bf16"
     """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units.
     `auto` is bf16, which every TPU has."""
-    devices: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    devices: int | None = attrs.field(default=None, validator=optional(ge(1)), metadata=OF_MACHINE)
     """Devices per machine, each of which takes its share of the rows; default: all. On the platform `cpu`,
     the number of virtual devices; default: one."""
-    nodes: int = attrs.field(default=1, validator=ge(1))
+    nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
     """Machines, with one process each; the same recipe is started on each of them."""
-    rendezvous: str | None = None
+    rendezvous: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """`HOST:PORT` of the first machine, with a free port; needed for several machines."""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     """Over several devices: `ddp`, each has all weights; `fsdp`, weights, gradients and the optimiser's state

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed import ModelError
+from sentbed.helpers import read_file
 from sentbed.protocols import Importer
 
 if TYPE_CHECKING:
@@ -170,18 +171,20 @@ def _own(source: Path) -> dict[str, Any] | None:
 
 def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
     """Build an encoder with its prompt, from a copy in which the tokenizer is without it."""
-    import shutil
     import tempfile
 
-    from sentbed_interop._torch.importer_common import encoder_of
-    from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, TOKENIZER
+    from sentbed_interop._torch.importer_common import LARGEST_JSON, encoder_of
+    from sentbed_interop._torch.sentence_transformers_names import OWN, TOKENIZER
 
     place = table["backbone"]["model"]
     with tempfile.TemporaryDirectory() as copy:
         for file in model.iterdir():
             if file.is_file() and file.name not in TOKENIZER:
                 (Path(copy) / file.name).symlink_to(file.resolve())
-        shutil.copytree(source / OWN, copy, ignore=lambda *_: [OWN_FILE], dirs_exist_ok=True)
+        for name in TOKENIZER:
+            if (source / OWN / name).exists():
+                content = read_file(source / OWN / name, LARGEST_JSON)
+                (Path(copy) / name).write_bytes(content)
         encoder = encoder_of({**table, "backbone": {**table["backbone"], "model": copy}}, source)
     backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)

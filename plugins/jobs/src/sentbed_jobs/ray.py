@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import Executor
+from sentbed.protocols import OF_MACHINE, Executor
 from sentbed_common import TaskPool
 
 
@@ -25,7 +25,7 @@ class Ray(Executor):
     """CPUs and threads of an actor; by default equal shares of the cluster."""
     gpus: int = attrs.field(default=0, validator=ge(0))
     """GPUs of an actor."""
-    address: str | None = None
+    address: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """Address of a running cluster, or `auto`; by default `RAY_ADDRESS`, else Ray starts on this machine."""
 
     def build(self, say: Callable[[str], Any]) -> TaskPool:

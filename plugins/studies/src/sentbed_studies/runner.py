@@ -27,6 +27,7 @@ from sentbed.tools import (
     load_plugins,
     locked,
     new_directory,
+    on_machine_of,
     own_recipe,
     resume,
 )
@@ -450,7 +451,7 @@ def _as_run(job: Job, run: Path, plugins: Plugins) -> Recipe:
     if job.recipe.table(Search) is None:
         return job.recipe
     trusted = any(encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values())
-    return own_recipe(run, (), trusted, plugins)
+    return on_machine_of(own_recipe(run, (), trusted, plugins), job.recipe)
 
 
 def _run(
@@ -470,7 +471,8 @@ def _run(
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
-        recipe = attrs.evolve(own_recipe(searched, (), trusted, plugins), evaluate=recipe.evaluate)
+        found_recipe = on_machine_of(own_recipe(searched, (), trusted, plugins), job.recipe)
+        recipe = attrs.evolve(found_recipe, evaluate=job.recipe.evaluate)
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
     has_other_evaluations = bool(job.content) and evaluation_keys(run) != list(job.evaluation_keys)
@@ -485,12 +487,14 @@ def _run(
             branch(directory / job.above, run, recipe, job.begun, files)
     if (run / MANIFEST).is_file():
         # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
-        said = recipe if job.stages is None else None
         goes_on_otherwise = has_other_evaluations and evaluation_keys(run) != list(job.evaluation_keys)
-        if goes_on_otherwise:
+        if job.stages is not None:
+            recipe = on_machine_of(own_recipe(run, (), trusted, plugins), job.recipe)
+        elif goes_on_otherwise:
             # Those of the study are added when it has finished. All that decides its weights is in its key.
-            said = attrs.evolve(recipe, evaluate=only_starts(run, own_recipe(run, (), trusted, plugins)))
-        resume(run, said, plugins, goes_on_otherwise, job.stages, trust_remote_code=trusted)
+            started = own_recipe(run, (), trusted, plugins)
+            recipe = attrs.evolve(recipe, evaluate=only_starts(run, started))
+        resume(run, recipe, plugins, goes_on_otherwise, job.stages)
         return
     new_directory(run)
     for name, text in files.items():

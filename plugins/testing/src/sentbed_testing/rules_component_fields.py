@@ -217,10 +217,23 @@ def _sentences(part: Any, said: str) -> Findings:
             yield f"{said}, `check` yields {problem!r}", "yield a sentence that ends in what to do"
 
 
+def machine(subject: Subject) -> Findings:
+    """A setting of the machine has a default, which holds where a directory's value is left out."""
+    if not attrs.has(subject.cls):
+        raise NotRunError("it is no attrs class; see the rule `frozen`")
+    for field in attrs.fields(subject.cls):
+        if field.metadata.get("machine") and field.default is attrs.NOTHING:
+            yield (
+                f"the field `{field.name}` belongs to the machine (`OF_MACHINE`) and has no default",
+                "give it one, such as None: a directory's value is never taken",
+            )
+
+
 RULES = {
     "field-types": field_types,
     "defaults": defaults,
     "toml": toml,
     "values": values,
     "odd-values": odd_values,
+    "machine": machine,
 }

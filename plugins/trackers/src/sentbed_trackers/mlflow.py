@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import min_len
 from sentbed import RunError, hookimpl
-from sentbed.protocols import Tracker
+from sentbed.protocols import OF_MACHINE, OF_RUN, Tracker
 
 from sentbed_trackers.metric_series import SeriesTracker, missing
 from sentbed_trackers.outbox import Outbox
@@ -43,15 +43,15 @@ class MLflow(Tracker):
 
     name: ClassVar[str] = "mlflow"
 
-    uri: str | None = None
+    uri: str | None = attrs.field(default=None, metadata=OF_MACHINE)
     """Tracking URI: `https://HOST`, `sqlite:////PATH/mlflow.db`, `databricks`. Default: the environment
     variable `MLFLOW_TRACKING_URI`, or `mlflow.db` beside the run directory. Credentials belong into MLflow's
     environment variables, not here: a recipe is copied into every run."""
-    experiment: str = attrs.field(default="sentbed", validator=min_len(1))
+    experiment: str = attrs.field(default="sentbed", validator=min_len(1), metadata=OF_RUN)
     """Name of the experiment, created if it does not exist."""
-    run_name: str | None = None
+    run_name: str | None = attrs.field(default=None, metadata=OF_RUN)
     """Name of the run; default: the name of the run directory."""
-    tags: Mapping[str, str] = attrs.field(factory=dict)
+    tags: Mapping[str, str] = attrs.field(factory=dict, metadata=OF_RUN)
     """Further tags of the run."""
 
     def check(self) -> Iterator[str]:

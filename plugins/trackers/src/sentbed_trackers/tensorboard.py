@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import FilePath, RunError, hookimpl
-from sentbed.protocols import Tracker
+from sentbed.protocols import OF_MACHINE, Tracker
 
 from sentbed_trackers.metric_series import SeriesTracker, missing
 
@@ -34,7 +34,7 @@ class TensorBoard(Tracker):
 
     name: ClassVar[str] = "tensorboard"
 
-    directory: FilePath | None = None
+    directory: FilePath | None = attrs.field(default=None, metadata=OF_MACHINE)
     """A directory in which the run gets a subdirectory, named after the run directory; default: `tensorboard`
     in the run directory."""
 

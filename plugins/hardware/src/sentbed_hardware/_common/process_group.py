@@ -16,7 +16,8 @@ from sentbed import RuntimeUnavailableError
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from sentbed_hardware._common.process_messages import Own
+from sentbed_hardware._common.message_signatures import signed
+from sentbed_hardware._common.process_messages import Own, gather_in_first
 from sentbed_hardware.distributed_base import is_member
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ class Processes:
         """Return the values of all processes, in the first one."""
         if self.world == 1:
             return [value]
-        found: list[Any] | None = [None] * self.world if self.first else None
-        dist.gather_object(value, found)
-        return found
+        return gather_in_first(value, self.rank, self.world)
 
     def interruption(self) -> list[int]:
         """Return, for `highest`, the signal that asked each process to end, as known in this process."""
@@ -150,6 +149,7 @@ def join(parameters: Distributed, device: torch.device) -> Processes:
 
     Raises:
         RuntimeUnavailableError: if several are asked for and this is the only one.
+        RunError: if this user's processes have no key to sign messages with.
     """
     if not is_member():
         if (wanted := parameters.devices * parameters.nodes) > 1:
@@ -162,6 +162,8 @@ def join(parameters: Distributed, device: torch.device) -> Processes:
         return Processes()
     if dist.is_initialized():
         raise RuntimeUnavailableError("the processes work for an engine already; use that one")
+    # Without a key nothing can be sent; that is said before anything is read.
+    signed(b"")
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
     store = PrefixStore("sentbed", store)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=FOREVER)

@@ -11,6 +11,8 @@ import attrs
 import torch
 import torch.distributed as dist
 
+from sentbed_hardware._common.message_signatures import signed, verified
+
 
 @attrs.frozen(eq=False)
 class Own:
@@ -72,7 +74,8 @@ def packed(message: Any, numbers: Mapping[int, int]) -> tuple[bytes, list[torch.
         (isinstance(t, torch.nn.Parameter), tuple(t.shape), t.dtype, t.requires_grad, t.is_meta)
         for t in pickler.tensors
     ]
-    return pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL), pickler.tensors
+    content = pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL)
+    return signed(content), pickler.tensors
 
 
 def send(content: bytes, tensors: Sequence[torch.Tensor]) -> None:
@@ -85,12 +88,16 @@ def send(content: bytes, tensors: Sequence[torch.Tensor]) -> None:
 
 
 def receive(objects: Mapping[int, Any]) -> Any:
-    """Return the next message of the first process; `objects` are this process's mirrored objects."""
+    """Return the next message of the first process; `objects` are this process's mirrored objects.
+
+    Raises:
+        RunError: if the message is not signed with this machine's key.
+    """
     size = torch.empty(1, dtype=torch.int64)
     dist.broadcast(size, 0)
     content = torch.empty(int(size), dtype=torch.uint8)
     dist.broadcast(content, 0)
-    shapes, body = pickle.loads(content.numpy().data)
+    shapes, body = pickle.loads(verified(content.numpy().data))
     tensors = []
     for is_parameter, shape, dtype, requires_grad, meta in shapes:
         tensor = torch.empty(shape, dtype=dtype, device="meta" if meta else "cpu")
@@ -103,6 +110,28 @@ def receive(objects: Mapping[int, Any]) -> Any:
         )
         tensors.append(kept)
     return _Unpickler(io.BytesIO(body), objects, tensors).load()
+
+
+def gather_in_first(value: Any, rank: int, world: int) -> list[Any] | None:
+    """Return the values of all processes, in the first one; None in the others.
+
+    Raises:
+        RunError: in the first one, if a value is not signed with this machine's key.
+    """
+    content = signed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    sizes = [torch.empty(1, dtype=torch.int64) for _ in range(world)]
+    dist.all_gather(sizes, torch.tensor([len(content)]))
+    longest = max(int(size) for size in sizes)
+
+    padded = torch.zeros(longest, dtype=torch.uint8)
+    padded[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    if rank != 0:
+        dist.gather(padded, None)
+        return None
+    contents = [torch.empty(longest, dtype=torch.uint8) for _ in range(world)]
+    dist.gather(padded, contents)
+    messages = [message[: int(size)] for message, size in zip(contents, sizes, strict=True)]
+    return [pickle.loads(verified(message.numpy().data)) for message in messages]
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

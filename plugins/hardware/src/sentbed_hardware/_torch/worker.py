@@ -37,6 +37,8 @@ def serve(parameters: Any) -> None:
         except Exception as error:
             if lost(error):
                 sys.exit(FAILED)
+            if isinstance(error, SentbedError):
+                raise
             raise RunError(
                 f"process {processes.rank} cannot read what the first one has sent "
                 f"({type(error).__name__}: {error}); install the same versions on all machines"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 import attrs
 import torch
 from sentbed import ModelError
+from sentbed.helpers import is_device
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 from sentbed_common import in_safetensors
 
 from sentbed_interop._torch.importer_common import read_json, read_setting, read_weights, require_known
+from sentbed_interop._torch.sentence_transformers_names import OWN as OWN_DIRECTORY
 from sentbed_interop._torch.sentence_transformers_names import POOLING
 
 OWN = "sentence_transformers."
@@ -68,8 +70,10 @@ class Modules:
 
 def read_modules(source: Path) -> Modules:
     """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
+    require_files_inside(source, [source, source / OWN_DIRECTORY])
     entries = read_json(source / "modules.json", list)
     found = [_module(entry, source) for entry in entries]
+    require_files_inside(source, [directory for _, directory in found])
     names = [name for name, _ in found]
     if names[:2] != ["Transformer", "Pooling"]:
         listed = ", ".join(f"`{name}`" for name in names) or "no module"
@@ -162,7 +166,41 @@ def _module(entry: Any, source: Path) -> tuple[str, Path]:
     kind = str(entry["type"])
     if not kind.startswith(OWN):
         _refuse(source, f"its module `{kind}` is code of its own")
-    return kind.rpartition(".")[2], source / str(entry["path"])
+    return kind.rpartition(".")[2], _module_directory(str(entry["path"]), source)
+
+
+def _module_directory(path: str, source: Path) -> Path:
+    """Return the directory of a module. Raises `ModelError` if it leads out of the folder."""
+    directory = source / path
+    parts = PurePath(path).parts
+    inside = not PurePath(path).is_absolute() and ".." not in parts
+    if not inside or not directory.resolve().is_relative_to(source.resolve()):
+        raise ModelError(
+            f"`{source}/modules.json` names the module `{path}`, which is not in the folder; nothing outside "
+            "it is read: copy the module into the folder, or do not trust it"
+        )
+    return directory
+
+
+def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
+    """Raise `ModelError` if a file in one of these directories of a folder is a link out of it, or no file.
+
+    Files in the hub's cache are links to its `blobs`, which are taken.
+    """
+    root = source.resolve()
+    roots = [root]
+    if root.parent.name == "snapshots":
+        roots.append(root.parent.parent / "blobs")
+    for directory in directories:
+        for file in sorted(directory.iterdir()) if directory.is_dir() else []:
+            place = file.resolve()
+            if not any(place.is_relative_to(known) for known in roots):
+                raise ModelError(
+                    f"`{file}` is a link out of the folder, to `{place}`; nothing outside it is read: put "
+                    "the file itself there, or do not trust the folder"
+                )
+            if is_device(file):
+                raise ModelError(f"`{file}` is a pipe or a device, expected a file; fetch the model again")
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:
