@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
+from sentbed_data import parquet_arrow
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import read_columns
 
@@ -107,3 +108,21 @@ def test_a_missing_library_names_the_extra(
     with pytest.raises(DataError) as fault:
         read_columns(location, ["x"])
     assert f"pip install 'sentbed-data[{extra}]'" in str(fault.value)
+
+
+def test_parquet_that_unpacks_to_gigabytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text, repeated, is a few kilobytes of the file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    monkeypatch.setattr(parquet_arrow, "MOST_UNPACKED", 1 << 20)
+    file = tmp_path / "a.parquet"
+    words = pyarrow.array(["x" * 30_000]).dictionary_encode()
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 40_000), words.dictionary)
+    parquet.write_table(pyarrow.table({"x": texts.cast(pyarrow.string())}), file, compression="zstd")
+    assert file.stat().st_size < 100_000
+    with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
+        for _ in parquet_arrow.parquet_rows(file, ["x"]):
+            pass

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
-from attrs.validators import deep_iterable, ge, optional
+from attrs.validators import and_, deep_iterable, ge, le, optional
 
 from sentbed.protocols.components import BuiltBackbone, Component, Loss, Optimizer, Pooler, Schedule
 from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
@@ -45,6 +45,10 @@ class Transform(Component):
         """
 
 
+WIDEST = 1 << 20
+"""Numbers of the longest vector, of any layer of a head."""
+
+
 @attrs.frozen
 class Head:
     """Operations after pooling: linear layers, transform, choice of dimensions, and norm, in this order.
@@ -56,10 +60,10 @@ class Head:
     after the last stage, which training does not see either.
     """
 
-    projection: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    projection: int | None = attrs.field(default=None, validator=optional(and_(ge(1), le(WIDEST))))
     bias: bool = False
     normalize: bool = False
-    hidden: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
+    hidden: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(and_(ge(1), le(WIDEST))))
     activation: Literal["gelu", "none", "relu", "tanh"] = "none"
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
     transform: Transform | None = None

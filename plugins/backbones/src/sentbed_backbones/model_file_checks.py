@@ -33,6 +33,14 @@ LARGEST_JSON = 1 << 26
 MOST_LAYERS = 1_000
 """Layers, or experts, of the largest model."""
 
+LARGEST_SIZES = {
+    r"layers?$|experts?$": MOST_LAYERS,
+    r"^num_labels$": 100_000,
+    r"^(hidden|intermediate|embedding|ffn|moe_intermediate)_(size|dim)$|^d_(model|ff|kv)$|^n_embd$": 1 << 20,
+    r"^vocab_size$": 1 << 24,
+}
+"""Names of sizes in a configuration, as a regular expression, and the largest that a model has."""
+
 OTHER_WEIGHTS = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.onnx", "*.gguf")
 """Weights that are not read; it is said that they are there."""
 
@@ -142,8 +150,10 @@ def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
     for key, value in config.items():
         if isinstance(value, dict):
             yield from _sizes(file, value)
-        elif isinstance(value, int) and re.search(r"layers?$|experts?$", key) and value > MOST_LAYERS:
-            yield f"`{file}` says `{key}` = {value:.3g}, more than {MOST_LAYERS:,}; fetch the model again"
+            continue
+        for name, largest in LARGEST_SIZES.items():
+            if isinstance(value, int) and re.search(name, key) and value > largest:
+                yield f"`{file}` says `{key}` = {value:.3g}, more than {largest:,}; fetch the model again"
 
 
 def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:

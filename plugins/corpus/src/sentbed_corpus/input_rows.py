@@ -16,6 +16,9 @@ from sentbed_corpus.input_files import Shard, kind_of, open_text, parquet_file, 
 NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
 """Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
 
+PARQUET_ROWS = 256
+"""Rows unpacked at a time: one text repeated may take a few bytes of the file and a megabyte each here."""
+
 
 def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], Mapping[str, Any]]:
     """Return a shard's texts and the columns to keep, as lists, or Arrow arrays for Parquet.
@@ -131,7 +134,7 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
             groups.append(number)
         first += rows
     position = skipped
-    for batch in file.iter_batches(row_groups=groups, columns=list(columns)):
+    for batch in file.iter_batches(PARQUET_ROWS, row_groups=groups, columns=list(columns)):
         start, end = max(shard.row - position, 0), min(stop - position, batch.num_rows)
         if start < end:
             yield batch.slice(start, end - start)

@@ -11,7 +11,13 @@ from sentbed.errors import DataError
 from sentbed_common import bounded_lines
 
 from sentbed_corpus.input_files import Shard, Source, kind_of, open_text, parquet_file, readable, state_of
-from sentbed_corpus.input_rows import json_row, parquet_texts, require_parquet_columns, text_row
+from sentbed_corpus.input_rows import (
+    PARQUET_ROWS,
+    json_row,
+    parquet_texts,
+    require_parquet_columns,
+    text_row,
+)
 
 
 def cut(
@@ -56,6 +62,6 @@ def _cut_parquet(path: Path, shard_rows: int, column: str, keep: Sequence[str]) 
         require_parquet_columns(file, path, column, keep)
         digest = hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=16))
         rows = 0
-        for batch in file.iter_batches(columns=[column]):
+        for batch in file.iter_batches(PARQUET_ROWS, columns=[column]):
             rows += len(parquet_texts(batch.column(column), path, rows + 1, column))
     return digest.hexdigest(), rows, [0] * -(-rows // shard_rows)

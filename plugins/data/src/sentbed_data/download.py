@@ -30,6 +30,9 @@ LONGEST_TAG = 1000
 TIMEOUT_SECONDS = 60.0
 """Seconds to wait for a silent server."""
 
+LARGEST_WITHOUT_LENGTH = 1 << 30
+"""Bytes taken from a server that does not say how many there are."""
+
 TRIES = 3
 """Number of attempts in a row that bring no new bytes."""
 
@@ -166,6 +169,12 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
         for block in _blocks(response):
             _write(stream, block, target)
             have += len(block)
+            if total is None and have > LARGEST_WITHOUT_LENGTH:
+                _start_over(stream, mark)
+                raise DataError(
+                    f"{url} has sent more than {LARGEST_WITHOUT_LENGTH:,} bytes and does not say how many "
+                    f"there are; what had arrived was thrown away; {_by_hand(url, target)}"
+                )
             follow(target.name, have, total)
         if total is not None and have < total:
             raise _CutError(f"only {have:,} of {total:,} bytes arrived")

@@ -21,6 +21,13 @@ PARQUET = ".parquet"
 ARROW = ".arrow"
 """Suffix of a file in Arrow's IPC format, file or stream."""
 
+PARQUET_ROWS = 256
+"""Rows unpacked at a time: one text repeated may take a few bytes of the file and a megabyte each here."""
+
+MOST_UNPACKED = 1 << 28
+MOST_GROWTH = 1_000
+"""A file may unpack to `MOST_UNPACKED` bytes, or to so many times its size."""
+
 _USES = {
     "hub": "reading data of the hub",
     "parquet": "reading a Parquet file",
@@ -48,7 +55,23 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
         found = file.schema_arrow.names
         for name in names:
             position(name, found, path, None)
-        yield from _numbered(file.iter_batches(columns=sorted(set(names))), names)
+        batches = file.iter_batches(PARQUET_ROWS, columns=sorted(set(names)))
+        yield from _numbered(_bounded(batches, path), names)
+
+
+def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
+    """Yield batches. Raises `DataError` where they hold far more than a file of this size can say."""
+    largest = max(MOST_UNPACKED, MOST_GROWTH * path.stat().st_size)
+    unpacked = 0
+    for batch in batches:
+        unpacked += batch.nbytes
+        if unpacked > largest:
+            raise DataError(
+                f"the file unpacks to more than {largest:,} bytes, over {MOST_GROWTH} times its size; repeat "
+                "texts less often, or write it as JSON Lines",
+                path,
+            )
+        yield batch
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:

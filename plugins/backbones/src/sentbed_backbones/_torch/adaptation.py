@@ -30,6 +30,7 @@ from sentbed_backbones.adaptation import (
     problems_of_adapter,
 )
 from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, LARGEST_JSON, only_pickled
+from sentbed_backbones.strangers_files import require_bounded_expressions
 
 # On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
 # fetch compiled code from the hub.
@@ -109,6 +110,8 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     _require_additive(config, directory)
     _require_finite_scale(config, directory)
     weights = _without_head(model, config, weights)
+    names = [name for name, _ in model.named_modules()]
+    require_bounded_expressions(list(_expressions(config)), names, directory / ADAPTER_CONFIG)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = not trainable
     advice = "take the model that it was trained on"
@@ -129,6 +132,18 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
                 weight = weights[f"{name}.{part}.weight"].to(base.weight.device, torch.float32)
                 getattr(layer, part)["default"].weight = torch.nn.Parameter(weight, requires_grad=trainable)
     return adapted
+
+
+def _expressions(config: peft.LoraConfig) -> Iterator[str]:
+    """Yield the regular expressions of an adapter's settings, as peft matches them with names of layers."""
+    for whole in (config.target_modules, config.exclude_modules):
+        if isinstance(whole, str):
+            yield whole
+    for ending in (*(config.rank_pattern or {}), *(config.alpha_pattern or {})):
+        yield rf"(.*\.)?({ending})"
+    patterns = config.layers_pattern or []
+    for part in [patterns] if isinstance(patterns, str) else patterns:
+        yield rf".*\.[^.]*{part}\.(\d+)\..*"
 
 
 def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:

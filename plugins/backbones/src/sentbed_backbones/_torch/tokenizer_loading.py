@@ -31,6 +31,7 @@ from sentbed_backbones._torch.sentencepiece_normalization import (
 )
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS, tokenizing
 from sentbed_backbones.model_file_checks import LARGEST_JSON
+from sentbed_backbones.strangers_files import require_bounded_tokenizer
 
 SPACE = "▁"
 """sentencepiece's sign for a space."""
@@ -90,9 +91,10 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
     """Return the tokenizer of a model's directory, as a fast tokenizer of transformers.
 
     Raises:
-        ModelError: if its conversion from sentencepiece is not exact, or if transformers warns of one that is
-            wrong.
+        ModelError: if its conversion from sentencepiece is not exact, if transformers warns of one that is
+            wrong, or if it exceeds the limits of `strangers_files`.
     """
+    require_bounded_tokenizer(directory)
     definition = directory / "tokenizer.json"
     if not definition.is_file():
         for file in sorted(directory.glob("*.model")):
