@@ -28,11 +28,42 @@ def is_device(path: Path) -> bool:
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
+LARGEST_UNALLOCATED = 1 << 30
+"""Bytes of the largest file that may be nearly all holes."""
+
+MOST_HOLES = 100
+"""How many times larger than its space on the disk a file is that is nearly all holes."""
+
+
 def open_file(path: Path) -> BufferedReader:
-    """Open a file for reading. Raises `DataError` for a pipe or a device, and `OSError` as `open` does."""
+    """Open a file for reading.
+
+    Raises:
+        DataError: for a pipe or a device, and for a file that is nearly all holes: it takes no room and may
+            take days to read.
+        OSError: as `open` does.
+    """
     if is_device(path):
         raise DataError("this is a pipe or a device, expected a file; copy its content into a file", path)
-    return path.open("rb")
+    stream = path.open("rb")
+    if _is_hollow(stream.fileno()):
+        stream.close()
+        raise DataError("nearly all of this file is holes, which hold nothing; get it again", path)
+    return stream
+
+
+def _is_hollow(descriptor: int) -> bool:
+    """Whether a large file has next to no content on its disk, which is not merely compressed."""
+    state = os.fstat(descriptor)
+    allocated = getattr(state, "st_blocks", None)
+    if state.st_size <= LARGEST_UNALLOCATED or allocated is None or not hasattr(os, "SEEK_HOLE"):
+        return False
+    if 512 * allocated * MOST_HOLES >= state.st_size:
+        return False
+    # Where a file system knows no holes, or says nothing of blocks, the first hole is the end of the file.
+    first_hole = os.lseek(descriptor, 0, os.SEEK_HOLE)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return first_hole < state.st_size
 
 
 def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
@@ -87,15 +118,19 @@ def verified_sums(directory: Path) -> dict[str, str]:
         ValueError: if a file is missing or damaged; the message names it.
     """
     try:
-        sums: dict[str, str] = json.loads((directory / SUMS_FILE).read_bytes())
+        sums: dict[str, str] = read_json(directory / SUMS_FILE)
         for name, expected in sums.items():
+            if ".." in Path(name).parts or Path(name).is_absolute():
+                raise ValueError(f"`{name}` is not below the directory")
             if not (directory / name).is_file():
                 raise ValueError(f"`{name}` is missing")
             if sha256(directory / name) != expected:
                 raise ValueError(f"`{name}` is not what was written")
     except OSError as error:
         raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
-    except (AttributeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except DataError as error:
+        raise ValueError(str(error)) from error
+    except (AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
     return sums
 

@@ -16,7 +16,7 @@ from sentbed._component_faults import number, returned
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._files import SUMS_FILE, verified_sums, write_atomic, write_directory, write_sums
+from sentbed._files import SUMS_FILE, read_file, verified_sums, write_atomic, write_directory, write_sums
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
@@ -341,7 +341,7 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
         raise ModelError(f"`{directory}` cannot be a path: {error.strerror}; check the path") from error
     if not found:
         raise ModelError(_no_encoder(directory))
-    document = parse(file.read_bytes(), str(file))
+    document = parse(read_file(file), str(file))
     table = dict(document.data)
     if (schema := table.pop("schema", None)) != SCHEMA:
         raise ModelError(f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}")

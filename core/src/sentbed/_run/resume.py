@@ -11,7 +11,7 @@ from typing import Any
 import tomli
 
 from sentbed._document.overrides import apply_overrides
-from sentbed._files import read_json
+from sentbed._files import read_file, read_json
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._recipe.machine_settings import (
@@ -69,7 +69,7 @@ def resume(
     found, damaged = newest_state(context)
     state = found or State(directory, 0, 0)
     with restoring(state):
-        before = tomli.loads(state.content.get("recipe") or (directory / RESOLVED).read_text("utf-8"))
+        before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
         context.facts.update(state.content.get("facts", {}))
     after = tomli.loads(resolved_toml(recipe))
     # None of these affects a score, except for dropout drawn by several processes.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.validators import ge
-from sentbed import ModelError
+from sentbed import DataError, ModelError
+from sentbed.helpers import read_file
 from sentbed.protocols import Importer
 from sentbed_common import in_safetensors
 
@@ -41,9 +42,9 @@ class FromSimCSE(Importer):
     def recognises(self, source: Path) -> bool:
         """Whether its configuration names a class of SimCSE's code, such as `BertForCL`."""
         try:
-            config = json.loads((source / "config.json").read_text("utf-8"))
+            config = json.loads(read_file(source / "config.json"))
             return any(str(name).endswith("ForCL") for name in config.get("architectures") or ())
-        except (OSError, ValueError, AttributeError, TypeError):
+        except (OSError, ValueError, AttributeError, TypeError, DataError):
             return False
 
     def read(self, source: Path) -> Encoder:

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder, ModelError, RecipeError, RunError
-from sentbed.helpers import read_json, sha256
+from sentbed.helpers import read_file, read_json, sha256
 from sentbed.protocols import Score
 from sentbed.tools import ENCODER_FILE
 from sentbed_report.report_json import read_score
@@ -97,7 +97,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
     """Return report, recipe and scores; what the card reads of them is there."""
     try:
         report = read_json(directory / REPORT)
-        recipe = tomllib.loads((directory / RECIPE).read_text("utf-8"))
+        recipe = tomllib.loads(read_file(directory / RECIPE).decode())
         for key in ("name", "status"):
             report[key]
         scores = [read_score(one) for one in report["scores"]]
@@ -147,7 +147,7 @@ def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
     keys = ["template", "normalizer", "demonstration"]
     if "file" in table:
         try:
-            table = tomllib.loads((saved / ENCODER_FILE).read_text("utf-8"))["prompt"]
+            table = tomllib.loads(read_file(saved / ENCODER_FILE).decode())["prompt"]
         except (OSError, ValueError, KeyError):
             keys.remove("template")
     return {key: table.get(key) for key in keys}
@@ -162,7 +162,7 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
     tables = []
     for directory in (source, saved):
         try:
-            tables.append(tomllib.loads((directory / ENCODER_FILE).read_text("utf-8")).get("backbone"))
+            tables.append(tomllib.loads(read_file(directory / ENCODER_FILE).decode()).get("backbone"))
         except (OSError, ValueError):
             return None
     if tables[0] != tables[1]:

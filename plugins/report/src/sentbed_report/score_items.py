@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, write_atomic
+from sentbed.helpers import foreign, read_file, write_atomic
 from sentbed.protocols import Items, Score
 from sentbed.tools import load_plugins, plain, score_record
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 from sentbed_report.plugin import DIRECTORY
 from sentbed_report.report_json import read_score
 from sentbed_report.weighted_statistics import function_named, name_of
+
+LARGEST_ITEMS = 1 << 30
+"""Bytes of the largest file of items that is read."""
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
@@ -102,7 +105,7 @@ def _read(path: Path) -> dict[str, Items]:
     import numpy as np
 
     with foreign(RunError, f"the items in `{path}` cannot be read", "remove the file to go without them"):
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+        with np.load(io.BytesIO(read_file(path, LARGEST_ITEMS)), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         index = json.loads(str(arrays["index"]))
         modules = () if all(":" not in entry["statistic"] for entry in index) else _plugin_modules()

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from sentbed.errors import DataError
+from sentbed.helpers import open_file
 from sentbed_report.formatting import duration
 
 LOG = "log.jsonl"
@@ -91,7 +93,7 @@ class RunLog:
 
     def _follow(self) -> None:
         try:
-            with (self.run / LOG).open("rb") as log:
+            with open_file(self.run / LOG) as log:
                 log.seek(self._read - len(self._line))
                 text = log.read()
                 if not text.startswith(self._line):
@@ -99,7 +101,7 @@ class RunLog:
                     self._read, self._line = 0, b""
                     log.seek(0)
                     text = log.read()
-        except OSError:
+        except (OSError, DataError):
             return
         # The last line may be half written.
         lines = text[len(self._line) : text.rfind(b"\n") + 1].splitlines(keepends=True)

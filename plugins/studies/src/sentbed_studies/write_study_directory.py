@@ -99,7 +99,7 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
 
 def note_confirmation(directory: Path, work: Work) -> None:
     """Write the runs of the chosen cell with fresh seeds into `study.json`."""
-    content = json.loads((directory / STUDY).read_bytes())
+    content = read_json(directory / STUDY)
     runs = [
         {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)} for task in work.tasks
     ]

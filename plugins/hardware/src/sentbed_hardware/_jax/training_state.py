@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError
+from sentbed.helpers import read_json
 
 from sentbed_hardware._common.random_generators import host_draws, rewind_host
 from sentbed_hardware._common.tensor_files import REMEDY, TENSORS_FILE, VALUES_FILE
@@ -55,7 +56,7 @@ def read(trainer: JaxTrainer, directory: Path) -> State:
         ModelError: if one cannot be read, or names or shapes differ from the trainer's.
     """
     try:
-        values = json.loads((directory / VALUES_FILE).read_text("utf-8"))
+        values = read_json(directory / VALUES_FILE)
         arrays = load_file(directory / TENSORS_FILE)
         optimizer, state = values["optimizer"], State(arrays, values["steps"], values["random"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 import torch
 from sentbed import RunError
+from sentbed.helpers import read_json
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
 
 from sentbed_hardware._common.random_generators import draws, rewind
@@ -102,7 +103,7 @@ class FittingTrainer(TorchTrainer):
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         super().load(directory)
         if (directory / FILE).is_file():
-            self._take(json.loads((directory / FILE).read_text("utf-8")))
+            self._take(read_json(directory / FILE))
 
     def _found(self) -> dict[str, float | None]:
         """Return the settings that earlier steps have found, for the state."""

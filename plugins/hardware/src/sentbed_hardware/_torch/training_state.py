@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from sentbed import ModelError, RunError
+from sentbed.helpers import read_json
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.process_group import Processes
@@ -48,7 +49,7 @@ def load(trainer: TorchTrainer, directory: Path) -> None:
     """
     path = directory / VALUES_FILE
     try:
-        values = json.loads(path.read_text("utf-8"))
+        values = read_json(path)
     except (OSError, ValueError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
     tensors = read_tensors(directory / TENSORS_FILE, REMEDY)

@@ -10,10 +10,13 @@ from typing import Literal, TypeAlias
 import attrs
 import cattrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, write_atomic
+from sentbed.helpers import foreign, read_file, write_atomic
 
 DECISIONS = "decisions.json"
 SCHEMA = 2
+
+LARGEST_DECISIONS = 1 << 26
+"""Bytes of the largest file of decisions that is read."""
 
 Promise: TypeAlias = Literal["all", "best"]
 """What an error rate is of: any wrong claim, or a claim that a best cell is worse than another."""
@@ -95,7 +98,7 @@ def read_decisions(directory: Path) -> Decisions | None:
     """Return the decisions of the study in `directory`; None if it has none. Raises `RunError`."""
     path = directory / DECISIONS
     try:
-        text = path.read_bytes()
+        text = read_file(path, LARGEST_DECISIONS)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_json
+from sentbed.helpers import foreign, read_file, read_json
 from sentbed.tools import MANIFEST
 from sentbed_common import is_locked
 
@@ -49,7 +49,7 @@ def read_data(directory: str | Path) -> StudyData:
     place = Path(directory)
     try:
         content = read_record(place / STUDY)
-        recipe = (place / RECIPE).read_text("utf-8")
+        recipe = read_file(place / RECIPE).decode()
     except OSError as error:
         raise RunError(
             f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import tomli
 from sentbed.errors import RunError
+from sentbed.helpers import read_file
 from sentbed.tools import RESOLVED, differences
 
 from sentbed_report.study.read_cell_run import read_run
@@ -151,7 +152,7 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
     """Return the resolved recipe without name and seed, then name and seed."""
     try:
-        recipe = tomli.loads((directory / RESOLVED).read_text("utf-8"))
+        recipe = tomli.loads(read_file(directory / RESOLVED).decode())
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(
