@@ -243,7 +243,7 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine: Mine, put: Put,
             1,
             "row 1 of `table` has 1.0 in the col",
         ),
-        (("--set", "pfad=x"), 2, "@ data.pfad"),
+        (("--set", "pfad=x"), 2, "@ --set data.pfad"),
         (("--data", "tabel"), 2, "Did you mean `table`?"),
         (("--output", "out.csv"), 1, "`out.csv` ends in '.csv', expected a `.tsv` or a `.jsonl` file"),
         (

@@ -82,7 +82,7 @@ def test_a_json_score_that_is_no_number_is_an_error(put: Put, value: str) -> Non
 
 
 def test_a_table_without_a_declared_range_has_scores_in_the_unit_interval(put: Put) -> None:
-    with pytest.raises(DataError, match="declare the range"):
+    with pytest.raises(DataError, match="or set `score_range`"):
         Scored(path=put("a.tsv", tsv(*ROWS))).open()
 
 
