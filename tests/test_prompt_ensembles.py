@@ -159,7 +159,7 @@ def test_each_prompt_may_read_layers_of_its_own(kind: str, ensemble: str, tmp_pa
 def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads() -> None:
     encoder = built("opt", OWN_LAYERS, [0])
     expected = encoder.encode(TEXTS)
-    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(math.nan)  # type: ignore[attr-defined]
+    encoder.backbone.model.decoder.layers[3].fc1.weight.data.fill_(1e6)  # type: ignore[attr-defined]
     encoder.placed.weights_changed()  # type: ignore[attr-defined]
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
 

@@ -424,15 +424,22 @@ def test_weights_of_another_shape_are_refused(
     assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
-def test_a_file_that_was_cut_off_is_a_model_error(
-    save_model: SaveModel, no_texts: BuildContext, file: str
-) -> None:
+def test_weights_that_were_cut_off_are_a_model_error(save_model: SaveModel, no_texts: BuildContext) -> None:
     directory = save_model()
-    (directory / file).write_bytes((directory / file).read_bytes()[:1000])
+    file = directory / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
     message = refusal(Bert(model=str(directory)), no_texts)
     assert f"the model in `{directory}` cannot be loaded" in message
     assert message.endswith("check that its files are complete")
+
+
+def test_a_tokenizer_that_was_cut_off_is_a_model_error(save_model: SaveModel, no_texts: BuildContext) -> None:
+    directory = save_model()
+    file = directory / "tokenizer.json"
+    file.write_bytes(file.read_bytes()[:1000])
+    message = refusal(Bert(model=str(directory)), no_texts)
+    assert message.startswith(f"`{file}` is not JSON")
+    assert message.endswith("fetch the model again")
 
 
 def test_a_model_without_a_tokenizer_is_refused(save_model: SaveModel, no_texts: BuildContext) -> None:

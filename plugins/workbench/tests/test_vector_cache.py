@@ -690,10 +690,11 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
     for path in store.root.glob(f"{SPACE.name}/*{SEGMENT}"):
         os.utime(path, (time.time() + 60,) * 2)
     (store.root / EncoderFingerprint({}, {}).name / ABOUT).write_text("{")
-    place, size, limit, counts, first, second = invoke("cache", "info").output.splitlines()
+    place, size, limit, weights, counts, first, second = invoke("cache", "info").output.splitlines()
     assert place == f"place    {store.root}"
     assert size == "size     0.000 GB"
     assert limit == "limit    2.500 GB (SENTBED_CACHE_GB)"
+    assert weights.startswith("weights  0.000 GB converted from pickles")
     assert counts == "vectors  1,500 of 2 encoders"
     assert first.split()[2:] == ["1,500", "x", "3", "0.000", "GB", "mean", "?", "?", "tokens", "org/model"]
     assert second.split()[2:] == ["0", "x", "?", "0.000", "GB", "?", "?", "?", "tokens", "?"]

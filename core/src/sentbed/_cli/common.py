@@ -17,12 +17,14 @@ BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes: the request cannot be carried out; a run failed or missed its `[expected]`; Ctrl-C."""
 
 
-def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
+def echo(message: object = "", *, err: bool = False, nl: bool = True, coloured: bool = False) -> None:
     """Print a line on standard output, or with `err` on standard error; see `printable`.
 
-    Commands print by this function alone.
+    Commands print by this function alone. A `coloured` message has codes of its own for the terminal; what it
+    shows has passed `printable` before.
     """
-    click.echo(printable(str(message)), err=err, nl=nl)
+    text = str(message)
+    click.echo(text if coloured else printable(text), err=err, nl=nl)
 
 
 def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callable[[Any], Any]:

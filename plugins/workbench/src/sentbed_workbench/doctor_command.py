@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from sentbed.errors import printable
 from sentbed.tools import echo
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def doctor(attempt: bool, as_json: bool) -> None:
 
     with Console(stderr=True).status("looking at this machine"):
         found = examine(attempt)
-    echo(_as_json(found) if as_json else _as_text(found))
+    if as_json:
+        echo(_as_json(found))
+    else:
+        echo(_as_text(found), coloured=True)
     if found.broken:
         sys.exit(1)
 
@@ -72,10 +76,10 @@ def _as_text(found: Diagnosis) -> str:
             for size in (MARK, column, None):
                 table.add_column(width=size, overflow="fold")
             mark = Text(f"  {finding.status}", COLOURS[finding.status])
-            table.add_row(mark, finding.what, Text(finding.detail))
+            table.add_row(mark, printable(finding.what), Text(printable(finding.detail)))
             console.print(table, soft_wrap=False)
             if finding.remedy:
-                console.print(Text(f"{'':{MARK + 2}}-> {finding.remedy}", "dim"))
+                console.print(Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim"))
         if found.untried:
             console.print(Text(f"\nnot tried: {', '.join(found.untried)}; `sentbed doctor --try` does"))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

@@ -196,7 +196,7 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
         if fetched is not None:
             return fetched, f"config.json of {model}, on this machine"
         if not hub_answers():
-            raise OSError("no connection")
+            raise ConnectionError("no connection")
         file = huggingface_hub.hf_hub_download(model, "config.json", revision=revision, etag_timeout=5)
     return Path(file).parent, f"config.json of {model}, from the hub"
 
