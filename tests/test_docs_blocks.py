@@ -101,7 +101,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "head": {"normalize": True},
             }
         )
-        encoder.save(directory / "runs" / "NAME" / "encoder")
+        for name in ("NAME", "mine"):
+            encoder.save(directory / "runs" / name / "encoder")
         shutil.copytree(ROOT / "recipes", directory / "recipes")
         Path("sentences.txt").write_text("A cat sits on the mat.\nIt rains.\n" * 16)
         rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
