@@ -322,7 +322,8 @@ def test_a_process_that_is_killed_leaves_none_hanging(
 
 
 def test_what_is_wrong_is_said_once(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("no score here\n")
+    rows = ["score\tsentence1\tsentence2", "no score\ta cat\train"]
+    (tmp_path / "pairs.tsv").write_text("\n".join(rows) + "\n")
     process = start("shared.toml", "--out", "run", "--devices", 2, "--set", "evaluate.0.path=pairs.tsv")
     code, printed = ended(process)
     assert code == 1
