@@ -198,7 +198,7 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(study: Study, t
     data = read_data(tmp_path / "study")
     assert data.sampled is not None
     # Claims on cells that the sampler left out were possible, too.
-    assert (len(data.cells), found.rule.cells) == (3, 4)
+    assert (len(data.cells), len(found.rule.cells)) == (3, 4)
     assert {one.cell for one in found.claims} <= {*data.sampled.names}
     assert found.claims
     assert data.finished == data.total == 15 - data.needless < 15
@@ -301,7 +301,7 @@ def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
     assert decided(tmp_path / "study").earlier == (first,)
     write_reports(tmp_path / "study")
     assert (
-        "The rule was changed while the study ran (1 other rule before)"
+        "The rule or the cells were changed while the study ran (1 other rule before)"
         in (tmp_path / "study" / "report.md").read_text()
     )
 
