@@ -19,6 +19,12 @@ LONGEST_LINE = 1 << 20
 LARGEST_JSON = 1 << 30
 """Bytes of the largest JSON file that we write: the record of a study with every score."""
 
+LARGEST_UNALLOCATED = 1 << 30
+"""Bytes of the largest file that may be nearly all holes."""
+
+MOST_HOLES = 100
+"""How many times larger than its space on the disk a file is that is nearly all holes."""
+
 SUMS_FILE = "checksums.json"
 """File with the SHA-256 of every file below its directory; see `write_sums`."""
 
@@ -26,13 +32,6 @@ SUMS_FILE = "checksums.json"
 def is_device(path: Path) -> bool:
     """Whether a path is a pipe, a socket or a device, whose reading may never end."""
     return path.exists() and not (path.is_file() or path.is_dir())
-
-
-LARGEST_UNALLOCATED = 1 << 30
-"""Bytes of the largest file that may be nearly all holes."""
-
-MOST_HOLES = 100
-"""How many times larger than its space on the disk a file is that is nearly all holes."""
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -118,10 +117,10 @@ def verified_sums(directory: Path) -> dict[str, str]:
         ValueError: if a file is missing or damaged; the message names it.
     """
     try:
-        sums: dict[str, str] = read_json(directory / SUMS_FILE)
+        sums = _read_sums(directory)
         for name, expected in sums.items():
             if ".." in Path(name).parts or Path(name).is_absolute():
-                raise ValueError(f"`{name}` is not below the directory")
+                raise ValueError(f"`{name}` is not what was written: it is not below the directory")
             if not (directory / name).is_file():
                 raise ValueError(f"`{name}` is missing")
             if sha256(directory / name) != expected:
@@ -130,8 +129,17 @@ def verified_sums(directory: Path) -> dict[str, str]:
         raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
     except DataError as error:
         raise ValueError(str(error)) from error
-    except (AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    return sums
+
+
+def _read_sums(directory: Path) -> dict[str, str]:
+    """Return the content of a directory's checksums. Raises `ValueError` if it is no table."""
+    try:
+        sums = read_json(directory / SUMS_FILE)
+    except ValueError as error:
         raise ValueError(f"`{SUMS_FILE}` is not what was written") from error
+    if not isinstance(sums, dict):
+        raise ValueError(f"`{SUMS_FILE}` is not what was written")  # noqa: TRY004 - what a file holds is a value
     return sums
 
 
@@ -173,8 +181,10 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
     See `atomic_file` and `printable`.
     """
+    if isinstance(content, str):
+        content = printable(content).encode()
     with atomic_file(path) as stream:
-        stream.write(printable(content).encode() if isinstance(content, str) else content)
+        stream.write(content)
 
 
 def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
