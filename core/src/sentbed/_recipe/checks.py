@@ -11,7 +11,7 @@ import attrs
 
 from sentbed._component_faults import sentences
 from sentbed._recipe.component_compatibility import misfits
-from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, EncoderRecipe, Recipe, Stage
+from sentbed._recipe.recipe import PRETRAINED, EncoderRecipe, Recipe, Stage, written_path
 from sentbed._registry.registry import Plugins
 from sentbed.errors import Problem, RecipeError, SentbedError
 from sentbed.protocols import LABEL, Evaluator
@@ -31,9 +31,8 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     problems: list[Problem] = []
 
     def add(message: str, *path: str | int, misfit: bool = False) -> None:
-        if path[:2] == ("encoders", MAIN_ENCODER) and "encoder" in recipe.document.data:
-            path = (MAIN_ENCODER, *path[2:])
-        problems.append(recipe.document.problem(message, path, misfit))
+        place = written_path(recipe.document.data, path)
+        problems.append(recipe.document.problem(message, place, misfit))
 
     for name, encoder in recipe.encoders.items():
         for key, message in misfits(encoder, plugins):

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import attrs
 
 from sentbed._document.toml import Document, KeyPath, dotted
-from sentbed._recipe.recipe import MAIN_ENCODER, EncoderRecipe, Recipe
+from sentbed._recipe.recipe import EncoderRecipe, Recipe, written_path
 from sentbed.errors import printable
 from sentbed.protocols import Component, Executor, Runtime, Tracker
 
@@ -102,23 +102,16 @@ def without_machine_settings(document: Document, recipe: Recipe | EncoderRecipe)
     data: dict[str, Any] = copy.deepcopy(dict(document.data))
     left_out: dict[KeyPath, Any] = {}
     for path, value, is_default in machine_settings(recipe):
-        place = path_in(data, path)
+        place = written_path(data, path)
         if _remove(data, place) and not is_default:
             left_out[place] = value
     return attrs.evolve(document, data=data, left_out=left_out)
 
 
-def path_in(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
-    """Return the path of a setting of a `Recipe` in TOML data, where one encoder is `[encoder]`."""
-    if path[:2] == ("encoders", MAIN_ENCODER) and "encoder" in data:
-        return ("encoder", *path[2:])
-    return path
-
-
 def remove_machine_settings(data: dict[str, Any], recipe: Recipe) -> None:
     """Remove from TOML data, in place, what are settings of the machine in `recipe`."""
     for path, _, _ in machine_settings(recipe):
-        _remove(data, path_in(data, path))
+        _remove(data, written_path(data, path))
 
 
 def _remove(data: Any, path: KeyPath) -> bool:
@@ -144,7 +137,7 @@ def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
 def left_out_sentence(recipe: Recipe) -> str | None:
     """Return which settings of the machine a directory's recipe lost and how to give them again, or None."""
     data = recipe.document.data
-    settings = {path_in(data, path): value for path, value, _ in machine_settings(recipe)}
+    settings = {written_path(data, path): value for path, value, _ in machine_settings(recipe)}
     lost: dict[str, Any] = {}
     for path, value in recipe.document.left_out.items():
         if settings.get(path) != value:

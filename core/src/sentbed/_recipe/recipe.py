@@ -7,13 +7,13 @@ reported together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
 from sentbed._document.structuring import unstructure
-from sentbed._document.toml import Document
+from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.errors import SentbedError
 from sentbed.protocols import (
@@ -345,6 +345,13 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
     """Return the recipe cut to the first `count` stages, without any evaluation after them."""
     starts = tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
     return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=starts, expected={}, tables={})
+
+
+def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
+    """Return the path of a setting of a `Recipe` in its TOML data, where one encoder is `[encoder]`."""
+    if path[:2] == ("encoders", MAIN_ENCODER) and MAIN_ENCODER in data:
+        return (MAIN_ENCODER, *path[2:])
+    return path
 
 
 def resolved_toml(recipe: Recipe) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sentbed._component_faults import sentences
 from sentbed._document.toml import KeyPath
-from sentbed._recipe.recipe import MAIN_ENCODER, Recipe, Stage
+from sentbed._recipe.recipe import Recipe, Stage, written_path
 from sentbed.errors import SentbedError
 from sentbed.protocols import Component
 
@@ -60,9 +60,8 @@ def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
             f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
             "steps: it is validated before the first and after the last one alone; lower it"
         )
-    highest = max(
-        (float(stage.schedule.factor(step, total_steps)) for step in _sampled(total_steps)), default=1
-    )
+    factors = (float(stage.schedule.factor(step, total_steps)) for step in _sampled(total_steps))
+    highest = max(factors)
     if getattr(stage.schedule, "warmup", 0.0) >= total_steps > 0 and highest < 1:
         yield (
             f"stage `{stage.name}`: the warm-up of the schedule `{stage.schedule.name}` is longer than the "
@@ -80,9 +79,7 @@ def _sampled(total_steps: int) -> Iterator[int]:
 def _components(recipe: Recipe) -> Iterator[tuple[KeyPath, Component]]:
     """Yield the components of a recipe that may have remarks, each with its path in the file."""
     for name, encoder in recipe.encoders.items():
-        place: KeyPath = ("encoders", name)
-        if name == MAIN_ENCODER and MAIN_ENCODER in recipe.document.data:
-            place = (MAIN_ENCODER,)
+        place = written_path(recipe.document.data, ("encoders", name))
         yield (*place, "backbone"), encoder.backbone
         yield (*place, "pooler"), encoder.pooler
     for i, stage in enumerate(recipe.stage):

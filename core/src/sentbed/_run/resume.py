@@ -72,16 +72,8 @@ def resume(
         before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
         context.facts.update(state.content.get("facts", {}))
     after = tomli.loads(resolved_toml(recipe))
-    # None of these affects a score, except for dropout drawn by several processes.
     for table in (before, after):
-        for key in ("name", "cache"):
-            table.get("run", {}).pop(key, None)
-        free = [
-            key for key in table if key in plugins.tables and not plugins.tables[key].value.traits.decides
-        ]
-        for key in ("checkpoint", "expected", "tracker", *free):
-            table.pop(key, None)
-        remove_machine_settings(table, recipe)
+        _remove_what_changes_no_score(table, recipe, plugins)
     changes = [f"  {change}" for change in differences(before, after)]
     listed = "\n".join(changes)
     if changes and not allow_changes:
@@ -103,11 +95,7 @@ def resume(
         warnings.append(left_out)
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
-    now = describe(plugins, None)
-    code = computing_code(components_of(recipe), plugins)
-    used = {name: text for name, text in hashed(context.facts.get("code", code)).items() if name in code}
-    # What the recipe no longer uses, or uses now, is a change of the recipe.
-    edited = list(code_differences(used, {name: code[name] for name in used}))
+    edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
     if edited:
         message = f"code is not what it was when the run was started: {'; '.join(edited)}"
         if not allow_changes:
@@ -116,6 +104,7 @@ def resume(
                 "(`--allow-changes`)"
             )
         warnings.append(message)
+    now = describe(plugins, None)
     warnings += [
         f"the {what} are not those that the run was started with; digits may differ"
         for what in ("plugins", "libraries", "python")
@@ -124,6 +113,31 @@ def resume(
     # The state lacks the resumptions since it was written.
     context.facts["resumed"] = manifest.get("resumed", [])
     return execute(context, plugins, state, warnings)
+
+
+def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins: Plugins) -> None:
+    """Remove from the TOML data of a recipe, in place, what affects no score.
+
+    Dropout that several processes draw is the exception.
+    """
+    for key in ("name", "cache"):
+        table.get("run", {}).pop(key, None)
+    undecisive = [
+        key for key in table if key in plugins.tables and not plugins.tables[key].value.traits.decides
+    ]
+    for key in ("checkpoint", "expected", "tracker", *undecisive):
+        table.pop(key, None)
+    remove_machine_settings(table, recipe)
+
+
+def _edited_code(recipe: Recipe, plugins: Plugins, before: Mapping[str, str]) -> list[str]:
+    """Return how the code that a run computes with differs from what was noted when it was started.
+
+    What the recipe no longer uses, or uses now, is a change of the recipe.
+    """
+    now = computing_code(components_of(recipe), plugins)
+    in_use = {name: text for name, text in hashed(before).items() if name in now}
+    return list(code_differences(in_use, {name: now[name] for name in in_use}))
 
 
 def own_recipe(

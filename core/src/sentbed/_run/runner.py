@@ -19,7 +19,7 @@ import pluggy
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import locked, read_json, write_atomic
-from sentbed._recipe.recipe import MAIN_ENCODER, PRETRAINED, RESOLVED, Recipe, resolved_toml
+from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml, written_path
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
@@ -174,8 +174,8 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
         return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
     except ModelError as error:
         # A model's id and its revision are two keys of the recipe: it is said where they stand.
-        above = (MAIN_ENCODER,) if MAIN_ENCODER in recipe.document.data else ("encoders", name)
-        place = recipe.document.problem("", (*above, "backbone"))
+        path = written_path(recipe.document.data, ("encoders", name, "backbone"))
+        place = recipe.document.problem("", path)
         if place.file is not None:
             error.add_note(f"that is the backbone{place}")
         raise
@@ -261,8 +261,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     finally:
         # Also after an interruption: trained weights are the run's most costly result. A resumed run that
         # has not taken a step has no better weights than the saved ones.
-        goes_on = context.stages is not None or context.loaded
-        if not goes_on and (context.stepped or resumed is None):
+        keeps_weights = context.stages is None and not context.loaded
+        if keeps_weights and (context.stepped or resumed is None):
             _save(context, encoders)
     if context.stages is None:
         _evaluate(context, encoders, "end")
