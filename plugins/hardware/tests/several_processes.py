@@ -25,6 +25,7 @@ from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.learning_rate_schedules import Constant
+from torch.distributed.tensor import DTensor
 
 from conftest import BuiltDense, Classes, Contrast, Graded, HashTokenizer, MeanPooler, Momentum, Sgd
 
@@ -291,6 +292,25 @@ def failing(engine: Any, rank: int) -> int:
     return 0
 
 
+def broken(engine: Any) -> list[str | None]:
+    """What is said of the weights before and after the last row of the embedding, of one process, breaks."""
+    encoder = assemble(engine)
+    before = encoder.broken_weight()
+    together(engine, break_last_row, encoder)
+    return [before, encoder.broken_weight()]
+
+
+def break_last_row(encoder: Any) -> None:
+    processes = encoder.engine.processes
+    (weight,) = (
+        weight for name, weight in encoder.module.named_parameters() if name.endswith("words.weight")
+    )
+    if not isinstance(weight, DTensor):
+        weight.data[-1] = torch.nan
+    elif processes.rank == processes.world - 1:
+        weight.to_local().data[-1] = torch.nan
+
+
 def scenarios(engine: Any, out: Path) -> dict[str, Any]:
     return {
         "facts": dict(engine.describe()),
@@ -301,6 +321,7 @@ def scenarios(engine: Any, out: Path) -> dict[str, Any]:
         "dropout": dropout(engine),
         "resumed": resumed(engine, out / "resumed"),
         "refused": refused(engine),
+        "broken": broken(engine),
         "counters": dict(engine.counters()),
     }
 

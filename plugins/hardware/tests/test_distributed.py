@@ -106,6 +106,13 @@ def test_vectors_are_those_of_one_process_in_their_order(found: dict[str, Any]) 
             close(found["two"]["steps"][case][what], expected[what], 1e-4)
 
 
+def test_a_broken_weight_is_found_in_whatever_process_it_is(found: dict[str, Any]) -> None:
+    before, after = found["one"]["broken"]
+    assert before is None
+    assert after.endswith("words.weight")
+    assert found["two"]["broken"] == [before, after]
+
+
 def test_a_transform_is_that_of_one_process(found: dict[str, Any]) -> None:
     expected = found["one"]["transformed"]
     assert expected["widths"] == [5, 5, 3]

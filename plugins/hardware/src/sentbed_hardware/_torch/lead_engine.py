@@ -126,8 +126,11 @@ class LeadEncoder(PlacedEncoder):
         return LeadEncoder(self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on))
 
     def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite in this process, or None if there is none."""
-        return self.own.broken_weight()
+        """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
+        if self.lead.alone() or not self.lead.processes.sharded:
+            return self.own.broken_weight()
+        names: list[str | None] = self.lead.call(lead_engine_calls.broken_weights, self.own)
+        return next(filter(None, names), None)
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights and code between tokens and vector; None if weights are spread."""

@@ -36,6 +36,11 @@ def weights(encoder: TorchEncoder) -> dict[int, torch.nn.Parameter]:
     return gather_weights(encoder.module, encoder.engine.processes)
 
 
+def broken_weights(encoder: TorchEncoder) -> list[str | None] | None:
+    """Return for each process the name of a weight that is NaN or infinite there, in the first one."""
+    return encoder.engine.processes.collect(encoder.broken_weight())
+
+
 def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | None:
     """Return the vectors of a batch, in the first process; its rows are distributed over all."""
     processes = encoder.engine.processes
