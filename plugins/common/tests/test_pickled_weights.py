@@ -344,7 +344,7 @@ def test_a_new_installation_without_compiled_modules_converts(
     torch.save(tensors(), tmp_path / WEIGHTS)
     # The child does not get these variables: what it would compile lies beside its modules.
     monkeypatch.setattr(
-        "sentbed_common.pickled_weights.ENVIRONMENT", re.compile(r"PATH|PYTHONPATH|PYTHONPYCACHEPREFIX")
+        "sentbed_common.limited_program.ENVIRONMENT", re.compile(r"PATH|PYTHONPATH|PYTHONPYCACHEPREFIX")
     )
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

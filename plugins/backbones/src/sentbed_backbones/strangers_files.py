@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 
 from sentbed import ModelError
 from sentbed.helpers import foreign, read_file
-from sentbed_common import cache_root
+from sentbed_common import cache_root, run_program
 
 from sentbed_backbones.model_file_checks import LARGEST_JSON
 
@@ -28,6 +26,15 @@ SECONDS = 20
 """Processor time of a trial; the largest tokenizers take one or two seconds."""
 MEMORY = 4 << 30
 """Bytes of memory of a trial, of which the libraries take little."""
+
+ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""Environment of a trial, whose processor time is limited."""
+
+SETTINGS = {
+    "tokenizer_config.json": ("added_tokens_decoder", "additional_special_tokens"),
+    "special_tokens_map.json": ("additional_special_tokens",),
+}
+"""Files beside a tokenizer's definition -> their keys for added tokens."""
 
 MOST_ADDED_TOKENS = 20_000
 """Tokens beside the vocabulary, each of which is looked for in every text; Gemma has 6,400."""
@@ -54,13 +61,18 @@ VERSION = 1
 
 
 def require_bounded_tokenizer(directory: Path) -> None:
-    """Try the tokenizer of a directory, unless one with the same files has passed before.
+    """Try the tokenizer of a directory, unless one with the same definition has passed before.
 
     Raises:
         ModelError: if it adds more to a text than any tokenizer does, or does not end within the limits.
     """
-    for problem in problems_of_added_tokens(directory):
-        raise ModelError(problem)
+    for name, keys in SETTINGS.items():
+        table = _read_table(directory / name)
+        for key in keys:
+            _require_few_added_tokens(directory / name, table.get(key))
+    more_tokens = directory / "added_tokens.json"
+    _require_few_added_tokens(more_tokens, _read_table(more_tokens))
+
     file = directory / "tokenizer.json"
     if not file.is_file():
         return
@@ -68,8 +80,9 @@ def require_bounded_tokenizer(directory: Path) -> None:
     record = cache_root() / "tried-tokenizers" / hashlib.sha256(b"%d " % VERSION + content).hexdigest()
     if record.is_file():
         return
-    for problem in _problems_of_definition(file, content):
-        raise ModelError(problem)
+    definition = _table_of(content, file)
+    _require_few_added_tokens(file, definition.get("added_tokens"))
+    _require_bounded_normalizer(file, definition.get("normalizer"))
     _try(file)
     with suppress(OSError):
         # Without it, the tokenizer is tried again the next time.
@@ -77,51 +90,46 @@ def require_bounded_tokenizer(directory: Path) -> None:
         record.touch()
 
 
-def problems_of_added_tokens(directory: Path) -> Iterator[str]:
-    """Yield which file has more added tokens than any tokenizer."""
-    for name, keys in (
-        ("tokenizer.json", ("added_tokens",)),
-        ("tokenizer_config.json", ("added_tokens_decoder", "additional_special_tokens")),
-        ("special_tokens_map.json", ("additional_special_tokens",)),
-        ("added_tokens.json", ()),
-    ):
-        file = directory / name
-        if not file.is_file():
-            continue
-        with foreign(ModelError, f"`{file}` is not JSON", "fetch the model again"):
-            table = json.loads(read_file(file, LARGEST_JSON))
-        if not isinstance(table, dict):
-            continue
-        for tokens in [table.get(key) for key in keys] or [table]:
-            if isinstance(tokens, list | dict) and len(tokens) > MOST_ADDED_TOKENS:
-                yield (
-                    f"`{file}` adds {len(tokens):,} tokens to the vocabulary, more than the "
-                    f"{MOST_ADDED_TOKENS:,} that a tokenizer may; put them into the vocabulary, or take "
-                    "another model"
-                )
+def _read_table(file: Path) -> dict[str, Any]:
+    """Return the table in a JSON file, empty if there is no file or no table in it."""
+    if not file.is_file():
+        return {}
+    return _table_of(read_file(file, LARGEST_JSON), file)
 
 
-def _problems_of_definition(file: Path, content: bytes) -> Iterator[str]:
-    """Yield what a definition's normaliser adds to texts beyond what any does."""
+def _table_of(content: bytes, file: Path) -> dict[str, Any]:
     with foreign(ModelError, f"`{file}` is not JSON", "fetch the model again"):
-        definition = json.loads(content)
-    if not isinstance(definition, dict):
-        return
+        table = json.loads(content)
+    return table if isinstance(table, dict) else {}
+
+
+def _require_few_added_tokens(file: Path, tokens: Any) -> None:
+    if isinstance(tokens, list | dict) and len(tokens) > MOST_ADDED_TOKENS:
+        raise ModelError(
+            f"`{file}` adds {len(tokens):,} tokens to the vocabulary, more than the "
+            f"{MOST_ADDED_TOKENS:,} that a tokenizer may; put them into the vocabulary, or take another model"
+        )
+
+
+def _require_bounded_normalizer(file: Path, normalizer: Any) -> None:
+    """Raise `ModelError` if a normaliser adds more to texts than any does."""
     growth = 1.0
-    for step in _steps(definition.get("normalizer")):
+    for step in _steps(normalizer):
         added = step.get("content", step.get("prepend", ""))
         if not isinstance(added, str):
             continue
         if len(added) > LONGEST_ADDITION:
-            yield (
+            raise ModelError(
                 f"the normaliser of `{file}` puts {len(added):,} characters into texts at a time, and at "
                 f"most {LONGEST_ADDITION} are allowed; take another model"
             )
         pattern = step.get("pattern")
-        replaced = pattern.get("String", "") if isinstance(pattern, dict) else ""
-        growth *= max(1.0, len(added) / max(1, len(str(replaced))))
+        replaced = ""
+        if isinstance(pattern, dict):
+            replaced = str(pattern.get("String", ""))
+        growth *= max(1.0, len(added) / max(1, len(replaced)))
     if growth > MOST_GROWTH:
-        yield (
+        raise ModelError(
             f"the normaliser of `{file}` may make {growth:,.0f} characters of one, and at most "
             f"{MOST_GROWTH} are allowed; take another model"
         )
@@ -161,28 +169,18 @@ def require_bounded_expressions(expressions: Sequence[str], names: Sequence[str]
 
 def run_in_limits(task: str, asked: Mapping[str, Any], shown: str) -> Any:
     """Return the answer of a task of `run_in_limits.py`. Raises `ModelError` if it exceeds the limits."""
-    command = [sys.executable, "-B", "-P", str(PROGRAM), task, str(MEMORY), str(SECONDS)]
+    arguments = [task, str(MEMORY), str(SECONDS)]
+    too_much = f"{shown} did not end within {SECONDS} s and {MEMORY >> 30} GB in a trial; take another model"
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(asked),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            # More than the processor time, since the machine may be busy.
-            timeout=3 * SECONDS,
-            env={**os.environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        done = None
-    if done is not None and done.returncode == 0:
-        return json.loads(done.stdout)
-    if done is not None and done.returncode > 0:
+        # More than the processor time, since the machine may be busy.
+        done = run_program(PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(asked))
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(too_much) from error
+    if done.returncode < 0:
+        raise ModelError(too_much)
+    if done.returncode > 0:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise ModelError(
             f"{shown} failed in a trial: {lines[-1]:.300}; fetch it again, or take another model"
         )
-    raise ModelError(
-        f"{shown} did not end within {SECONDS} s and {MEMORY >> 30} GB in a trial; take another model"
-    )
+    return json.loads(done.stdout)

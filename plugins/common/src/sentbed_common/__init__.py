@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     )
     from sentbed_common.encoder_fingerprint import EncoderFingerprint, fingerprint_of
     from sentbed_common.field_docstrings import field_docs
+    from sentbed_common.finite_tensors import is_finite_tensor
     from sentbed_common.heavy_imports import import_heavy
     from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
     from sentbed_common.in_memory_dataset import InMemoryDataset
+    from sentbed_common.limited_program import run_program
     from sentbed_common.lock_files import is_locked
     from sentbed_common.nearest_neighbours import DOCUMENT_BLOCK, Neighbours, in_blocks, nearest, unit_rows
     from sentbed_common.pickled_weights import in_safetensors, pickled_files

@@ -27,6 +27,7 @@ from sentbed.tools import locked
 
 from sentbed_common.cache_directory import CONVERTED_WEIGHTS, cache_root
 from sentbed_common.doctor_findings import version_of
+from sentbed_common.limited_program import run_program
 
 PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
 """Names of pickled weights that transformers writes: one file, or shards."""
@@ -49,12 +50,6 @@ LARGEST_SMALL_FILE = 1 << 26
 
 VERSION = 1
 """Raised when the program writes something else, so that what it wrote before is not taken."""
-
-ENVIRONMENT = re.compile(
-    r"(PATH|PYTHONPATH|PYTHONHOME|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|VIRTUAL_ENV|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG"
-    r"|OPENBLAS_\w+)"
-)
-"""Variables that the child process gets; others hold keys and tokens, and it needs none."""
 
 OLDEST_TORCH = (2, 10)
 """Before it, even `weights_only=True` can be made to run code (CVE-2025-32434, CVE-2026-24747)."""
@@ -213,28 +208,9 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
     limits = [str(3 * size + SPARE_MEMORY), str(seconds), str(2 * size)]
     place = f"`{source.name}` of {shown}"
     advice = "take a model with safetensors, or fetch this one again"
-    # Without writing compiled modules, which the program would be refused.
-    command = [
-        sys.executable,
-        "-B",
-        "-P",
-        str(PROGRAM),
-        str(source.resolve()),
-        str(target.resolve()),
-        *limits,
-    ]
-    environment = {name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)}
+    arguments = [str(source.resolve()), str(target.resolve()), *limits]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            env={**environment, "CUDA_VISIBLE_DEVICES": ""},
-            check=False,
-        )
+        done = run_program(PROGRAM, arguments, seconds, {"CUDA_VISIBLE_DEVICES": ""})
     except subprocess.TimeoutExpired as error:
         raise ModelError(f"{place} was not converted within {seconds} s; {advice}") from error
     if "No space left" in done.stderr:

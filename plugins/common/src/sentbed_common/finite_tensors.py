@@ -1,0 +1,18 @@
+"""Whether the numbers of a tensor are finite, without copies of its size."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def is_finite_tensor(tensor: torch.Tensor) -> bool:
+    """Whether all numbers are finite; `torch.isfinite` would write several masks of their size."""
+    if not tensor.numel():
+        return True
+    # Both are NaN where any number is.
+    least, largest = tensor.detach().aminmax()
+    return math.isfinite(least) and math.isfinite(largest)
