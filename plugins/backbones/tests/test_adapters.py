@@ -442,6 +442,15 @@ def test_an_adapter_whose_scale_is_no_number_is_an_error(
         load_adapter(tiny("bert"), saved)
 
 
+@pytest.mark.parametrize("setting", [{"alpha_pattern": [1]}, {"rank_pattern": [1]}, {"lora_alpha": 10**400}])
+def test_an_adapter_with_settings_of_another_kind_is_an_error(
+    saved: Path, edit_json: Any, setting: dict[str, Any]
+) -> None:
+    edit_json(saved / "adapter_config.json", **setting)
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_adapter(tiny("bert"), saved)
+
+
 def test_an_adapter_that_makes_weights_infinite_is_an_error_when_it_is_merged(
     saved: Path, edit_json: Any
 ) -> None:

@@ -19,6 +19,7 @@ import transformers
 from sentbed import ModelError
 from sentbed.errors import NotFiniteError, suggest
 from sentbed.helpers import foreign, read_file
+from sentbed_common import is_finite_tensor
 from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.built_transformer import cast
@@ -107,11 +108,12 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
             )
         config = peft.LoraConfig.from_pretrained(str(directory))
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
+        _require_finite_scale(config, directory)
+        expressions = list(_expressions(config))
     _require_additive(config, directory)
-    _require_finite_scale(config, directory)
     weights = _without_head(model, config, weights)
     names = [name for name, _ in model.named_modules()]
-    require_bounded_expressions(list(_expressions(config)), names, directory / ADAPTER_CONFIG)
+    require_bounded_expressions(expressions, names, directory / ADAPTER_CONFIG)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = not trainable
     advice = "take the model that it was trained on"
@@ -119,7 +121,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
         # On the device meta, without memory, until the weights of the file replace them.
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
     _require_fit(adapted, weights, directory)
-    if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
+    if broken := [key for key, value in weights.items() if not is_finite_tensor(value)]:
         raise ModelError(
             f"`{broken[0]}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
             "take an earlier checkpoint"
@@ -142,7 +144,9 @@ def _expressions(config: peft.LoraConfig) -> Iterator[str]:
     for ending in (*(config.rank_pattern or {}), *(config.alpha_pattern or {})):
         yield rf"(.*\.)?({ending})"
     patterns = config.layers_pattern or []
-    for part in [patterns] if isinstance(patterns, str) else patterns:
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    for part in patterns:
         yield rf".*\.[^.]*{part}\.(\d+)\..*"
 
 
@@ -176,7 +180,7 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
             delta_of: Any = layer.get_delta_weight  # type: ignore[attr-defined]  # its subclasses have it
             delta = sum(delta_of(name).float() for name in layer.active_adapters)
             weight = (_in_fp32(base) + delta).to(dtype)
-            if not all(torch.isfinite(extreme) for extreme in weight.aminmax()):
+            if not is_finite_tensor(weight):
                 raise NotFiniteError(
                     f"the adapter makes weights of the shape {tuple(weight.shape)} infinite in {dtype}; "
                     "lower its `alpha`, encode in fp32, or take another adapter"
@@ -279,23 +283,26 @@ def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
 
     A rank or an alpha may be that of some layers alone (`rank_pattern`, `alpha_pattern`).
     """
-    alphas: dict[str, Any] = {"lora_alpha": config.lora_alpha}
-    alphas |= {f"alpha_pattern.{layer}": value for layer, value in (config.alpha_pattern or {}).items()}
-    for name, alpha in alphas.items():
+    for name, alpha in _with_layers(config, "lora_alpha", "alpha_pattern"):
         is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
         if not (is_number and math.isfinite(alpha)):
             raise ModelError(
                 f"the adapter in `{directory}` has `{name}` = {alpha!r}, expected a finite number; mend its "
                 f"`{ADAPTER_CONFIG}`, or fetch the adapter again"
             )
-    ranks: dict[str, Any] = {"r": config.r}
-    ranks |= {f"rank_pattern.{layer}": value for layer, value in (config.rank_pattern or {}).items()}
-    for name, rank in ranks.items():
+    for name, rank in _with_layers(config, "r", "rank_pattern"):
         if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
             raise ModelError(
                 f"the adapter in `{directory}` has `{name}` = {rank!r}, expected a whole number from 1; mend "
                 f"its `{ADAPTER_CONFIG}`, or fetch the adapter again"
             )
+
+
+def _with_layers(config: peft.LoraConfig, name: str, pattern: str) -> Iterator[tuple[str, Any]]:
+    """Yield a setting of an adapter and those that its pattern gives to some layers, each with its name."""
+    yield name, getattr(config, name)
+    for layer, value in (getattr(config, pattern) or {}).items():
+        yield f"{pattern}.{layer}", value
 
 
 def _without_head(

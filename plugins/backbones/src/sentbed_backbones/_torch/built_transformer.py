@@ -366,12 +366,9 @@ class BuiltTransformer(BuiltBackbone):
                     model = self.parameters.model
                     hub = model if model is not None and not is_local(model) else None
                     save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
-            except Exception as error:
-                # safetensors and tokenizers wrap the system's error, the latter in an `Exception` alone: a
-                # full disk must be distinguished from a bug of ours.
-                if type(error) in (SafetensorError, Exception):
-                    raise OSError(str(error)) from error
-                raise
+            except SafetensorError as error:
+                # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+                raise OSError(str(error)) from error
 
     @property
     def protocol(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from sentbed import ModelError, SentbedError, locate
 from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext, InterventionTraits
-from sentbed_common import in_safetensors, memory_limit, pickled_files
+from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
 
 from sentbed_backbones._torch.built_transformer import (
     DTYPES,
@@ -297,7 +297,7 @@ def _load(
         )
     for name, parameter in model.named_parameters():
         # Activations such as ReLU would turn some NaNs into numbers, and so into plausible scores.
-        if parameter.is_floating_point() and not _is_finite(parameter):
+        if parameter.is_floating_point() and not is_finite_tensor(parameter):
             raise ModelError(
                 f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
                 "diverged; take another checkpoint"
@@ -332,12 +332,6 @@ def _read_tied_embeddings(model: Any, directory: Path) -> bool:
                     embeddings.copy_(head)
                 return True
     return False
-
-
-def _is_finite(weights: torch.Tensor) -> bool:
-    """Whether all weights are finite; `torch.isfinite` would write several masks of their size."""
-    # The least and the largest are NaN where any is.
-    return not weights.numel() or all(torch.isfinite(one) for one in weights.detach().aminmax())
 
 
 def _require_numbers(directory: Path) -> None:

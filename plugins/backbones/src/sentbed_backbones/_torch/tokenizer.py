@@ -146,7 +146,13 @@ class BulkTokenizer(Tokenizer):
             self._definition.enable_truncation(**self._loaded_truncation)
         for name in HOW_IT_WAS_LOADED:
             self.original.init_kwargs.pop(name, None)
-        self.original.save_pretrained(directory)
+        try:
+            self.original.save_pretrained(directory)
+        except Exception as error:
+            # tokenizers wraps the system's error, such as a full disk, in an `Exception` alone.
+            if type(error) is Exception:
+                raise OSError(str(error)) from error
+            raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise with special tokens, truncated to `max_length` tokens.

@@ -23,6 +23,7 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
+from sentbed_common import is_finite_tensor
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.batch_rows import rows_of
@@ -101,17 +102,9 @@ def broken_weight(module: torch.nn.Module) -> str | None:
     """
     for name, weight in weights_of(module):
         held = weight.to_local() if isinstance(weight, DTensor) else weight
-        if held.is_floating_point() and not held.is_meta and not _is_finite(held):
+        if held.is_floating_point() and not held.is_meta and not is_finite_tensor(held):
             return name
     return None
-
-
-def _is_finite(weight: torch.Tensor) -> bool:
-    """Whether all numbers are finite; `torch.isfinite` would write several masks of their size."""
-    if not weight.numel():
-        return True
-    # The least and the largest are NaN where any is.
-    return all(torch.isfinite(extreme) for extreme in weight.detach().aminmax())
 
 
 def require_finite_weights(module: torch.nn.Module) -> None:
