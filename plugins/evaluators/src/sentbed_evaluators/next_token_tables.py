@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sentbed import RunError
+from sentbed import DataError, RunError
 from sentbed.helpers import read_file, write_atomic
 from sentbed.protocols import START, ReportSection, Score
 
@@ -79,7 +79,7 @@ def _read(file: Path) -> list[tuple[str, list[tuple[str, float]]]]:
     try:
         found: list[Any] = json.loads(read_file(file))
         return [(str(text), [(str(token), float(chance)) for token, chance in row]) for text, row in found]
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, DataError) as error:
         raise RunError(
             f"the predictions in `{file}` cannot be read ({error}); evaluate again, or leave the table out"
         ) from error

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.validators import ge
 from sentbed import DataError, ModelError
-from sentbed.helpers import read_file
+from sentbed.helpers import read_json
 from sentbed.protocols import Importer
 from sentbed_common import in_safetensors
 
@@ -42,7 +41,7 @@ class FromSimCSE(Importer):
     def recognises(self, source: Path) -> bool:
         """Whether its configuration names a class of SimCSE's code, such as `BertForCL`."""
         try:
-            config = json.loads(read_file(source / "config.json"))
+            config = read_json(source / "config.json")
             return any(str(name).endswith("ForCL") for name in config.get("architectures") or ())
         except (OSError, ValueError, AttributeError, TypeError, DataError):
             return False
@@ -53,9 +52,10 @@ class FromSimCSE(Importer):
         Raises:
             ModelError: if there is no MLP, no BERT or RoBERTa, or if files are missing or damaged.
         """
-        from sentbed_interop._torch.importer_common import encoder_of, read_json, set_linear
+        from sentbed_interop._torch.importer_common import encoder_of, set_linear
+        from sentbed_interop._torch.importer_common import read_json as read_table
 
-        kind = read_json(source / "config.json").get("model_type")
+        kind = read_table(source / "config.json").get("model_type")
         if kind not in ("bert", "roberta"):
             raise ModelError(
                 f"`{source}` is a `{kind}`, and SimCSE's code trains `bert` and `roberta`; "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed import Encoder, ModelError, RecipeError, RunError
+from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.helpers import read_file, read_json, sha256
 from sentbed.protocols import Score
 from sentbed.tools import ENCODER_FILE
@@ -97,7 +97,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
     """Return report, recipe and scores; what the card reads of them is there."""
     try:
         report = read_json(directory / REPORT)
-        recipe = tomllib.loads(read_file(directory / RECIPE).decode())
+        recipe = _read_toml(directory / RECIPE)
         for key in ("name", "status"):
             report[key]
         scores = [read_score(one) for one in report["scores"]]
@@ -110,12 +110,16 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
             table["backbone"]["use"], table["pooler"]["use"]
         for stage in recipe.get("stage", ()):
             stage["name"], stage["batch_size"], stage["data"]["use"], stage["loss"]["use"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError) as error:
         raise RunError(
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
             f"{type(error).__name__}: {error}); name one"
         ) from error
     return report, recipe, scores
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    return tomllib.loads(read_file(file).decode())
 
 
 def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,8 +151,8 @@ def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
     keys = ["template", "normalizer", "demonstration"]
     if "file" in table:
         try:
-            table = tomllib.loads(read_file(saved / ENCODER_FILE).decode())["prompt"]
-        except (OSError, ValueError, KeyError):
+            table = _read_toml(saved / ENCODER_FILE)["prompt"]
+        except (OSError, ValueError, KeyError, DataError):
             keys.remove("template")
     return {key: table.get(key) for key in keys}
 
@@ -162,8 +166,8 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
     tables = []
     for directory in (source, saved):
         try:
-            tables.append(tomllib.loads(read_file(directory / ENCODER_FILE).decode()).get("backbone"))
-        except (OSError, ValueError):
+            tables.append(_read_toml(directory / ENCODER_FILE).get("backbone"))
+        except (OSError, ValueError, DataError):
             return None
     if tables[0] != tables[1]:
         # Such as adapters that have been merged since.

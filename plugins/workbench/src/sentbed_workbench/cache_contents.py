@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed.errors import RunError
+from sentbed.errors import DataError, RunError
 from sentbed.helpers import read_json
 from sentbed_common import CONVERTED_WEIGHTS, cache_root
 
@@ -69,5 +69,5 @@ def _about(path: Path) -> Mapping[str, Any]:
     try:
         found = read_json(path)
         return found if isinstance(found["width"], int) else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return {}

@@ -191,8 +191,8 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
     roots = [root]
     if root.parent.name == "snapshots":
         roots.append(root.parent.parent / "blobs")
-    for directory in directories:
-        for file in sorted(directory.iterdir()) if directory.is_dir() else []:
+    for directory in filter(Path.is_dir, directories):
+        for file in sorted(directory.iterdir()):
             place = file.resolve()
             if not any(place.is_relative_to(known) for known in roots):
                 raise ModelError(
