@@ -88,17 +88,21 @@ class KnownData:
     @property
     def remedy(self) -> str:
         """Clause on what to do about a missing file: the command that gets it, or shows where it belongs."""
-        get = self.how_to_get
-        if get.startswith("`sentbed data get"):
-            return get
-        return f"`sentbed data where {self.name}` shows which file belongs where; {get}"
+        if self._command:
+            return self._command
+        return f"`sentbed data where {self.name}` shows which file belongs where; {self.how_to_get}"
 
     @property
     def how_to_get(self) -> str:
         """Clause on how to obtain the collection, for messages about missing files."""
+        return self._command or self.advice or f"see {self.source}"
+
+    @property
+    def _command(self) -> str:
+        """Clause on the command that gets the collection, empty if none does."""
         made_here = {path for made in self.made if not made.sources for path in made.files}
         if made_here.issuperset(file.path for file in self.files):
             return f"`sentbed data get {self.name}` makes it"
         if any(self.can_download(file.path) for file in self.files):
             return f"`sentbed data get {self.name}` downloads it"
-        return self.advice or f"see {self.source}"
+        return ""

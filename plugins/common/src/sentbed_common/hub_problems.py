@@ -25,6 +25,12 @@ def hub_errors(
         raise error_of(hub_problem(error, kind, repository, revision)) from error
 
 
+NETWORK_LIBRARIES = frozenset(
+    ("anyio", "h11", "http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib", "urllib3")
+)
+"""Modules whose errors are those of a connection."""
+
+
 def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield an error, what it was raised from, and so on."""
     seen: set[int] = set()
@@ -43,19 +49,7 @@ def _is_of_network(error: BaseException) -> bool:
         error, errors.HfHubHTTPError | errors.LocalEntryNotFoundError | ConnectionError | TimeoutError
     ):
         return True
-    libraries = (
-        "httpx",
-        "httpcore",
-        "requests",
-        "urllib3",
-        "urllib",
-        "http",
-        "socket",
-        "ssl",
-        "h11",
-        "anyio",
-    )
-    return type(error).__module__.partition(".")[0] in libraries
+    return type(error).__module__.partition(".")[0] in NETWORK_LIBRARIES
 
 
 def hub_problem(error: BaseException, kind: str, repository: str, revision: str | None = None) -> str:

@@ -12,7 +12,7 @@ from sentbed_common import InMemoryDataset
 
 from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import codec
-from sentbed_data.known_collections import known_file
+from sentbed_data.known_collections import known_file, with_remedy
 from sentbed_data.parquet_arrow import ARROW, PARQUET, require
 from sentbed_data.readers import TABLES, collect, read_rows, require_format, resolve, suffix_of
 from sentbed_data.streamed_table import open_streamed
@@ -67,9 +67,7 @@ class FileSource(DataSource):
             if self.stream and not is_data_set:
                 require("pyarrow", "arrow")
         except DataError as error:
-            known = known_file(self.path)
-            get = f"; {known[0].remedy}" if known else ""
-            yield f"{error}{get}"
+            yield with_remedy(error, self.path)
         yield from option_problems(
             (self.path,),
             header=self.header,

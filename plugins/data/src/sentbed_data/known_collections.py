@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sentbed.errors import DataError
 from sentbed_common import KnownArchive, KnownData, KnownFile
 
 from sentbed_data import wordnet
@@ -146,6 +147,15 @@ KNOWN = (
     ),
 )
 """The collections."""
+
+
+def with_remedy(error: DataError, location: str) -> str:
+    """Return what an error says, and how to get the file if it is one of a known collection."""
+    known = known_file(location)
+    if known is None:
+        return str(error)
+    collection, _ = known
+    return f"{error}; {collection.remedy}"
 
 
 def known_file(location: str) -> tuple[KnownData, KnownFile] | None:

@@ -16,7 +16,7 @@ from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import chomp, codec
 from sentbed_data.file_source_base import must_be_fetched, option_problems, require_readable
 from sentbed_data.filtered_table import FilteredTable
-from sentbed_data.known_collections import known_file
+from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import TABLES, read_rows, suffix_of
 from sentbed_data.text_files import numbered_lines, several
@@ -105,9 +105,7 @@ class Nsp(DataSource):
                 else:
                     _text_files(location, None)
             except DataError as error:
-                known = known_file(location)
-                get = f"; {known[0].remedy}" if known else ""
-                yield f"{error}{get}"
+                yield with_remedy(error, location)
         yield from option_problems(
             several(self.path),
             header=self.header,

@@ -14,7 +14,7 @@ from sentbed.protocols import Dataset, DataSource
 
 from sentbed_data.csv_tsv_jsonl import codec
 from sentbed_data.filtered_table import FilteredTable
-from sentbed_data.known_collections import known_file
+from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import collect, fault
 from sentbed_data.streamed_table import open_streamed
@@ -77,8 +77,7 @@ class Parallel(DataSource):
             try:
                 text_file(place)
             except DataError as error:
-                known = known_file(place)
-                yield f"{error}; {known[0].remedy}" if known else str(error)
+                yield with_remedy(error, place)
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 

@@ -16,8 +16,7 @@ def info() -> None:
     """Say where the vectors are, how many, and of which encoders."""
     from datetime import datetime
 
-    from sentbed_workbench import cache_contents
-    from sentbed_workbench.cache_contents import held
+    from sentbed_workbench.cache_contents import converted_weights, held
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
@@ -25,8 +24,8 @@ def info() -> None:
     echo(f"place    {store.root}")
     echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
     echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
-    converted = cache_contents.converted_weights()
-    echo(f"weights  {_gigabytes(converted)} converted from pickles, beside the limit; `clear` leaves them")
+    converted = _gigabytes(converted_weights())
+    echo(f"weights  {converted} converted from pickles, beside the limit; `clear` leaves them")
     echo(
         f"vectors  {sum(space.vectors for space in spaces):,} of {len(spaces)} "
         f"encoder{'s' * (len(spaces) != 1)}"

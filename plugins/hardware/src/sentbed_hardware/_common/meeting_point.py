@@ -59,12 +59,13 @@ class MeetingPoint(RendezvousHandler):
             RendezvousStateError: if more machines come than the run has.
         """
         store = PrefixStore(self.run_id, self.store)
-        number = 0 if self.is_first else store.add(MACHINES, 1)
         if self.is_first:
+            number = 0
             self._wait_for_others(store)
-        elif not 0 < number < self.machines:
-            raise RendezvousStateError(f"the run has {self.machines} machines, and this is another one")
         else:
+            number = store.add(MACHINES, 1)
+            if not 0 < number < self.machines:
+                raise RendezvousStateError(f"the run has {self.machines} machines, and this is another one")
             store.wait([COMPLETE], GATHERING)
         address = RendezvousStoreInfo(self.host, self.store.port)
         return RendezvousInfo(store, number, self.machines, address)

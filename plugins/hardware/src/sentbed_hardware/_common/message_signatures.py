@@ -47,6 +47,11 @@ def verified(message: bytes | bytearray | memoryview) -> memoryview:
     return content
 
 
+def require_key() -> None:
+    """Raise `RunError` if there is no key to sign messages with."""
+    _key()
+
+
 def _signature(content: bytes | memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=SIGNATURE_BYTES, key=_key()).digest()
 

@@ -16,7 +16,7 @@ from sentbed import RuntimeUnavailableError
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from sentbed_hardware._common.message_signatures import signed
+from sentbed_hardware._common.message_signatures import require_key
 from sentbed_hardware._common.process_messages import Own, gather_in_first
 from sentbed_hardware.distributed_base import is_member
 
@@ -163,7 +163,7 @@ def join(parameters: Distributed, device: torch.device) -> Processes:
     if dist.is_initialized():
         raise RuntimeUnavailableError("the processes work for an engine already; use that one")
     # Without a key nothing can be sent; that is said before anything is read.
-    signed(b"")
+    require_key()
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
     store = PrefixStore("sentbed", store)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=FOREVER)

@@ -123,8 +123,7 @@ def gather_in_first(value: Any, rank: int, world: int) -> list[Any] | None:
     dist.all_gather(sizes, torch.tensor([len(content)]))
     longest = max(int(size) for size in sizes)
 
-    padded = torch.zeros(longest, dtype=torch.uint8)
-    padded[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    padded = torch.frombuffer(bytearray(content.ljust(longest, b"\0")), dtype=torch.uint8)
     if rank != 0:
         dist.gather(padded, None)
         return None
