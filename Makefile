@@ -73,6 +73,7 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/prefix.py
+	$(BIN)/python benchmarks/early_exit.py
 	$(BIN)/python benchmarks/gradcache.py
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/transfer.py

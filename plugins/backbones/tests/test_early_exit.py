@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_backbones._torch.fast_causal import FastCausal
-from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import CausalStates, blocks_of
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
@@ -190,32 +188,3 @@ def test_the_number_of_blocks_of_each_size_is_that_of_its_configuration() -> Non
 
     for component, sizes in ((Causal, causal.SIZES), (Opt, opt.SIZES)):
         assert component.blocks == {size: shape[0] for size, shape in sizes.items()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("packed", [False, True])
-@torch.no_grad()
-def test_time_is_in_proportion_to_the_layer_that_is_read(packed: bool) -> None:
-    """Processor time of the first k of 24 blocks is within 10 % of k / 24 of all blocks'."""
-    config = transformers.LlamaConfig(
-        vocab_size=320, hidden_size=128, intermediate_size=352, num_hidden_layers=24, num_attention_heads=4
-    )
-    model = transformers.LlamaModel(config).eval()
-    ids = torch.randint(3, 320, (4, 32))
-    depths = (0, 6, 12, 18, None)
-    modules: dict[Any, Any] = {
-        depth: FastCausal(model, Products(torch.float32), depth is not None, depth)
-        if packed
-        else CausalStates(model, depth is not None, depth)
-        for depth in depths
-    }
-    best = dict.fromkeys(depths, float("inf"))
-    # In turns, and the least of many: what else runs on the machine then counts little.
-    for _ in range(60):
-        for depth, module in modules.items():
-            start = time.process_time()
-            module(ids, None)
-            best[depth] = min(best[depth], time.process_time() - start)
-    whole = best[None] - best[0]
-    for depth in (6, 12, 18):
-        assert (best[depth] - best[0]) / whole == pytest.approx(depth / 24, rel=0.1)

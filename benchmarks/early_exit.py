@@ -1,0 +1,83 @@
+"""Time of a causal backbone by the layer that is read: layer k of n is to take k / n of all blocks' time.
+
+    python benchmarks/early_exit.py [--rounds 60] [--json FILE]
+
+Random weights, 24 blocks of width 128, fp32. Each round runs all depths in turn, since a shared machine
+drifts, and of each depth the least processor time counts. What depth 0 takes, the embedding alone, is taken
+off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from sentbed_backbones._torch.fast_causal import FastCausal
+from sentbed_backbones._torch.prepacked_cpu_linear import Products
+from sentbed_backbones._torch.token_states import CausalStates
+
+BLOCKS = 24
+DEPTHS = (0, 6, 12, 18, BLOCKS)
+
+
+def passes(packed: bool) -> dict[int, Any]:
+    """Return depth -> module that reads the states after this many blocks."""
+    config = transformers.LlamaConfig(
+        vocab_size=320,
+        hidden_size=128,
+        intermediate_size=352,
+        num_hidden_layers=BLOCKS,
+        num_attention_heads=4,
+    )
+    model: Any = transformers.LlamaModel(config)
+    model.eval()
+    modules: dict[int, Any] = {}
+    for depth in DEPTHS:
+        # The whole model needs no early end.
+        last = None if depth == BLOCKS else depth
+        if packed:
+            modules[depth] = FastCausal(model, Products(torch.float32), last is not None, last)
+        else:
+            modules[depth] = CausalStates(model, last is not None, last)
+    return modules
+
+
+@torch.no_grad()
+def shares_of_time(packed: bool, rounds: int) -> dict[int, float]:
+    """Return depth -> time of its blocks as a share of all blocks' time."""
+    modules = passes(packed)
+    ids = torch.randint(3, 320, (4, 32))
+    least = dict.fromkeys(DEPTHS, float("inf"))
+    for _ in range(rounds):
+        for depth, module in modules.items():
+            start = time.process_time()
+            module(ids, None)
+            least[depth] = min(least[depth], time.process_time() - start)
+    whole = least[BLOCKS] - least[0]
+    return {depth: (least[depth] - least[0]) / whole for depth in DEPTHS}
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    options = parser.parse_args()
+    figures = {}
+    print(f"{'pass':<14}{'blocks':>8}{'share of them':>15}{'share of time':>15}")
+    for name, packed in (("transformers'", False), ("packed", True)):
+        figures[name] = shares_of_time(packed, options.rounds)
+        for depth, share in figures[name].items():
+            print(f"{name:<14}{depth:>8}{depth / BLOCKS:>15.3f}{share:>15.3f}")
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
