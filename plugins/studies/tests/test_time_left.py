@@ -353,7 +353,20 @@ def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(
     found = work(share=False)
     for task in found.tasks:
         run = tmp_path / task.directory
-        run.mkdir(parents=True)
+        (run / "encoder").mkdir(parents=True)
         (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
         (run / "keys.json").write_text(keys_of(task.content, ()))
     assert planned(found, tmp_path) == [(RUN + 1, RUN + 2)] * 4
+
+
+def test_a_finished_run_that_has_kept_no_encoder_takes_its_whole_time_again(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    found = work(share=False)
+    before = planned(found, tmp_path)
+    for task in found.tasks:
+        run = tmp_path / task.directory
+        run.mkdir(parents=True)
+        (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
+        (run / "keys.json").write_text(keys_of(task.content, ()))
+    assert planned(found, tmp_path) == before

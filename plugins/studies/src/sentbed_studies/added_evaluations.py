@@ -66,19 +66,14 @@ def has_encoder(run: Path) -> bool:
 
 def without_encoder(study: Path, work: Work) -> list[Task]:
     """Return the finished runs that lack evaluations of trained encoders, and have kept none."""
-    return [
-        task
-        for task in work.tasks
-        if not task.is_done(study)
-        and is_trained(study, task)
-        and not has_encoder(study / task.directory)
-        and any(evaluation.at == "end" for evaluation in task.missing(study))
-    ]
-
-
-def is_trained(study: Path, task: Task) -> bool:
-    """Whether the run of a cell has finished, perhaps without evaluations that were added since."""
-    return is_finished(study / task.directory)
+    lost = []
+    for task in work.tasks:
+        run = study / task.directory
+        if has_encoder(run) or not is_finished(run):
+            continue
+        if any(evaluation.at == "end" for evaluation in task.missing(study)):
+            lost.append(task)
+    return lost
 
 
 def add_evaluations(

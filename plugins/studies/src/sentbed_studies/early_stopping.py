@@ -155,12 +155,15 @@ def score_of(decide: Decide) -> str:
 
 
 def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
-    """Return the other rules by which the study has decided before, the first one first."""
-    found = read_decisions(directory)
-    if found is None:
+    """Return the rules by which the study has decided, the first one first; none if that is `rule` alone.
+
+    `rule` keeps its place where the study has come back to it: what was spent under the first one counts.
+    """
+    decisions = read_decisions(directory)
+    if decisions is None:
         return ()
-    rules = found.earlier if found.rule == rule else (*found.earlier, found.rule)
-    return tuple(dict.fromkeys(one for one in rules if one != rule))
+    rules = tuple(dict.fromkeys((*decisions.earlier, decisions.rule)))
+    return () if rules == (rule,) else rules
 
 
 def _said(claim: Claim, digits: int) -> str:

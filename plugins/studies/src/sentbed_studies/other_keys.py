@@ -11,10 +11,10 @@ from sentbed.errors import DataError
 from sentbed.helpers import read_json
 from sentbed.tools import code_differences, differences
 from sentbed_report.formatting import count
-from sentbed_report.study.read_cell_run import KEYS, evaluation_keys
-from sentbed_report.study.read_study_directory import is_finished, manifest_status
+from sentbed_report.study.read_cell_run import KEYS, evaluation_keys, manifest_status
+from sentbed_report.study.read_study_directory import is_finished
 
-from sentbed_studies.added_evaluations import is_trained, without_encoder
+from sentbed_studies.added_evaluations import without_encoder
 from sentbed_studies.cell_keys import Content, directory_of
 from sentbed_studies.shared_work_plan import Task, Work
 
@@ -36,10 +36,11 @@ def _added(work: Work, study: Path) -> Iterator[str]:
     lost = without_encoder(study, work)
     groups: dict[tuple[str, ...], int] = {}
     for task in work.tasks:
-        if task in lost or not is_trained(study, task) or task.is_done(study):
+        if task in lost or not is_finished(study / task.directory):
             continue
         missing = tuple(dict.fromkeys(_name(evaluation.entry) for evaluation in task.missing(study)))
-        groups[missing] = groups.get(missing, 0) + 1
+        if missing:
+            groups[missing] = groups.get(missing, 0) + 1
     for missing, runs in groups.items():
         yield f"evaluated, not trained again: {count(runs, 'finished run')}, with {', '.join(missing)}"
     if lost:
@@ -59,8 +60,9 @@ def _name(entry: Any) -> str:
 def _dropped(work: Work, study: Path) -> Iterator[str]:
     runs = 0
     for task in work.tasks:
-        made = evaluation_keys(study / task.directory)
-        runs += is_trained(study, task) and not {*made} <= {*task.evaluation_keys}
+        run = study / task.directory
+        if is_finished(run) and not set(evaluation_keys(run)) <= set(task.evaluation_keys):
+            runs += 1
     if runs:
         yield (
             f"left out: scores of {count(runs, 'finished run')} by evaluations that the recipe has no more; "

@@ -24,6 +24,9 @@ from sentbed_studies.study_command import entries, reported, workers_option
 @click.option("--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default.")
 @workers_option
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option(
+    "--retrain", is_flag=True, help="Train cells again that lack an evaluation and have kept no encoder."
+)
 @click.option("--dry-run", is_flag=True, help="Check every cell and say what it takes; run nothing.")
 @click.option(
     "--verify",
@@ -39,6 +42,7 @@ def reproduce(
     out: str | None,
     workers: int | None,
     keep_going: bool,
+    retrain: bool,
     dry_run: bool,
     verify: bool,
 ) -> None:
@@ -53,7 +57,7 @@ def reproduce(
             raise click.UsageError(
                 "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
             )
-        sys.exit(_verify(what or "", only, overrides, recipes, out, workers, dry_run))
+        sys.exit(_verify(what or "", only, overrides, recipes, out, workers, retrain, dry_run))
     from sentbed.tools import load_plugins
     from sentbed_jobs.executor_lookup import executor_of
 
@@ -130,6 +134,7 @@ def reproduce(
             only=wanted,
             work=work,
             keep_going=keep_going,
+            retrain=retrain,
             say=say,
             left=left,
         )
@@ -149,6 +154,7 @@ def _verify(
     recipes: str | None,
     out: str | None,
     workers: int | None,
+    retrain: bool,
     dry_run: bool,
 ) -> int:
     """Run the checks of a paper, or of all, and print what they take and have shown; return the exit code."""
@@ -175,5 +181,5 @@ def _verify(
     verdicts = []
     for verification in verifications:
         with reported(verification.directory):
-            verdicts += verification.run(workers, plugins, echo)
+            verdicts += verification.run(workers, retrain, plugins, echo)
     return exit_code(verdicts)

@@ -139,6 +139,8 @@ class StudyResult:
 
     directory: Path
     failed: tuple[Outcome, ...]
+    worked: bool
+    """Whether there was something to run."""
 
 
 def run_study(
@@ -151,6 +153,7 @@ def run_study(
     work: Work | None = None,
     keep_going: bool = False,
     retrain: bool = False,
+    share: bool = True,
     say: Say = lambda _: None,
     left: TimeLeft | None = None,
 ) -> StudyResult:
@@ -159,10 +162,10 @@ def run_study(
     A cell is known by everything that decides its weights, and its evaluations by what decides their scores
     (`CellKeys`): what has finished is not run again, what was stopped goes on, and an evaluation that was
     added is computed from the encoder that was kept. Where none was, the cell is trained again with
-    `retrain`. Several processes may work on one study: each cell is done by one
-    of them. `only` names cells as `StudyTable.exclude` does; the others are left for later. `work` is what
-    `plan_work` said of the whole study; it says what cells share. Of a `left`, every line on a finished run
-    says how long the others take.
+    `retrain`. Several processes may work on one study: each cell is done by one of them. `only` names cells
+    as `StudyTable.exclude` does; the others are left for later. `work` is what `plan_work` said of the whole
+    study; without `share`, cells that are planned here share nothing. Of a `left`, every line on a finished
+    run says how long the others take.
 
     Raises:
         RecipeError: if `only` names an unknown axis or label.
@@ -172,7 +175,7 @@ def run_study(
     """
     plugins = plugins or load_plugins()
     directory = Path(out) if out is not None else Path("studies") / study.name
-    work = work or plan_work(study.cells, CellKeys(plugins))
+    work = work or plan_work(study.cells, CellKeys(plugins), share)
     asked = work.of(study.only(only).cells) if only else work
     lost = without_encoder(directory, asked)
     if lost and not retrain:
@@ -192,10 +195,10 @@ def run_study(
         for part in _parts(study, work, runner, None if only else study.table.stop):
             _run_work(study, part, runner)
         if not only and not runner.failed:
-            _confirm(study, plugins, runner)
+            _confirm(study, plugins, share, runner)
         if study.table.keep != "all":
             _remove_shared(directory, [t for t in whole.tasks if t.directory not in runner.dropped], whole)
-        return StudyResult(directory, tuple(runner.failed))
+        return StudyResult(directory, tuple(runner.failed), runner.worked)
 
 
 def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iterator[Work]:
@@ -215,7 +218,7 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         yield work.of(rest)
 
 
-def _confirm(study: Study, plugins: Plugins, runner: _Runner) -> None:
+def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> None:
     """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
     decide = study.table.decide
     if decide is None or not decide.confirm:
@@ -229,7 +232,7 @@ def _confirm(study: Study, plugins: Plugins, runner: _Runner) -> None:
     for seed in range(first, first + decide.confirm):
         recipe = attrs.evolve(known.recipe, run=attrs.evolve(known.recipe.run, seed=seed))
         fresh.append(attrs.evolve(known, seed=seed, recipe=recipe))
-    work = plan_work(fresh, CellKeys(plugins))
+    work = plan_work(fresh, CellKeys(plugins), share)
     note_confirmation(runner.directory, work)
     runner.total += len(work.tasks)
     runner.say(f"the chosen cell is {chosen.cell}; it is run with {count(len(fresh), 'fresh seed')}")
@@ -324,6 +327,8 @@ class _Runner:
     left: TimeLeft | None = None
     done: int = 0
     failed: list[Outcome] = attrs.field(factory=list)
+    worked: bool = False
+    """Whether there was something to run."""
     dropped: set[Path] = attrs.field(factory=set)
     """Runs that will not be done."""
 
@@ -364,6 +369,7 @@ class _Runner:
 
     def _tell(self, outcome: Outcome, cell: bool) -> None:
         self.done += cell
+        self.worked |= outcome.result != "was finished"
         place = f"{self.done} of {self.total}: " if cell else ""
         if outcome.result != "failed":
             took = f" in {outcome.seconds:.0f} s" if outcome.result == "finished" else ""
@@ -436,7 +442,8 @@ def _do(
         try:
             if not is_finished(run):
                 _run(directory, plugins, job, run, beside, kept)
-            add_evaluations(run, _as_run(job, run, plugins), job.evaluations, plugins)
+            if not is_finished(run, job.evaluation_keys):
+                add_evaluations(run, _as_run(job, run, plugins), job.evaluations, plugins)
             _trim(run, job.keep)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             own = isinstance(error, SentbedError)
@@ -450,8 +457,21 @@ def _as_run(job: Job, run: Path, plugins: Plugins) -> Recipe:
     """Return the recipe of a finished run: with the demonstrations that a search has found, if it had one."""
     if job.recipe.table(Search) is None:
         return job.recipe
+    return _written_recipe(run, job, plugins)
+
+
+def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
+    """Return the recipe that is written in a directory, to be run as the job's: on its machine, by its trust.
+
+    A study directory may be a stranger's; what may run code is what the study's own recipe says.
+    """
     trusted = any(encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values())
-    return on_machine_of(own_recipe(run, (), trusted, plugins), job.recipe)
+    return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
+
+
+def _makes_other_evaluations(run: Path, job: Job) -> bool:
+    """Whether a run of a cell has begun with other evaluations than those that the study asks for."""
+    return bool(job.content) and evaluation_keys(run) != list(job.evaluation_keys)
 
 
 def _run(
@@ -465,18 +485,14 @@ def _run(
     recipe, searched = job.recipe, None
     # Of shared stages, only the cells that go on from them have keys.
     files = {KEYS: keys_of(job.content, job.evaluations)} if job.content else {}
-    # A study directory may be a stranger's; what may run code is what the study's own recipe says.
-    trusted = any(encoder.backbone.traits.runs_code for encoder in recipe.encoders.values())
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
-        found_recipe = on_machine_of(own_recipe(searched, (), trusted, plugins), job.recipe)
-        recipe = attrs.evolve(found_recipe, evaluate=job.recipe.evaluate)
+        recipe = attrs.evolve(_written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate)
     for left in run.parent.glob(f".{run.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
-    has_other_evaluations = bool(job.content) and evaluation_keys(run) != list(job.evaluation_keys)
-    if has_other_evaluations and not has_state(run):
+    if _makes_other_evaluations(run, job) and not has_state(run):
         shutil.rmtree(run, ignore_errors=True)
     if not (run / MANIFEST).is_file():
         # A process was killed before the run could be resumed.
@@ -487,14 +503,14 @@ def _run(
             branch(directory / job.above, run, recipe, job.begun, files)
     if (run / MANIFEST).is_file():
         # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
-        goes_on_otherwise = has_other_evaluations and evaluation_keys(run) != list(job.evaluation_keys)
+        goes_on_otherwise = _makes_other_evaluations(run, job)
         if job.stages is not None:
-            recipe = on_machine_of(own_recipe(run, (), trusted, plugins), job.recipe)
+            recipe = _written_recipe(run, job, plugins)
         elif goes_on_otherwise:
             # Those of the study are added when it has finished. All that decides its weights is in its key.
-            started = own_recipe(run, (), trusted, plugins)
-            recipe = attrs.evolve(recipe, evaluate=only_starts(run, started))
-        resume(run, recipe, plugins, goes_on_otherwise, job.stages)
+            begun = _written_recipe(run, job, plugins)
+            recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
+        resume(run, recipe, plugins, allow_changes=goes_on_otherwise, stages=job.stages)
         return
     new_directory(run)
     for name, text in files.items():

@@ -92,7 +92,7 @@ def run(
     from sentbed_studies.study_plan import plan_lines, time_of
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.time_left import TimeLeft
-    from sentbed_studies.write_study_directory import is_done, is_older, record_of
+    from sentbed_studies.write_study_directory import is_older, record_of
 
     plugins = load_plugins()
     wanted = entries(only)
@@ -105,7 +105,7 @@ def run(
     # Cells that are asked for by name are run with all their seeds.
     needless = () if wanted else needless_runs(found, now, directory)
     runs = runs_of(found, now) - len(needless)
-    if all_finished := is_done(directory, now.without(needless)):
+    if now.without(needless).is_done(directory):
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
@@ -133,13 +133,15 @@ def run(
             work=work,
             keep_going=keep_going,
             retrain=retrain,
+            share=not no_share,
             say=say,
             left=left,
         )
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
     report = directory / "report.html"
-    if all_finished and record_of(directory) == before and not is_older(report, directory, now):
+    unchanged = not result.worked and record_of(directory) == before
+    if unchanged and not is_older(report, directory, now):
         echo(f"nothing was left to run; `sentbed study report {directory}` writes the report anew", err=True)
         echo(report)
         return

@@ -13,6 +13,7 @@ from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.run_cost import recorded_cost
 from sentbed_workbench.resource_plan import Planner, StagePlan
 
+from sentbed_studies.added_evaluations import without_encoder
 from sentbed_studies.shared_work_plan import Prefix, Work
 from sentbed_studies.write_study_directory import is_finished, needed
 
@@ -164,13 +165,20 @@ def time_left(work: Work, directory: Path, planner: Planner | None = None) -> Ti
     alone = [apart.run(task.cell.recipe, 0, True) for task in work.tasks]
     done = {p.directory for p in work.prefixes} - {p.directory for p in needed(directory, work)}
     planned = {place: seconds for place, seconds in every.items() if place not in done}
+    lost = without_encoder(directory, work)
     for task in work.tasks:
-        if is_finished(directory / task.directory) and (missing := task.missing(directory)):
+        if not is_finished(directory / task.directory):
+            continue
+        missing = task.missing(directory)
+        if not missing:
+            continue
+        # It has a time to come, whatever it took before.
+        done.add(task.directory)
+        if task not in lost:
             # What it lacks is computed from the encoder that it has kept.
             entries = tuple(evaluation.entry for evaluation in missing)
             evaluated = attrs.evolve(task.cell.recipe, stage=(), evaluate=entries)
             planned[task.directory] = plans.run(evaluated, 0, True)
-            done.add(task.directory)
     found = {
         place: took
         for place in planned

@@ -32,9 +32,11 @@ class Verification:
     directory: Path
     checks: tuple[Check, ...]
 
-    def run(self, workers: int | None, plugins: Plugins, say: Callable[[str], object]) -> list[Verdict]:
+    def run(
+        self, workers: int | None, retrain: bool, plugins: Plugins, say: Callable[[str], object]
+    ) -> list[Verdict]:
         """Run the checks that can be run and have not finished; say ours, theirs and the verdicts."""
-        failed = self._run_cells(workers, plugins, say)
+        failed = self._run_cells(workers, retrain, plugins, say)
         numbers = self._numbers()
         verdicts = list(judge(self.checks, numbers, failed))
         say("")
@@ -47,7 +49,7 @@ class Verification:
         return verdicts
 
     def _run_cells(
-        self, workers: int | None, plugins: Plugins, say: Callable[[str], object]
+        self, workers: int | None, retrain: bool, plugins: Plugins, say: Callable[[str], object]
     ) -> dict[str, str]:
         """Run cells, and return the errors of those that failed, by name."""
         runnable = {check.name for check in self.checks if not check.lacking and not check.finished}
@@ -64,6 +66,7 @@ class Verification:
             only=[task.cell.labels for task in tasks],
             work=self.work,
             keep_going=True,
+            retrain=retrain,
             say=say,
             left=left,
         )

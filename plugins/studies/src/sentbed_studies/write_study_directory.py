@@ -17,6 +17,7 @@ from sentbed.helpers import read_file, read_json, write_atomic
 from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.decisions import DECISIONS
+from sentbed_report.study.read_cell_run import ADDED, manifest_status
 from sentbed_report.study.read_study_directory import (
     LOCKS,
     RECIPE,
@@ -24,11 +25,10 @@ from sentbed_report.study.read_study_directory import (
     STUDY,
     is_finished,
     lock_of,
-    manifest_status,
     read_data,
 )
 
-from sentbed_studies.shared_work_plan import Prefix, Work, chain
+from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
@@ -40,7 +40,6 @@ AT_WORK = "at-work"
 __all__ = [
     "STUDY",
     "at_work",
-    "is_done",
     "is_finished",
     "is_older",
     "lock_of",
@@ -71,7 +70,9 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
             _require_no_other(own, f"{AT_WORK}-{digest}-", directory)
             write_atomic(directory / RECIPE, _recipe(study))
             chosen = _sampled_before(directory, content) or list(sampled)
-            write_atomic(directory / STUDY, json.dumps({**content, "sampled": chosen}, indent=1) + "\n")
+            confirmed = _confirmation_before(directory, content)
+            whole = {**content, "sampled": chosen, **confirmed}
+            write_atomic(directory / STUDY, json.dumps(whole, indent=1) + "\n")
             yield
     finally:
         # On a disk that has become read-only this fails too, and would hide why.
@@ -89,6 +90,28 @@ def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
     return names if {*names} <= {cell["name"] for cell in content["cells"]} else []
 
 
+def _confirmation_before(directory: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the noted runs with fresh seeds, if their cell and their number are the same, else nothing."""
+    try:
+        held = read_json(directory / STUDY)
+        confirmation = held["confirmation"]
+        name = confirmation["cell"]
+        is_same_cell = _keys_of_cell(held, name) == _keys_of_cell(content, name)
+        if is_same_cell and len(confirmation["runs"]) == content["decide"]["confirm"]:
+            return {"confirmation": confirmation}
+    except (OSError, ValueError, LookupError, TypeError):
+        pass  # none that can be read
+    return {}
+
+
+def _keys_of_cell(content: Mapping[str, Any], name: str) -> list[str]:
+    """Return the keys of a cell's runs."""
+    for cell in content["cells"]:
+        if cell["name"] == name:
+            return [run["key"] for run in cell["runs"]]
+    return []
+
+
 def note_sampled(directory: Path, names: Sequence[str]) -> None:
     """Write the cells that have been chosen into `study.json`, unless another process is further on."""
     content = read_json(directory / STUDY)
@@ -100,9 +123,7 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
 def note_confirmation(directory: Path, work: Work) -> None:
     """Write the runs of the chosen cell with fresh seeds into `study.json`."""
     content = read_json(directory / STUDY)
-    runs = [
-        {"seed": task.cell.seed, "key": task.key, "directory": str(task.directory)} for task in work.tasks
-    ]
+    runs = [_run_table(task) for task in work.tasks]
     content["confirmation"] = {"cell": work.tasks[0].cell.name, "runs": runs}
     write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
 
@@ -183,26 +204,23 @@ def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
         if name not in found:
             differ = list(differences(other, tables[name]))
             found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
-        found[name]["runs"].append(
-            {
-                "seed": task.cell.seed,
-                "key": task.key,
-                "directory": str(task.directory),
-                "evaluations": task.evaluation_keys,
-            }
-        )
+        found[name]["runs"].append(_run_table(task))
     return list(found.values())
+
+
+def _run_table(task: Task) -> dict[str, Any]:
+    return {
+        "seed": task.cell.seed,
+        "key": task.key,
+        "directory": str(task.directory),
+        "evaluations": task.evaluation_keys,
+    }
 
 
 def _compared(recipe: Recipe) -> Any:
     table = unstructure(recipe.without(StudyTable))
     table["run"].pop("seed")
     return table
-
-
-def is_done(place: Path, work: Work) -> bool:
-    """Whether every run of the work has finished."""
-    return all(is_finished(place / task.directory) for task in work.tasks)
 
 
 def record_of(place: Path) -> tuple[bytes | None, ...]:
@@ -217,12 +235,17 @@ def record_of(place: Path) -> tuple[bytes | None, ...]:
 
 
 def is_older(report: Path, place: Path, work: Work) -> bool:
-    """Whether a report is missing, or was written before a run of the work had ended."""
+    """Whether a report is missing, or was written before a run, or an evaluation added to one, had ended."""
     try:
         written = report.stat().st_mtime_ns
-        return any((place / task.directory / MANIFEST).stat().st_mtime_ns > written for task in work.tasks)
+        for task in work.tasks:
+            run = place / task.directory
+            for manifest in (run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")):
+                if manifest.stat().st_mtime_ns > written:
+                    return True
     except OSError:
         return True
+    return False
 
 
 def needed(place: Path, work: Work) -> list[Prefix]:

@@ -75,7 +75,10 @@ class Decisions:
     ended: bool = False
     """Whether no look is left."""
     earlier: tuple[Rule, ...] = ()
-    """Other rules by which the same study has decided before."""
+    """Rules by which the same study has decided, the first one first, if there were others than `rule`.
+
+    `rule` itself keeps its place among them where the study has come back to it.
+    """
 
     @property
     def winner(self) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from sentbed.errors import DataError, RunError
-from sentbed.helpers import foreign
+from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST
 
@@ -73,7 +73,7 @@ def read_run(
 def evaluation_keys(run: Path) -> list[str]:
     """Return the keys of the evaluations that a run of a study makes, in their order; none if unknown."""
     try:
-        return [str(key) for key in read_record(run / KEYS)["evaluations"]]
+        return [str(key) for key in read_json(run / KEYS)["evaluations"]]
     except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
 
@@ -86,14 +86,15 @@ def added_run(run: Path, key: str) -> Path:
 def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
     """Return those of `keys` that a finished run has neither made nor been given later."""
     own = set(evaluation_keys(run))
-    return [key for key in keys if key not in own and not _has_finished(added_run(run, key))]
+    return [key for key in keys if key not in own and manifest_status(added_run(run, key)) != "finished"]
 
 
-def _has_finished(run: Path) -> bool:
+def manifest_status(run: Path) -> str | None:
+    """Return the status in a run's manifest, or None if there is none that can be read."""
     try:
-        return bool(read_record(run / MANIFEST)["status"] == "finished")
+        return str(read_json(run / MANIFEST)["status"])
     except (OSError, ValueError, KeyError, TypeError, DataError):
-        return False
+        return None
 
 
 def _scores(
@@ -116,7 +117,7 @@ def _scores(
         added = added_run(directory, key)
         if key in parts:
             wanted += parts[key]
-        elif _has_finished(added):
+        elif manifest_status(added) == "finished":
             wanted += attach_items(added, read_results(added).scores)
     return tuple(wanted)
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_file, read_json
-from sentbed.tools import MANIFEST
+from sentbed.helpers import foreign, read_file
 from sentbed_common import is_locked
 
 from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions, read_decisions
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.read_cell_run import missing_evaluations, read_run
+from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations, read_run
 from sentbed_report.study.study_data import (
     AxisInfo,
     CellInfo,
@@ -194,11 +193,3 @@ def lock_of(place: Path, run: Path) -> Path:
 def is_finished(run: Path, evaluations: Sequence[str] = ()) -> bool:
     """Whether the run in a directory has finished, and has been given all of these evaluations."""
     return manifest_status(run) == "finished" and not missing_evaluations(run, evaluations)
-
-
-def manifest_status(run: Path) -> str | None:
-    """Return the status in a run's manifest, or None if there is no manifest."""
-    try:
-        return str(read_json(run / MANIFEST)["status"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
