@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from sentbed import RecipeError
+from sentbed import RecipeError, RuntimeUnavailableError, run
 from sentbed._recipe.recipe import Recipe
+from sentbed._recipe.remarks import remarks_of
+from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits, RuntimeTraits
 from toy_plugin import RECIPE, TOWERS, Characters, Toy
 
@@ -436,3 +439,30 @@ def test_a_problem_of_a_stage_has_the_line_of_its_key(recipe_of: Load):
         recipe_of(text)
     (problem,) = caught.value.problems
     assert text.splitlines()[(problem.line or 0) - 1] == 'freeze = "fr"'
+
+
+# --- lengths and devices -----------------------------------------------------------------------------------
+
+
+def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(
+    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Characters, "most_tokens", lambda self: 12)
+    what = "is {}, and the backbone `characters` has positions for 12 tokens; set `max_length` to 12 or less"
+    assert problems(recipe_of, RECIPE) == [("encoder.max_length", f"`max_length` {what.format(16)}")]
+    overrides = ("encoder.max_length=12", "stage.pull.max_length=1300")
+    found = [("stage.pull.max_length", f"`max_length` {what.format('1,300')}")]
+    assert problems(recipe_of, RECIPE, *overrides) == found
+    recipe_of(RECIPE, "encoder.max_length=12", "stage.pull.max_length=12")
+
+
+def test_a_run_on_an_unavailable_runtime_writes_nothing(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Toy, "unavailable", lambda self: "there is no toy here; buy one")
+    recipe = recipe_of(RECIPE)
+    with pytest.raises(RuntimeUnavailableError, match=r"^there is no toy here; buy one$"):
+        run(recipe, tmp_path / "out", plugins)
+    assert not (tmp_path / "out").exists()
+    remarks, refused = remarks_of([recipe])
+    assert (remarks, refused) == (["not on this machine: there is no toy here; buy one"], [])

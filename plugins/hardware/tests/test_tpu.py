@@ -449,8 +449,7 @@ def test_lengths_ascend():
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    (problem,) = Tpu().check()
-    assert problem == (
+    assert Tpu().unavailable() == (
         "the runtime `tpu` needs `jax`, `torchax`, `optax`; run `pip install 'sentbed-hardware[tpu]'`"
     )
 

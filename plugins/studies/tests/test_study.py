@@ -536,3 +536,18 @@ def test_labels_that_set_the_same_values_are_remarked_on(study: Callable[..., St
     (remark,) = labels_that_are_equal(study(same).axes)
     assert remark.startswith("the labels `x` and `y` of the axis `a` set the same values")
     assert [*labels_that_are_equal(study(LOSSES).axes)] == []
+
+
+# --- the machine -------------------------------------------------------------------------------------------
+
+
+def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_here(
+    study: Callable[..., Study], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(LOSSES)
+    monkeypatch.setattr(Toy, "unavailable", lambda self: "there is no toy here; buy one")
+    reason = "there is no toy here; buy one @ s.toml:7 runtime of the cell `0.1, pull`"
+    assert problems(study, LOSSES) == [reason]
+    assert len(read_study("s.toml", (), plugins, here=False).cells) == 2
+    (remark,) = read_study("s.toml", (), plugins, only=()).remarks
+    assert remark.message.startswith("there is no toy here; buy one")

@@ -42,7 +42,13 @@ def done_elsewhere(runtime: Runtime, arguments: Sequence[str]) -> int | None:
 
     If the runtime needs several processes, start them with these arguments of `sentbed` and wait for them.
     If this process is one of them but not the first, serve the first one until it ends.
+
+    Raises:
+        RuntimeUnavailableError: if the runtime says that nothing can run on it here.
     """
+    from sentbed._recipe.checks import require_available
+
+    require_available(runtime)
     code = runtime.launch([sys.executable, "-m", "sentbed", *arguments])
     if code is not None:
         return code

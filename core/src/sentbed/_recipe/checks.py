@@ -10,11 +10,11 @@ from typing import Any, get_args, get_type_hints
 import attrs
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.component_compatibility import misfits
+from sentbed._recipe.component_compatibility import beyond_positions, misfits
 from sentbed._recipe.recipe import PRETRAINED, EncoderRecipe, Recipe, Stage, written_path
 from sentbed._registry.registry import Plugins
-from sentbed.errors import Problem, RecipeError, SentbedError
-from sentbed.protocols import LABEL, Evaluator
+from sentbed.errors import Problem, RecipeError, RuntimeUnavailableError, SentbedError
+from sentbed.protocols import LABEL, Evaluator, Runtime
 
 Add = Callable[..., None]
 """Callback for a problem: a message and the path of its key."""
@@ -65,6 +65,13 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
         add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
     if problems:
         raise RecipeError(problems)
+
+
+def require_available(runtime: Runtime) -> None:
+    """Raise `RuntimeUnavailableError` if a runtime says that nothing can run on it here."""
+    reason = runtime.unavailable()
+    if reason is not None:
+        raise RuntimeUnavailableError(reason)
 
 
 def _below(add: Add, *prefix: str | int) -> Add:
@@ -140,6 +147,12 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
         said = f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out"
         add(said, "micro_batch")
+    if stage.max_length is not None:
+        for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
+            encoder = recipe.encoders.get(name)
+            beyond = None if encoder is None else beyond_positions(encoder, stage.max_length)
+            if beyond is not None:
+                add(beyond, "max_length", misfit=True)
     if stage.cache_frozen and not stage.freeze:
         add("`cache_frozen` is on, but the stage freezes no encoder; take it out", "cache_frozen")
     if _check_towers(recipe, stage, add):

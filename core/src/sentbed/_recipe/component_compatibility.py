@@ -47,6 +47,10 @@ class _Candidate:
         """Yield nothing: there are no field values that could conflict with the pooler."""
         return iter(())
 
+    def most_tokens(self) -> int | None:
+        """Return None: without field values it is not known."""
+        return None
+
 
 def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
     """Yield (key of `[encoder]`, message) for each incompatibility.
@@ -68,6 +72,8 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
     yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
     if (transform := encoder.head.transform) is not None:
         yield from (("head", said) for said in sentences(transform.misfits(encoder), transform, "misfits"))
+    if said := beyond_positions(encoder, encoder.max_length):
+        yield "max_length", said
     if not encoder.prompts:
         yield "prompt", "`prompt` is an empty array; give at least one prompt, or take it out"
     if encoder.ensemble == "concatenate" and encoder.head.dimensions is not None:
@@ -78,6 +84,17 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         yield "prompt", f"{what} {len(encoder.prompts)} prompts; give one, or set `denoise = false`"
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
+
+
+def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
+    """Return the message for texts of more tokens than the backbone is known to have positions for."""
+    positions = encoder.backbone.most_tokens()
+    if positions is None or max_length <= positions:
+        return None
+    return (
+        f"`max_length` is {max_length:,}, and the backbone `{encoder.backbone.name}` has positions for "
+        f"{positions:,} tokens; set `max_length` to {positions} or less"
+    )
 
 
 def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:

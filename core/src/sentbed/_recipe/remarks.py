@@ -35,6 +35,9 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
                 problems.setdefault(str(error), str(recipe.document.problem(str(error), path)))
+        if (reason := recipe.runtime.unavailable()) is not None:
+            # A recipe may be checked on another machine than the one that it is for.
+            remarks.append(f"not on this machine: {reason}")
     # Backbones that differ in other fields say the same of one model.
     return list(dict.fromkeys(remarks)), list(problems.values())
 

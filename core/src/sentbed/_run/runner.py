@@ -19,6 +19,7 @@ import pluggy
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
 from sentbed._files import locked, read_json, write_atomic
+from sentbed._recipe.checks import require_available
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml, written_path
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -70,6 +71,7 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
     for key, table in recipe.tables.items():
         if table.traits.no_run:
             raise RecipeError([recipe.document.problem(table.traits.no_run, (key,))])
+    require_available(recipe.runtime)
     plugins = plugins or load_plugins()
     directory = new_directory(Path(out) if out is not None else _free_name(recipe.run.name))
     return execute(RunContext(recipe.run.name, directory, recipe), plugins)

@@ -159,6 +159,13 @@ class Backbone(Component):
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone. Heavy imports happen only here."""
 
+    def most_tokens(self) -> int | None:
+        """Return how many tokens of a text its weights have positions for, at most; None if it is not known.
+
+        It is asked without heavy imports, as `check` is; `BuiltBackbone.max_length` is the exact number.
+        """
+        return None
+
     def reading(self, layers: tuple[int, ...]) -> Backbone | None:
         """Return this backbone reading other layers, as one prompt of several may; None if it cannot."""
         return None

@@ -303,6 +303,14 @@ class Runtime(Component):
     def build(self) -> Engine:
         """Claim the device and return its engine. Raises `RuntimeUnavailableError` if that is impossible."""
 
+    def unavailable(self) -> str | None:
+        """Return why nothing can run on it here, with a remedy; None if nothing is known to prevent it.
+
+        It is asked before anything is run, and where a recipe is only checked, which may be meant for another
+        machine: without heavy imports, and without claiming the device.
+        """
+        return None
+
     def with_threads(self, threads: int) -> Runtime:
         """Return the runtime limited to `threads` threads, for one of several workers.
 

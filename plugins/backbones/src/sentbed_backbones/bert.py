@@ -21,6 +21,7 @@ class Bert(Transformer):
 
     name: ClassVar[str] = "bert"
     papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
+    random_positions: ClassVar[int | None] = 512
     head_in_files: ClassVar[bool | None] = True
     offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers", *TEMPLATE_ALONE})
 

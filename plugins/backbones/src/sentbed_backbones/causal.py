@@ -22,6 +22,7 @@ class Causal(CausalTransformer):
     """
 
     name: ClassVar[str] = "causal"
+    random_positions: ClassVar[int | None] = 2048
     head_in_files: ClassVar[bool | None] = True
     blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"tiny": 2, "mini": 4, "7b": 32, "13b": 40, "30b": 60, "65b": 80}

@@ -23,6 +23,7 @@ class Opt(CausalTransformer):
 
     name: ClassVar[str] = "opt"
     papers: ClassVar[tuple[str, ...]] = ("zhang2022opt",)
+    random_positions: ClassVar[int | None] = 2048
     head_in_files: ClassVar[bool | None] = False
     blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
         {

@@ -33,6 +33,10 @@ class T5(Transformer):
     vocab_size: int = attrs.field(default=8192, validator=ge(300))
     """Largest vocabulary of the tokenizer that is trained (byte-level BPE with T5's special tokens)."""
 
+    def most_tokens(self) -> int | None:
+        """Return None: positions are relative, and a text may have any length."""
+        return None
+
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone.
 

@@ -15,6 +15,7 @@ from sentbed_common import Outline, OutlineContext, PlannedBackbone
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
 from sentbed_backbones.attention_settings import attends_both_ways
+from sentbed_backbones.input_positions import positions_of
 from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
 
 Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
@@ -41,6 +42,9 @@ class Transformer(PlannedBackbone):
     """Needs of a pooler that the architecture can meet."""
     head_in_files: ClassVar[bool | None] = None
     """Whether its language-modelling head has weights of its own; None if it has no such head."""
+
+    random_positions: ClassVar[int | None] = None
+    """Number of positions of a model of `size`; None if it has no such limit."""
 
     model: ModelId | None = None
     """A hub id (`bert-base-uncased`), a local directory (`./my-bert`) or `pkg:PACKAGE/path`."""
@@ -137,6 +141,23 @@ class Transformer(PlannedBackbone):
             placeholder=intervenes.placeholder,
             auxiliary=intervenes.auxiliary,
         )
+
+    def most_tokens(self) -> int | None:
+        """Return the number of positions that the size or a local configuration gives, else None."""
+        if self.model is None:
+            return self.random_positions
+        return positions_of(self._local_config())
+
+    def _local_config(self) -> Mapping[str, Any]:
+        """Return the `config.json` of a local model; it is empty for a hub id, or if it cannot be read."""
+        if self.model is None or not is_local(self.model):
+            return {}
+        try:
+            content = json.loads(read_file(locate(self.model) / "config.json", LARGEST_JSON))
+        except (SentbedError, OSError, ValueError):
+            # `check` says so.
+            return {}
+        return content if isinstance(content, dict) else {}
 
     def reading(self, layers: tuple[int, ...]) -> Self:
         """Return this backbone with other `layers`."""
@@ -268,14 +289,3 @@ class CausalTransformer(Transformer):
         content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
         return count if isinstance(count, int) else None
-
-    def _local_config(self) -> Mapping[str, Any]:
-        """Return the `config.json` of a local model; it is empty for a hub id, or if it cannot be read."""
-        if self.model is None or not is_local(self.model):
-            return {}
-        try:
-            content = json.loads(read_file(locate(self.model) / "config.json", LARGEST_JSON))
-        except (SentbedError, OSError, ValueError):
-            # `check` says so.
-            return {}
-        return content if isinstance(content, dict) else {}

@@ -44,6 +44,12 @@ class Cuda(Distributed, PlannedAccelerator):
     """Tokens per batch when encoding; from the GPU's memory and the width of the token states if omitted:
     32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
 
+    def unavailable(self) -> str | None:
+        """Return why no GPU can be used here, as far as it shows without loading PyTorch."""
+        from sentbed_hardware.cuda_presence import reason_without_cuda
+
+        return reason_without_cuda()
+
     def build(self) -> Engine:
         """Claim the GPU and return the engine.
 

@@ -57,9 +57,6 @@ class Tpu(PlannedAccelerator):
         if list(self.lengths) != sorted(set(self.lengths)):
             yield f"`lengths` are {list(self.lengths)}, expected ascending numbers; sort them"
         yield from self.machines.check()
-        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-        if missing:
-            yield f"the runtime `tpu` needs {', '.join(f'`{name}`' for name in missing)}; run {INSTALL}"
 
     @property
     def machines(self) -> Distributed:
@@ -70,6 +67,13 @@ class Tpu(PlannedAccelerator):
     def traits(self) -> RuntimeTraits:
         """The number of processes of a run."""
         return RuntimeTraits(processes=self.machines.traits.processes)
+
+    def unavailable(self) -> str | None:
+        """Return which packages are missing here."""
+        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+        if not missing:
+            return None
+        return f"the runtime `tpu` needs {', '.join(f'`{name}`' for name in missing)}; run {INSTALL}"
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the process of this machine among several; see `Distributed.launch`."""
@@ -98,7 +102,8 @@ class Tpu(PlannedAccelerator):
         """
         from sentbed import RuntimeUnavailableError
 
-        for problem in self.check():
+        problem = self.unavailable()
+        if problem is not None:
             raise RuntimeUnavailableError(problem)
         from sentbed_hardware._jax.engine import build_engine
 

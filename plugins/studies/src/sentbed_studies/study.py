@@ -128,23 +128,31 @@ def read_study(
     plugins: Plugins | None = None,
     look: bool = True,
     only: Entries | None = None,
+    here: bool = True,
 ) -> Study:
     """Read a recipe with `[study]`, and structure and check all its cells.
 
     `overrides` and `look` are those of `load_recipe`; an override reaches every cell that has its place, and
     is refused where the axes decide its value. A cell whose parts are right alone and do not go together is
     `excluded`, with the reasons. `only` names the cells that are to be run, as in `Study.only`, by default
-    all: what the others lack on this machine is a remark.
+    all: what the others lack on this machine is a remark. The runtimes are to be available, unless the cells
+    are not run `here`.
 
     Raises:
         RecipeError: with all problems; a problem common to several cells is listed once.
     """
     plugins = plugins or load_plugins()
-    return expand(read_document(path, overrides), plugins, Path(path).resolve().parent, look, only)
+    document = read_document(path, overrides)
+    return expand(document, plugins, Path(path).resolve().parent, look, only, here)
 
 
 def expand(
-    document: Document, plugins: Plugins, base: Path, look: bool = True, only: Entries | None = None
+    document: Document,
+    plugins: Plugins,
+    base: Path,
+    look: bool = True,
+    only: Entries | None = None,
+    here: bool = True,
 ) -> Study:
     """Return the study of a document; paths in it are relative to `base`. Raises `RecipeError`."""
     table = read_table(document, plugins, base)
@@ -159,10 +167,10 @@ def expand(
     if refused := list(refused_overrides(document, asked)):
         raise RecipeError(refused)
     for combination in every:
-        recipe, wrong = _cell(document, combination, table, plugins, base, look)
+        recipe, wrong = _cell(document, combination, table, plugins, base, look, look and here)
         if wrong and look and only is not None and not any(matches(combination.labels, one) for one in only):
             # Without a look at this machine, what is missing on it is no problem.
-            recipe, elsewhere = _cell(document, combination, table, plugins, base, False)
+            recipe, elsewhere = _cell(document, combination, table, plugins, base, False, False)
             for problem in wrong if recipe is not None else ():
                 remarks.setdefault(str(problem), []).append(combination.name)
             wrong = elsewhere
@@ -325,8 +333,15 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
 
 
 def _cell(
-    document: Document, combination: Combination, table: StudyTable, plugins: Plugins, base: Path, look: bool
+    document: Document,
+    combination: Combination,
+    table: StudyTable,
+    plugins: Plugins,
+    base: Path,
+    look: bool,
+    here: bool,
 ) -> tuple[Recipe | None, Sequence[Problem]]:
+    """Return the recipe of a cell, or its problems; `here`: the runtime has to be available."""
     changed, problems = cell_document(document, combination)
     try:
         recipe = structure_recipe(changed, plugins, base, look)
@@ -341,6 +356,8 @@ def _cell(
             "with a recipe of its own"
         )
         return None, [recipe.document.problem(message, ("runtime",))]
+    if here and (reason := recipe.runtime.unavailable()) is not None:
+        return None, [recipe.document.problem(reason, ("runtime",))]
     return attrs.evolve(recipe, runtime=recipe.runtime.with_threads(table.threads)), ()
 
 

@@ -96,7 +96,7 @@ def run(
 
     plugins = load_plugins()
     wanted = entries(only)
-    found = read_study(recipe, overrides, plugins, only=wanted or None)
+    found = read_study(recipe, overrides, plugins, only=wanted or None, here=where == "local")
     if not wanted:
         require_cells_of_labels(found)
     directory = Path(out) if out is not None else Path("studies") / found.name

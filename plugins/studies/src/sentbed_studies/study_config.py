@@ -117,7 +117,7 @@ class StudyTable(RecipeTable):
         from sentbed_studies.axes import labels_that_are_equal
         from sentbed_studies.study import expand, require_cells_of_labels
 
-        study = expand(document, plugins, base)
+        study = expand(document, plugins, base, here=False)
         require_cells_of_labels(study)
         reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
         recipes = tuple(cell.recipe for cell in study.cells)

@@ -1,0 +1,63 @@
+"""What a configuration says of the length of texts is what the built model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentbed.protocols import BuildContext
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.input_positions import positions_of
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
+
+SaveModel = Callable[..., Path]
+BACKBONES = {
+    "bert": Bert,
+    "roberta": Bert,
+    "xlm-roberta": Bert,
+    "mpnet": Bert,
+    "opt": Opt,
+    "llama": Causal,
+    "gpt2": Causal,
+}
+
+
+@pytest.mark.parametrize("kind", BACKBONES)
+def test_the_positions_of_a_local_model_are_those_of_the_built_one(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
+    backbone = BACKBONES[kind](model=str(save_model(kind)))
+    assert backbone.most_tokens() == backbone.build(no_texts).max_length
+
+
+@pytest.mark.parametrize("backbone", [Bert(init="random"), Opt(init="random"), Causal(init="random")])
+def test_the_positions_of_a_random_model_are_those_of_the_built_one(backbone: Any) -> None:
+    assert backbone.build(BuildContext(lambda: ["a few words"])).max_length == backbone.most_tokens()
+
+
+def test_texts_of_a_t5_may_have_any_length(save_model: SaveModel) -> None:
+    assert T5(init="random").most_tokens() is None
+    assert T5(model=str(save_model("t5", n_positions=8))).most_tokens() is None
+
+
+def test_nothing_is_known_of_a_model_on_the_hub() -> None:
+    assert Bert(model="bert-base-uncased").most_tokens() is None
+
+
+@pytest.mark.parametrize(
+    ("config", "positions"),
+    [
+        ({}, None),
+        ({"max_position_embeddings": "many"}, None),
+        ({"max_position_embeddings": 514, "model_type": "roberta"}, 512),
+        ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": None}, 512),
+        ({"max_position_embeddings": 514, "model_type": "bert", "pad_token_id": 1}, 514),
+        ({"n_positions": 1024, "model_type": "gpt2"}, 1024),
+    ],
+)
+def test_positions_of_a_configuration(config: dict[str, Any], positions: int | None) -> None:
+    assert positions_of(config) == positions

@@ -1,0 +1,40 @@
+"""Whether this machine has what CUDA needs, as far as it shows without loading PyTorch or claiming a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from importlib import metadata
+
+DRIVERS = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
+"""The library of NVIDIA's driver, by platform."""
+OTHERWISE = 'or take `use = "cpu"`'
+
+
+def reason_without_cuda() -> str | None:
+    """Return why no NVIDIA GPU can be used by PyTorch here, with a remedy; None if nothing shows it."""
+    try:
+        version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return f"the runtime `cuda` needs PyTorch, which is not installed; `pip install torch`, {OTHERWISE}"
+    build = version.partition("+")[2]
+    if build.startswith("rocm"):
+        # AMD's builds serve the same devices, without NVIDIA's driver.
+        return None
+    if build == "cpu" or sys.platform not in DRIVERS:
+        return (
+            f"this PyTorch ({version}) is built without CUDA; install a build for your driver as "
+            f"https://pytorch.org/get-started/locally says, {OTHERWISE}"
+        )
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.strip() in ("", "-1"):
+        return f"`CUDA_VISIBLE_DEVICES` is {visible!r} and hides every GPU; take it out, {OTHERWISE}"
+    try:
+        ctypes.CDLL(DRIVERS[sys.platform])
+    except OSError:
+        return (
+            f"there is no driver of NVIDIA here (`{DRIVERS[sys.platform]}`), and so no GPU; see whether "
+            f"`nvidia-smi` lists one, {OTHERWISE}"
+        )
+    return None
