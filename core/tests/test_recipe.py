@@ -84,6 +84,12 @@ def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of: Load):
     assert recipe.expected == {}
 
 
+@pytest.mark.parametrize("setting", ["projection=1000000000", "hidden=[1000000000]", "projection=0"])
+def test_a_head_has_a_width_that_can_be_held(recipe_of: Load, setting: str):
+    with pytest.raises(RecipeError, match=r"head\.(projection|hidden)"):
+        recipe_of(RECIPE, f"encoder.head.{setting}")
+
+
 def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of: Load):
     recipe = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"))
     assert list(recipe.encoders) == ["student"]

@@ -15,7 +15,16 @@ from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
 from sentbed._run.training_loop import require_fit, train_stage
-from sentbed.protocols import DataTraits, Evaluation, Evaluator, Prepared, TokenIds, Training, Vectors
+from sentbed.protocols import (
+    DataTraits,
+    Evaluation,
+    Evaluator,
+    Prepared,
+    Schedule,
+    TokenIds,
+    Training,
+    Vectors,
+)
 from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Table, Words
 
 Load = Callable[..., Recipe]
@@ -310,6 +319,32 @@ def test_a_validation_and_a_warm_up_that_are_longer_than_the_stage_are_warned_of
     train(recipe_of(), validate=Validate(6, Gap()))
     (message,) = details(recorder, "warned", "message")
     assert message.startswith("stage `pull`: `validate.every` is 100, and the stage has 6 steps")
+
+
+@pytest.mark.parametrize(("warmup", "highest"), [(0.5, None), (6.0, None), (60.0, "10%")])
+def test_a_warm_up_that_is_longer_than_the_stage_is_warned_of(
+    recipe_of: Load, train: Train, recorder: Recorder, warmup: float, highest: str | None
+):
+    @attrs.frozen
+    class Rising(Schedule):
+        """Rises for `warmup` steps."""
+
+        name = "rising"
+        warmup: float
+
+        def factor(self, step: int, total_steps: int) -> float:
+            return min(1.0, (step + 1) / self.warmup)
+
+    train(recipe_of(), schedule=Rising(warmup))
+    messages = details(recorder, "warned", "message")
+    if highest is None:
+        assert messages == []
+    else:
+        (message,) = messages
+        assert message == (
+            "stage `pull`: the warm-up of the schedule `rising` is longer than the stage of 6 steps, and the "
+            f"rate never rises above {highest} of `lr`; lower `warmup`"
+        )
 
 
 # --- two towers --------------------------------------------------------------------------------------------

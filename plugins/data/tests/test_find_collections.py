@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -303,6 +304,31 @@ def test_a_part_that_is_longer_than_the_file_is_thrown_away(server: FileServer, 
 
 def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(server: FileServer, tmp_path: Path):
     server.files["/a"] = Served(TEXT, length=False)
+    fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert (tmp_path / "a").read_bytes() == TEXT
+
+
+def test_a_file_whose_size_is_not_said_may_not_be_endless(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(download, "LARGEST_WITHOUT_LENGTH", 100_000)
+    server.files["/a"] = Served(TEXT, length=False)
+    with pytest.raises(DataError, match=r"has sent more than 100,000 bytes and does not say how many"):
+        fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+    assert not {"a", "a.part"} & set(leftovers(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a.part", "a.part.tag"])
+def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(
+    server: FileServer, tmp_path: Path, name: str
+):
+    os.mkfifo(tmp_path / name)
+    server.files["/a"] = Served(TEXT)
+    if name == "a.part":
+        with pytest.raises(DataError, match="this is a pipe or a device where a part of a download is kept"):
+            fetch(f"{server.url}/a", tmp_path / "a", (), silent)
+        return
+    (tmp_path / "a.part").write_bytes(TEXT[:1000])
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == TEXT
 

@@ -114,3 +114,13 @@ def test_values_out_of_range_are_refused(optimizer: type, field: str, value: flo
     parameters: dict[str, Any] = {"lr": 1e-3, field: value}
     with pytest.raises(ValueError, match=field):
         optimizer(**parameters)
+
+
+@pytest.mark.parametrize(("rate", "is_usual"), [(1e-8, False), (1e-7, True), (2e-2, True), (3.0, False)])
+def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(rate: float, is_usual: bool) -> None:
+    remarks = list(AdamW(lr=rate).remarks())
+    if is_usual:
+        assert remarks == []
+    else:
+        (remark,) = remarks
+        assert remark.startswith(f"`lr = {rate:g}` of the optimiser `adamw` is outside 1e-07 to 0.02: ")

@@ -276,3 +276,13 @@ def test_several_hard_negatives_a_row_are_candidates_like_the_first(
             assert value.grad is None
         else:
             agrees(value.grad, theirs[name].grad)
+
+
+def test_whose_negatives_are_weighted_by_hardness_means_nothing_without_it() -> None:
+    (remark,) = InfoNCE(hardness_of="all").remarks()
+    assert remark == (
+        '`hardness_of = "all"` of the loss `info-nce` does nothing: `hardness` is 0; set it, or take '
+        "`hardness_of` out"
+    )
+    assert not list(InfoNCE(hardness_of="all", hardness=5.0).remarks())
+    assert not list(InfoNCE().remarks())

@@ -155,3 +155,19 @@ def test_several_figures_do_not_fit_into_one_file(place: Path) -> None:
     result = CliRunner().invoke(main, ["study", "plot", str(place), "a", "b", "-o", "x.pdf"])
     assert result.exit_code == 2
     assert "`-o FILE` is the file of one figure, and 2 are to be written" in result.output
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_data_that_cannot_be_used_is_an_error_before_the_first_run(
+    words: tuple[str, ...], put: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    put("pairs.tsv", "first\tsecond\na\tb\n")
+    table = '{ use = "table", path = "pairs.tsv", columns = ["anchor", "positive"] }'
+    recipe = put("study.toml", TOWERS.replace('{ use = "words", rows = 7 }', table) + AXES)
+    result = CliRunner().invoke(main, ["study", str(recipe), "--out", str(tmp_path / "out"), *words])
+    assert result.exit_code == 2
+    assert "  not in the estimate: " in result.output
+    *_, heading, problem = result.stderr.splitlines()
+    assert heading == "error: 1 problem in the recipe:"
+    assert problem.startswith("  the data has no column `anchor`; it has first, second; ")
+    assert not (tmp_path / "out").exists()

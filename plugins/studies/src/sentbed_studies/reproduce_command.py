@@ -58,6 +58,7 @@ def reproduce(
                 "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
             )
         sys.exit(_verify(what or "", only, overrides, recipes, out, workers, retrain, dry_run))
+    from sentbed.errors import Problem, RecipeError
     from sentbed.tools import load_plugins
     from sentbed_jobs.executor_lookup import executor_of
 
@@ -121,6 +122,8 @@ def reproduce(
         echo(line, err=not dry_run)
     if dry_run:
         return
+    if left.unusable:
+        raise RecipeError(Problem(what) for what in left.unusable)
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

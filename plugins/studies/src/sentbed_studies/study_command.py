@@ -78,6 +78,7 @@ def run(
 
     Cells that have finished are not run again, whoever ran them: several processes may work on one study.
     """
+    from sentbed.errors import Problem, RecipeError
     from sentbed.tools import load_plugins
     from sentbed_jobs.executor_lookup import executor_of
 
@@ -112,6 +113,8 @@ def run(
         left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
     for line in plan_lines(found, now, directory, left, needless):
         echo(line, err=not dry_run)
+    if left.unusable and where == "local":
+        raise RecipeError(Problem(what) for what in left.unusable)
     if dry_run:
         return
     lost = without_encoder(directory, now)

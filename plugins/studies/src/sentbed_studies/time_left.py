@@ -36,6 +36,8 @@ class TimeLeft:
     workers: int = 1
     problems: tuple[str, ...] = ()
     """Parts that the plan leaves out, with the reasons."""
+    unusable: tuple[str, ...] = ()
+    """What is wrong with data, so that runs of the study would fail."""
     memory: int | None = None
     """Largest memory of a run in bytes; None if unknown."""
     found: dict[Path, float] = attrs.field(factory=dict)
@@ -189,6 +191,7 @@ def time_left(work: Work, directory: Path, planner: Planner | None = None) -> Ti
     return TimeLeft(
         planned,
         problems=tuple(plans.problems),
+        unusable=tuple(plans.planner.unusable),
         memory=plans.memory,
         found=found,
         cells=frozenset(task.directory for task in work.tasks),

@@ -18,7 +18,7 @@ from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Validate, Watch, unst
 from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
 from sentbed_workbench.step_cost_estimates import Costs, Parts, encoding, fits, numbers, unsaid
-from sentbed_workbench.workload_estimates import encoded, listed, look
+from sentbed_workbench.workload_estimates import Listed, Texts, encoded, listed, look
 
 T = TypeVar("T")
 
@@ -121,6 +121,8 @@ class Planner:
 
     on: str | None = None
     """Name of another device than this machine's."""
+    unusable: list[str] = attrs.field(factory=list, init=False)
+    """What is wrong with the data of the recipes that were planned, so that they cannot be run."""
     _known: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
@@ -163,6 +165,7 @@ class Planner:
         # In evaluations an encoder is as it is for training, but for the backward pass.
         parts = self.encoders(recipe, device)[name]
         found = self.once(("listed", entry.with_), lambda: listed(entry.with_))
+        self._note(found)
         if parts.outline is None or device.flops is None or found.problem:
             return found.problem or parts.problem or problem or "the speed of the device is unknown"
         outline, encoder = parts.outline, recipe.encoders[name]
@@ -181,6 +184,11 @@ class Planner:
             self._known[named] = find()
         found: T = self._known[named]
         return found
+
+    def _note(self, data: Texts | Listed) -> None:
+        """Note the problem of data that cannot be used, once."""
+        if data.unusable and data.problem not in self.unusable:
+            self.unusable.append(data.problem)
 
     def _encoder(self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
         context = OutlineContext(recipe.needs, device.precision, device.kind, training, recipe.readings)
@@ -221,6 +229,7 @@ class Planner:
             ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
             lambda: look(recipe, index, outlines),
         )
+        self._note(texts)
         steps = stage.steps
         if steps is None and texts.batches_an_epoch is not None:
             steps = texts.batches_an_epoch * (stage.epochs or 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.errors import SentbedError
+from sentbed.errors import DataError, SentbedError
 from sentbed.helpers import plan_batches, reason_of, returned
 from sentbed.protocols import Dataset, Evaluator, Preparation, Prepared
 from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
@@ -48,6 +48,8 @@ class Texts:
     """Source of the lengths."""
     problem: str = ""
     """Why the number of rows is unknown."""
+    unusable: bool = False
+    """Whether that is because the data cannot be used, which a run would find too."""
 
 
 @attrs.frozen
@@ -90,7 +92,7 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
         numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data))).astype(np.int64).tolist()
         texts = data.rows(numbers)
     except SentbedError as error:
-        return Texts(None, None, longest, as_long, str(error))
+        return Texts(None, None, longest, as_long, str(error), isinstance(error, DataError))
     lengths, guessed = {}, False
     for column, tower in towers.items():
         outline = outlines[tower]
@@ -245,6 +247,8 @@ class Listed:
     """Number of distinct texts of each list, and some of them."""
     problem: str = ""
     """Why the texts are unknown."""
+    unusable: bool = False
+    """Whether that is because the data cannot be used, which a run would find too."""
 
 
 def listed(evaluator: Evaluator) -> Listed:
@@ -256,7 +260,7 @@ def listed(evaluator: Evaluator) -> Listed:
             return Listed(problem=f"its data of {size / 1e6:,.0f} MB is read when it runs")
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
     except (SentbedError, OSError) as error:
-        return Listed(problem=reason_of(error))
+        return Listed(problem=reason_of(error), unusable=isinstance(error, DataError))
     if not isinstance(prepared, Prepared):
         return Listed(problem="it drives the encoder itself")
     lists = [sorted(set(texts.both)) for texts in prepared.lists.values() if len(texts)]
