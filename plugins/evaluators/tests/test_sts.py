@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,36 @@ def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
     for score in STS(path=str(path)).prepare().evaluate(encoder).scores:
         assert score.items is not None
         assert value(score.items) == pytest.approx(score.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
+def test_pairs_of_one_passage_are_items_of_one_cluster(write: Write, encoder: Any, suffix: str) -> None:
+    rows = [(f"a{i}", f"b{i}", i % 4, i // 5) for i in range(20)]
+    names = ("sentence1", "sentence2", "score", "passage")
+    if suffix == "tsv":
+        lines = ["\t".join(names), *("\t".join(map(str, row)) for row in rows)]
+    else:
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    path = str(write(f"mine.{suffix}", "\n".join(lines) + "\n"))
+    alone, together = (
+        STS(path=path, cluster=cluster).prepare().evaluate(encoder) for cluster in (None, "passage")
+    )
+    for one, other in zip(alone.scores, together.scores, strict=True):
+        assert one.value == other.value
+        assert one.items is not None
+        assert other.items is not None
+        assert one.items.clusters is not None
+        assert other.items.clusters is not None
+        assert len(set(one.items.clusters)) == 20
+        # Equal for pairs of one passage, different for others.
+        numbers = [list(dict.fromkeys(other.items.clusters)).index(name) for name in other.items.clusters]
+        assert numbers == [i // 5 for i in range(20)]
+
+
+def test_a_cluster_column_that_is_missing_is_a_problem(write: Write) -> None:
+    path = str(write("mine.tsv", "sentence1\tsentence2\tscore\na\tb\t1\n"))
+    (problem,) = STS(path=path, cluster="passage").check()
+    assert problem.startswith("column `passage` is not in the header")
 
 
 def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encoder: Any) -> None:

@@ -21,6 +21,8 @@ class ScoredPairs:
     scores: tuple[float, ...]
     dropped: int = 0
     """Number of pairs left out because they have no gold score."""
+    clusters: tuple[str, ...] = ()
+    """What each pair was drawn with, such as a passage; empty if the file does not say."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -39,7 +41,8 @@ class PairFile(ColumnFile):
         """Read all pairs; raises `DataError` with file and line. For `hashes` see `lines`."""
         path, is_text = locate(self.path), self._suffix != ".jsonl"
         first, second, scores = [], [], []
-        for line, (sentence1, sentence2, score) in self.rows(hashes):
+        clusters: list[str] = []
+        for line, (sentence1, sentence2, score, *more) in self.rows(hashes):
             if isinstance(score, bool | str) and not is_text:
                 raise DataError(
                     f"`{self.columns[2]}` is {score!r}, but a number was expected; write it without quotes",
@@ -49,7 +52,15 @@ class PairFile(ColumnFile):
             first.append(sentence1)
             second.append(sentence2)
             scores.append(parse_score(score, path, line, self.score_range))
-        return ScoredPairs(tuple(first), tuple(second), tuple(scores))
+            clusters += map(str, more)
+        return ScoredPairs(tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters))
+
+
+@attrs.frozen
+class ClusteredPairFile(PairFile):
+    """The layout of scored pairs of which several were drawn together, such as those of one passage."""
+
+    meanings = (*PairFile.meanings, "cluster")
 
 
 def parse_score(

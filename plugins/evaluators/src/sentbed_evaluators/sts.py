@@ -29,7 +29,7 @@ from sentbed_evaluators.cosine_correlation import (
     require_varied,
     zero_note,
 )
-from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
+from sentbed_evaluators.scored_pair_files import ClusteredPairFile, PairFile, ScoredPairs
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
@@ -60,6 +60,9 @@ class STS(Evaluator):
     """Name in scores and report; default: the file's name without suffix."""
     split: Literal["train", "dev", "test"] | None = None
     """Split of the file, for the protocol; a search uses `dev` or `train` only. Default: not stated."""
+    cluster: str | None = None
+    """Column of what several pairs were drawn from together, such as a passage or a speaker: intervals and
+    tests draw all its pairs or none. Default: each pair was drawn on its own."""
     whitening: Whitening | None = None
     """Whitening of the vectors before they are scored, `{}` of all components; default: none."""
 
@@ -77,7 +80,10 @@ class STS(Evaluator):
 
     @property
     def _file(self) -> PairFile:
-        return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
+        if self.cluster is None:
+            return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
+        columns = (*self.columns, self.cluster)
+        return ClusteredPairFile(self.path, columns, self.header, self.separator, self.encoding)
 
     def prepare(self) -> Prepared:
         """Read the pairs; raises `DataError` with file and line."""
@@ -113,7 +119,10 @@ class STS(Evaluator):
         if zeros := zero_note(rows, [*pairs.first, *pairs.second]):
             notes.append(zeros)
         gold = np.array(pairs.scores, np.float64)
-        clusters = identities(zip(pairs.first, pairs.second, strict=True))
+        if pairs.clusters:
+            clusters = identities((cluster,) for cluster in pairs.clusters)
+        else:
+            clusters = identities(zip(pairs.first, pairs.second, strict=True))
         metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
             ("spearman", result.spearman),
             ("pearson", result.pearson),
