@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -926,3 +927,22 @@ def test_bad_data_of_an_evaluation_is_found_before_anything_is_built(
     with pytest.raises(DataError, match=r"a bad line @ pairs.tsv:3"):
         run(recipe_of(text), tmp_path / "out")
     assert "a bad line" in (tmp_path / "out" / "report.json").read_text()
+
+
+@pytest.mark.parametrize(("keep", "chooses"), [("best", True), ("last", False)])
+def test_the_manifest_has_the_hashes_of_the_data_by_which_weights_were_chosen(
+    keep: str,
+    chooses: bool,
+    recipe_of: Load,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("a\tb\n")
+    monkeypatch.setattr(Gap, "files", lambda self: [data] if self.development else [])
+    recipe = recipe_of(VALIDATED.replace("every = 2", f'every = 2\nkeep = "{keep}"'))
+    directory = run(recipe, tmp_path / "out", plugins).directory
+    manifest = json.loads((directory / "manifest.json").read_text())
+    assert manifest["chosen_on"] == [hashlib.sha256(b"a\tb\n").hexdigest()] * chooses
+    assert list(manifest["evaluation_data"]) == ["gap pairs.tsv"]

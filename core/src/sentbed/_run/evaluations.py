@@ -40,6 +40,16 @@ def files_of_evaluations(recipe: Recipe) -> dict[str, list[str]]:
     return digests
 
 
+def data_of_validations(recipe: Recipe) -> list[str]:
+    """Return the SHA-256 of the files by which validations of a recipe choose weights or end stages."""
+    digests: set[str] = set()
+    for stage in recipe.stage:
+        validate = stage.validate
+        if validate is not None and (validate.keep == "best" or validate.patience):
+            digests.update(sha256(path) for path in _files_of(validate.with_) if path.is_file())
+    return sorted(digests)
+
+
 def _files_of(evaluator: Evaluator) -> Iterator[Path]:
     """Yield the files that an evaluator says it reads, and those that its fields name."""
     listed = _listed_files(evaluator)

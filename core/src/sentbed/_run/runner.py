@@ -27,7 +27,7 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.evaluations import Evaluations, files_of_evaluations
+from sentbed._run.evaluations import Evaluations, data_of_validations, files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
@@ -223,6 +223,8 @@ def _require_same_files(context: RunContext) -> None:
             raise RunError(f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)")
         context.warn(message)
     context.facts["evaluation_data"] = found
+    # Scores on these are none on test data, whatever they are declared as.
+    context.facts["chosen_on"] = data_of_validations(context.recipe)
 
 
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:

@@ -55,6 +55,15 @@ class CellRun:
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations whose scores these are; None for those that the run itself has made."""
 
+    @property
+    def chosen_on(self) -> frozenset[str]:
+        """Hashes of the files by which validations of the run chose its weights."""
+        manifest = self.record.get("manifest")
+        digests = manifest.get("chosen_on") if isinstance(manifest, Mapping) else None
+        if not isinstance(digests, list):
+            return frozenset()
+        return frozenset(digest for digest in digests if isinstance(digest, str))
+
     def __repr__(self) -> str:
         return f"<run {self.cell}, seed {self.seed}: {self.status}, {len(self.scores)} scores>"
 
@@ -75,10 +84,14 @@ class CellInfo:
 
 
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
-    """Return cells whose scores on a file are on development data if any score declares the file as such."""
+    """Return cells whose scores on a file are on development data if it decided anything in the study.
+
+    It did if any score declares the file as development data, or if a validation chose weights by it.
+    """
     decided: set[str] = set()
     for cell in cells:
         for run in cell.runs:
+            decided |= run.chosen_on
             for score in run.scores:
                 if is_development(score):
                     decided |= data_of(score)

@@ -1,0 +1,51 @@
+"""Scores on data by which anything was chosen are none on test data, whatever was declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sentbed.protocols import Score
+from sentbed_report.data_splits import is_development
+from sentbed_report.study.study_data import CellInfo, CellRun, with_decided_splits
+
+FILE, OTHER = "a" * 64, "b" * 64
+
+
+def score(split: str, data: Any) -> Score:
+    protocol = {"encoder": {}, "evaluator": {"split": split, "data": data}}
+    return Score("pairs", "spearman", 50.0, protocol, "en", "sts")
+
+
+def cell(*scores: Score, **manifest: Any) -> CellInfo:
+    run = CellRun("a", 1, "finished", scores=scores, record={"manifest": manifest})
+    return CellInfo("a", {}, (run,))
+
+
+def development(*cells: CellInfo) -> list[bool]:
+    """Return of each score whether it is on development data, when all scores of the study are known."""
+    runs = [run for found in with_decided_splits(cells) for run in found.runs]
+    return [is_development(one) for run in runs for one in run.scores]
+
+
+@pytest.mark.parametrize("split", ["", "whole file", "first lines"])
+@pytest.mark.parametrize("data", [FILE, [OTHER, FILE], {"pairs": FILE}])
+def test_a_file_that_another_score_declares_is_development_data_everywhere(split: str, data: Any) -> None:
+    declared, undeclared = cell(score("dev", FILE)), cell(score(split, data), score(split, OTHER))
+    assert development(declared, undeclared) == [True, True, False]
+    assert development(undeclared) == [False, False]
+
+
+def test_a_file_by_which_a_validation_chose_weights_is_development_data() -> None:
+    assert development(cell(score("whole file", FILE), chosen_on=[FILE])) == [True]
+    assert development(cell(score("whole file", FILE), chosen_on=[OTHER])) == [False]
+
+
+def test_what_is_declared_as_test_data_stays_so() -> None:
+    assert development(cell(score("test", FILE), chosen_on=[FILE])) == [False]
+
+
+@pytest.mark.parametrize("record", [{}, {"manifest": 3}, {"manifest": {"chosen_on": "all"}}])
+def test_a_damaged_record_says_nothing(record: dict[str, Any]) -> None:
+    run = CellRun("a", 1, "finished", scores=(score("whole file", FILE),), record=record)
+    assert development(CellInfo("a", {}, (run,))) == [False]
