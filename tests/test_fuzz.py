@@ -31,6 +31,9 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("caches", 100),
         ("corpora", 100),
         ("journals", 100),
+        ("weights", 40),
+        ("tokenizers", 25),
+        ("imports", 40),
     ],
 )
 def test_damaged_files_are_read_or_refused(target: str, cases: int):
