@@ -293,6 +293,17 @@ def test_a_fault_is_reported_where_it_stands(
     assert message in found[0][2]
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("extend", "extends"), ("encodr", "encoder"), ("expcted", "expected")]
+)
+def test_a_misspelt_key_at_the_top_is_compared_with_all_that_a_file_may_have(
+    key: str, meant: str, recipe_of: Load
+):
+    assert (1, key, f"unknown key `{key}`. Did you mean `{meant}`?") in problems(
+        recipe_of, f'{key} = "base.toml"\n{RECIPE}'
+    )
+
+
 def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
     text = RECIPE.replace("[[evaluate]]", VALIDATE.replace("target = 0.5", "taget = 0.5") + "\n[[evaluate]]")
     assert problem(recipe_of, text) == (
