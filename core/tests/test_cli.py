@@ -534,7 +534,7 @@ def test_evaluate_reports_every_wrong_field(encoder: Path):
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 2 problems in the recipe:\n")
     assert "unknown key `taget`. Did you mean `target`? @ --set evaluate.taget" in result.stderr
-    assert "found 3, expected a string @ --set evaluate.left" in result.stderr
+    assert 'found 3, expected a string: write `"3"` @ --set evaluate.left' in result.stderr
 
 
 # --- compare and table -------------------------------------------------------------------------------------

@@ -215,8 +215,12 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
         ("stage.pairs.watch.1.with.use=gapp", "stage.pairs.watch.1.with.use", "Did you mean `gap`?"),
         ("stage.pairs.watch.1.secnd=en", "stage.pairs.watch.1.secnd", "Did you mean `second`?"),
         ("stage.pairs.train=3", "stage.pairs.train", "found 3, expected"),
-        ("stage.pairs.train=[3]", "stage.pairs.train.0", "found 3, expected a string"),
-        ("stage.pairs.columns.anchor=3", "stage.pairs.columns.anchor", "found 3, expected a string"),
+        ("stage.pairs.train=[3]", "stage.pairs.train.0", 'found 3, expected a string: write `"3"`'),
+        (
+            "stage.pairs.columns.anchor=3",
+            "stage.pairs.columns.anchor",
+            'found 3, expected a string: write `"3"`',
+        ),
         ("stage.pairs.distinct=1", "stage.pairs.distinct", "found 1, expected true or false"),
         ("checkpoint.every=0", "checkpoint.every", "must be >= 1"),
         ("dice.sides=1", "dice.sides", "must be >= 2"),
@@ -297,6 +301,17 @@ def test_a_fault_is_reported_where_it_stands(
     assert len(found) == 1
     assert found[0][0] == line_of(text, start)
     assert message in found[0][2]
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"), [("extend", "extends"), ("encodr", "encoder"), ("expcted", "expected")]
+)
+def test_a_misspelt_key_at_the_top_is_compared_with_all_that_a_file_may_have(
+    key: str, meant: str, recipe_of: Load
+):
+    assert (1, key, f"unknown key `{key}`. Did you mean `{meant}`?") in problems(
+        recipe_of, f'{key} = "base.toml"\n{RECIPE}'
+    )
 
 
 def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):

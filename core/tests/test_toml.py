@@ -341,6 +341,9 @@ def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names: list[obj
 @pytest.mark.parametrize(
     ("line", "written"),
     [
+        ("runtime = { use = cpu }", 'use = "cpu"'),
+        ('data = { use = "pairs", path = ../my pairs.tsv, limit = 3 }', 'path = "../my pairs.tsv"'),
+        ('tasks = ["STSB", SICKR]', '"SICKR"'),
         ("name = mine", 'name = "mine"'),
         ("use = info-nce # a loss", 'use = "info-nce"'),
         ("path = ./a/b.csv", 'path = "./a/b.csv"'),
@@ -354,7 +357,25 @@ def test_a_text_without_quotes_is_shown_with_them(line: str, written: str) -> No
         parse(f"[run]\n{line}\nb = 1\n".encode(), "a.toml")
 
 
-@pytest.mark.parametrize("line", ["a = [1, 2", 'a = "open', "a = 1.2.3", "a = {b = c}", "= 3"])
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("header = False", "TOML writes it in small letters: `header = false`"),
+        ("head = { normalize = True }", "TOML writes it in small letters: `normalize = true`"),
+        ("lr = .5", "a number has a digit before its point: `lr = 0.5`"),
+        ("values = [0.1, .5e-3]", "a number has a digit before its point: `0.5e-3`"),
+    ],
+)
+def test_a_value_of_python_is_shown_as_toml_has_it(line: str, advice: str) -> None:
+    # With the line ends of Windows, which the parser counts as one character.
+    with pytest.raises(RecipeError) as caught:
+        parse(f"[run]\r\n{line}\r\n".encode(), "a.toml")
+    assert str(caught.value).endswith(f"; {advice} @ a.toml:2")
+
+
+@pytest.mark.parametrize(
+    "line", ["a = [1, 2", 'a = "open', "a = 1.2.3", "a = {b = ?}", "= 3", "a = {b = c = 3}", 'a = "b" c']
+)
 def test_what_quotes_would_not_mend_gets_no_such_advice(line: str) -> None:
     with pytest.raises(RecipeError) as caught:
         parse(line.encode(), "a.toml")

@@ -126,7 +126,7 @@ order = ["e"]
             '[plugins]\ndisable = "a"\n',
             ["found 'a', expected an array: write `[\"a\"]` @ FILE:2 plugins.disable"],
         ),
-        ("[plugins]\norder = [1]\n", ["found 1, expected a string @ FILE:2 plugins.order.0"]),
+        ("[plugins]\norder = [1]\n", ['found 1, expected a string: write `"1"` @ FILE:2 plugins.order.0']),
         (
             '[plugins.prefer]\n"poler/mean" = "a"\nmean = "b"\n',
             [

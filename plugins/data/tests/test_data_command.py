@@ -68,7 +68,7 @@ def test_list_compares_digests_where_asked(place: Path):
     (place / "abc").mkdir()
     for name in ("a.txt", "b.txt"):
         (place / "abc" / name).write_text("x\n")
-    assert "letters            present          two letters" in data("list").stdout
+    assert "letters  present          two letters" in data("list").stdout
     checked = data("list", "--check").stdout.splitlines()
     assert checked[0].split() == ["letters", "unknown", "digest", "two", "letters"]
     assert checked[1].strip() == "b.txt, of 2 files"

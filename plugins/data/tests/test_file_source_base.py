@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sentbed import DataError
 from sentbed_data.dropout import Dropout
+from sentbed_data.pairs import Pairs
 from sentbed_data.triplets import Triplets
 
 
@@ -64,3 +66,30 @@ def test_a_stream_without_its_library_is_a_problem(file: str, monkeypatch: pytes
 def test_limit_is_at_least_one(file: str) -> None:
     with pytest.raises(ValueError, match="limit"):
         Triplets(path=file, limit=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("a.tsv", "question\tanswer\nx\ty\n", "there is no column `anchor`; found `question`, `answer`"),
+        ("a.csv", "anchor,answer\nx,y\n", "there is no column `positive`"),
+        ("a.jsonl", '{"anchor": "x"}\n{"anchor": "x", "positive": "y"}\n', "`positive`"),
+    ],
+)
+def test_a_column_that_is_missing_is_found_by_check(
+    tmp_path: Path, name: str, content: str, fault: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    (problem,) = Pairs(path=str(path)).check()
+    assert fault in problem
+    assert problem.endswith(f"@ {path}:1")
+
+
+def test_check_reads_no_more_than_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("anchor\tpositive\nx\ty\nonly one field\n", encoding="utf-8")
+    source = Pairs(path=str(path))
+    assert list(source.check()) == []
+    with pytest.raises(DataError, match="1 field"):
+        source.open()

@@ -15,7 +15,7 @@ import toy_plugin
 from click.testing import CliRunner
 from sentbed import DataError, ModelError, RuntimeUnavailableError
 from sentbed._cli import main as cli
-from sentbed._recipe.recipe import Recipe
+from sentbed._recipe.recipe import Recipe, Validate
 from sentbed.protocols import DataSource, DataTraits, Head
 from sentbed_common import Cost, Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 from sentbed_workbench.resource_plan import Plan, Planner, plan
@@ -261,6 +261,17 @@ def test_a_plan_has_what_the_loss_remarks_on_its_rows(outlined: Callable[..., Re
     steps = attrs.evolve(stage, loss=Remarking(), epochs=None, steps=3)
     found = plan(attrs.evolve(recipe, stage=(epochs, steps))).stages
     assert [one.remarks for one in found] == [("16 rows",), (f"{3 * stage.batch_size} rows",)]
+
+
+@pytest.mark.parametrize(("steps", "every", "validations"), [(40, 20, 3), (41, 20, 4), (3, 20, 2)])
+def test_validations_are_those_of_the_loop_which_begins_and_ends_with_one(
+    steps: int, every: int, validations: int, outlined: Callable[..., Recipe]
+) -> None:
+    recipe = outlined()
+    validate = Validate(every, toy_plugin.Gap(development=True))
+    stage = attrs.evolve(recipe.stage[0], epochs=None, steps=steps, validate=validate)
+    assert plan(attrs.evolve(recipe, stage=(stage,))).stages[0].validations == validations
+    assert plan(recipe).stages[0].validations is None
 
 
 def test_gradient_caching_takes_one_more_forward_pass_and_holds_less(outlined: Callable[..., Recipe]) -> None:

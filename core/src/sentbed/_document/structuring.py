@@ -33,6 +33,8 @@ T = TypeVar("T")
 LONGEST_PATH = 4000
 """Characters of the longest path in a recipe; Linux opens none of more than 4,095."""
 
+_WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
 _NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -108,10 +110,20 @@ def _primitive(value: Any, kind: Any) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
-        raise _fault(value, _NOUN[kind])
+        raise _fault(value, _NOUN[kind] + _written(value, kind))
     if kind is int and not -(2**63) <= value < 2**63:
         raise _InvalidError([((), "found a whole number of more than 64 bits; take a smaller one")])
     return value
+
+
+def _written(value: Any, kind: Any) -> str:
+    """Return how a value is written that lacks its quotes, or has some; empty if it is neither."""
+    if kind is str and type(value) in (int, float):
+        return f': write `"{value}"`'
+    if kind not in (int, float) or not isinstance(value, str):
+        return ""
+    number = _WHOLE_NUMBER if kind is int else _NUMBER
+    return f": write `{value}`" if number.fullmatch(value) else ""
 
 
 def _path(base: Path, value: Any, _: Any) -> Any:

@@ -34,6 +34,10 @@ _STRING = re.compile(
 )
 _UNQUOTED = re.compile(r"([\w.\- ]+)=\s*([A-Za-z./~][^\"'\[\]{}#=,]*?)\s*(?:#.*)?")
 """A line with a key and a text without quotes."""
+_UNQUOTED_VALUE = re.compile(r"[A-Za-z./~][^\"'\[\]{}#=,]*")
+"""A text without quotes, to the end of its value."""
+_KEY_BEFORE = re.compile(r"([\w.\-]+)\s*=\s*$")
+"""A key right before its value."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
@@ -161,20 +165,42 @@ def parse(content: bytes, file: str | None = None) -> Document:
     try:
         data = tomli.loads(text)
     except (ValueError, RecursionError) as error:  # tomli's own error is a ValueError
-        found = re.search(r"\(at line (\d+), column \d+\)|\(at end of document\)", str(error))
-        line = int(found[1]) if found and found[1] else text.rstrip("\n").count("\n") + 1
-        message = f"this is not TOML: {error}{_quotes(text, line)}"
+        place = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+        line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
+        at_value = place is not None and str(error).startswith("Invalid value")
+        column = int(place[2]) if place and at_value else None
+        message = f"this is not TOML: {error}{_quotes(text, line, column)}"
         raise RecipeError([Problem(message, file=file, line=line)]) from error
     return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).places)
 
 
-def _quotes(text: str, line: int) -> str:
-    """Return what to do about a text without quotes in a line (from 1); empty if there is none."""
-    lines = text.splitlines()
-    match = _UNQUOTED.fullmatch(lines[line - 1]) if line <= len(lines) else None
-    if match is None:
+def _quotes(text: str, line: int, column: int | None) -> str:
+    """Return what to do about a text without quotes in a line (from 1); empty if there is none.
+
+    `column` (from 1) is where a value begins that TOML does not have, if the parser has found one.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")
+    if line > len(lines):
         return ""
-    return f'; a text is written in quotes: `{match[1].strip()} = "{match[2].strip()}"`'
+    faulty = lines[line - 1]
+    if whole := _UNQUOTED.fullmatch(faulty):
+        return _advice(whole[1].strip(), whole[2].strip())
+    bare = _UNQUOTED_VALUE.match(faulty, column - 1) if column else None
+    # `a = b = 3` holds no text: nobody knows which of them is meant.
+    if column is None or bare is None or faulty[bare.end() : bare.end() + 1] == "=":
+        return ""
+    key = _KEY_BEFORE.search(faulty[: column - 1])
+    return _advice(key[1] if key else "", bare[0].strip())
+
+
+def _advice(key: str, value: str) -> str:
+    """Return how a value that is no TOML is written; `key` is empty for an element of an array."""
+    before = f"{key} = " if key else ""
+    if re.fullmatch(r"\.\d[\d_]*(?:[eE][+-]?\d+)?", value):
+        return f"; a number has a digit before its point: `{before}0{value}`"
+    if value.lower() in ("true", "false"):
+        return f"; TOML writes it in small letters: `{before}{value.lower()}`"
+    return f'; a text is written in quotes: `{before}"{value}"`'
 
 
 class _Scanner:

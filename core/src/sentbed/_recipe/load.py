@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from sentbed._document.extends import extend
+from sentbed._document.extends import EXTENDS, extend
 from sentbed._document.overrides import EVERYWHERE, apply_overrides
 from sentbed._document.structuring import structure
 from sentbed._document.toml import Document, KeyPath
@@ -17,7 +17,7 @@ from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import DataError, PluginError, Problem, RecipeError
+from sentbed.errors import ALIKE, DataError, PluginError, Problem, RecipeError, suggest
 from sentbed.protocols import RecipeTable
 
 
@@ -95,6 +95,7 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
         data["encoders"] = {}
     tables, more = _tables(data, document, plugins, base, look)
     problems += more
+    problems += _unknown_keys(data, document, plugins)
     recipe, more = structure(data, Recipe, document, plugins, base, rename, look)
     problems += more
     if problems:
@@ -141,3 +142,26 @@ def _tables(
         tables[key], more = structure(table, cls, document, plugins, base, ((), (key,)), look)
         problems += more
     return tables, problems
+
+
+def _unknown_keys(data: dict[str, Any], document: Document, plugins: Plugins) -> list[Problem]:
+    """Remove the keys that no recipe has at its top from `data`; return their problems.
+
+    The names to choose from are those that a file may have there: of plugins' tables, and `encoder` and
+    `extends`, which are no fields of a `Recipe`.
+    """
+    fields = {
+        attribute.metadata.get("key", attribute.name)
+        for attribute in attrs.fields(Recipe)
+        if not attribute.metadata.get("skip") and not attribute.metadata.get("spread")
+    }
+    problems = []
+    for number, key in enumerate([key for key in data if key not in fields]):
+        del data[key]
+        if key == EXTENDS:  # a file's own is gone by now
+            message = "`extends` cannot be set by an override; write it at the top of a recipe"
+        else:
+            choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
+            message = f"unknown key `{key}`.{suggest(key, choices) if number < ALIKE else ''}"
+        problems.append(document.problem(message, (key,)))
+    return problems

@@ -34,11 +34,13 @@ def data_list(directory: str | None, digests: bool) -> None:
     from sentbed_data.find_collections import collections, look
 
     base = data_root() if directory is None else Path(directory)
-    for name, known in collections(load_plugins()).items():
+    all_known = collections(load_plugins())
+    width = max((len(name) for name in all_known), default=0)
+    for name, known in all_known.items():
         found = look(known, base, digests)
-        echo(f"{name:<18} {found.state:<16} {known.summary}")
+        echo(f"{name:<{width}}  {found.state:<16} {known.summary}")
         if found.detail:
-            echo(f"{'':<18} {found.detail}")
+            echo(f"{'':<{width}}  {found.detail}")
     if base is None:
         echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
 

@@ -32,9 +32,13 @@ class Dropout(FileSource):
         """`anchor` and `positive`."""
         return ("anchor", "positive")
 
+    @property
+    def _file_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
     def open(self) -> Dataset:
         """Read the file. Raises `DataError` with file and line."""
-        return self._table((self.column,), {"anchor": 0, "positive": 0})
+        return self._table(self._file_columns, {"anchor": 0, "positive": 0})
 
     def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
         if suffix_of(self.path) == LINES and not is_data_set(self.path):

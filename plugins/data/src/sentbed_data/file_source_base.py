@@ -17,6 +17,9 @@ from sentbed_data.parquet_arrow import ARROW, PARQUET, require
 from sentbed_data.readers import TABLES, collect, read_rows, require_format, resolve, suffix_of
 from sentbed_data.streamed_table import open_streamed
 
+_TEXT_TABLES = (".csv", ".tsv", ".jsonl")
+"""Suffixes of tables whose first row is read without a library."""
+
 
 @attrs.frozen(kw_only=True)
 class FileSource(DataSource):
@@ -59,13 +62,14 @@ class FileSource(DataSource):
     """
 
     def check(self) -> Iterator[str]:
-        """Problems that show without reading the data."""
+        """Problems that show without reading more than the first row."""
         is_data_set = hub.is_data_set(self.path)
         try:
             codec(self.encoding)
             require_readable(self.path, self._suffixes())
             if self.stream and not is_data_set:
                 require("pyarrow", "arrow")
+            self._require_columns()
         except DataError as error:
             yield with_remedy(error, self.path)
         yield from option_problems(
@@ -87,6 +91,17 @@ class FileSource(DataSource):
     def traits(self) -> DataTraits:
         """The papers, and whether the data must be downloaded from the hub."""
         return DataTraits(cites=self.papers, fetches=must_be_fetched(self.path, self.revision))
+
+    @property
+    def _file_columns(self) -> tuple[str, ...]:
+        """Names of the file's columns that are read, if they are known before it is opened."""
+        return ()
+
+    def _require_columns(self) -> None:
+        """Raise `DataError` if the first row of a text file here lacks a column or is malformed."""
+        is_here = not self.path.startswith(hub.HUB)
+        if self._file_columns and is_here and suffix_of(self.path) in _TEXT_TABLES:
+            next(iter(self._rows(self._file_columns)))
 
     def _suffixes(self) -> Sequence[str]:
         return TABLES

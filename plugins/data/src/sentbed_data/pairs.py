@@ -26,6 +26,10 @@ class Pairs(FileSource):
         """`anchor` and `positive`."""
         return ("anchor", "positive")
 
+    @property
+    def _file_columns(self) -> tuple[str, ...]:
+        return (self.anchor, self.positive)
+
     def open(self) -> Dataset:
         """Read the file. Raises `DataError` with file and line."""
-        return self._table((self.anchor, self.positive), {"anchor": 0, "positive": 1})
+        return self._table(self._file_columns, {"anchor": 0, "positive": 1})

@@ -49,10 +49,13 @@ class Triplets(FileSource):
     def _negatives(self) -> tuple[str, ...]:
         return (self.negative,) if isinstance(self.negative, str) else self.negative
 
+    @property
+    def _file_columns(self) -> tuple[str, ...]:
+        return (self.anchor, self.positive, *self._negatives)
+
     def open(self) -> Dataset:
         """Read the file. Raises `DataError` with file and line."""
-        names = (self.anchor, self.positive, *self._negatives)
-        return self._table(names, {column: place for place, column in enumerate(self.columns)})
+        return self._table(self._file_columns, {column: place for place, column in enumerate(self.columns)})
 
 
 def negative_columns(count: int) -> tuple[str, ...]:

@@ -141,10 +141,13 @@ def _without_blank_end(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, 
 
 def _place(column: str, names: Sequence[str], path: Path) -> int:
     if names.count(column) != 1:
-        found = "twice or more" if column in names else "not"
+        if column in names:
+            message = f"column `{column}` is in the header more than once; rename one of them"
+        else:
+            choices = suggest(column, list(filter(None, names)))
+            message = f"column `{column}` is not in the header; set `columns` to those of the file.{choices}"
         raise DataError(
-            f"column `{column}` is {found} in the header, but it is needed once; set `columns`."
-            + ("" if column in names else suggest(column, list(filter(None, names)))),
+            message,
             path,
             1,
         )

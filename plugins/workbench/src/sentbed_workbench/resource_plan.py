@@ -7,6 +7,7 @@ reason.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.protocols import Backbone, Runtime
-from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Validate, Watch, unstructure
+from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Stage, Validate, Watch, unstructure
 from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
 from sentbed_workbench.step_cost_estimates import Costs, Parts, encoding, fits, numbers, unsaid
@@ -69,6 +70,7 @@ class StagePlan:
     rows: int | None = None
     steps: int | None = None
     validations: int | None = None
+    """Those before the first and after the last step included."""
     negatives: int | None = None
     """Maximum number of negatives per anchor in a full batch."""
     tokens_a_text: float | None = None
@@ -237,7 +239,7 @@ class Planner:
         fields: dict[str, Any] = {
             "rows": texts.rows,
             "steps": steps,
-            "validations": None if steps is None or not stage.validate else -(-steps // stage.validate.every),
+            "validations": None if steps is None else _validations(stage, steps),
             "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns),
             "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
             "lengths": texts.source,
@@ -261,6 +263,13 @@ class Planner:
             problems=tuple(problems),
             **fields,
         )
+
+
+def _validations(stage: Stage, steps: int) -> int | None:
+    """Return how often a stage is validated, also before its first and after its last step; None if never."""
+    if stage.validate is None:
+        return None
+    return 1 + math.ceil(steps / stage.validate.every)
 
 
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:

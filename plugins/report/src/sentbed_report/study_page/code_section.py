@@ -26,7 +26,7 @@ def code_section(data: StudyData) -> Section | None:
     groups: dict[tuple[str, ...], list[CellRun]] = {}
     for run, code in codes:
         groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(run)
-    rows = tuple(SectionRow(_named(group), versions) for versions, group in groups.items())
+    rows = tuple(SectionRow(runs_and_cells(group), versions) for versions, group in groups.items())
     listed = ", ".join(varying)
     return Section(
         "Code and versions",
@@ -58,7 +58,8 @@ def _shown(text: str | None) -> str:
     return f"{version} {digest[:8]}".strip()
 
 
-def _named(runs: list[CellRun]) -> str:
+def runs_and_cells(runs: Sequence[CellRun]) -> str:
+    """Return how many runs these are, and the names of the first of their cells."""
     cells = list(dict.fromkeys(run.cell for run in runs))
     more = f" and {len(cells) - SHOWN_CELLS} more" if len(cells) > SHOWN_CELLS else ""
     return f"{count(len(runs), 'run')}: {'; '.join(cells[:SHOWN_CELLS])}{more}"

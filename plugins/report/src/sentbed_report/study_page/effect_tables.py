@@ -25,7 +25,9 @@ from sentbed_report.study_page.study_sections import sections_of
 EFFECTS = (
     "Mean: over matched cells, the combinations of everything else that all compared labels have. "
     "Difference: from the reference, over all pairs of cells that differ in nothing else, with its standard "
-    "deviation over them; where there are more pairs than matched cells, it is not that of the means."
+    "deviation over them; where there are more pairs than matched cells, it is not that of the means. This "
+    "deviation says how much the effect differs from one combination to another, and nothing of seeds and "
+    "test items: a small one does not make a difference significant."
 )
 
 _HEAT = (6, 62)

@@ -21,9 +21,11 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
         return None
     apart = tuple(table for one in found if (table := _seeds_needed(one)) is not None)
     remarks = [
+        "Comparisons: the p-values of the column that are corrected for, those of cells with the baseline; "
+        "in a study that stops cells, as many for each of its looks.",
         "Spread: the standard deviation of the paired differences over seeds, pooled over the cells, and the "
         "standard error due to the test items, which more seeds do not reduce. With two or three seeds the "
-        "first is a rough estimate itself."
+        "first is a rough estimate itself.",
     ]
     if apart:
         remarks.append(

@@ -15,12 +15,14 @@ from sentbed_report.study_page.sampled_cells_section import sampled_cells
 from sentbed_report.study_page.sections import Section
 from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
+from sentbed_report.study_page.warnings_section import warnings_section
 
 
 def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
     """Return the sections of a study's report; those with nothing to say are left out."""
     found = (
         *sampled_cells(data),
+        warnings_section(data),
         code_section(data),
         decisions_section(data),
         selection_section(data, summaries),
