@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200
 """Characters of a path that a message of the system's shows."""
+
+OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
+NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
+"""What the loader of libraries, and the system's errors, say where no memory is left."""
 
 _OFFERED = "sentbed.commands"
 """Key of the plugins' commands in `ctx.meta`."""
@@ -63,7 +68,12 @@ class _Group(click.Group):
         except Exception as error:
             if ctx.params.get("traceback"):
                 raise
-            _say(f"error: {_sentence(error)}", error)
+            try:
+                _say(f"error: {_sentence(error)}", error)
+            except MemoryError:
+                # Not even a sentence fits: this one is there already, and what would be run at the end is not.
+                os.write(2, f"error: {OUT_OF_MEMORY}\n".encode())
+                os._exit(FAILED)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
 
 
@@ -75,8 +85,8 @@ def _sentence(error: Exception) -> str:
         name = str(error.filename)
         shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
         return f"`{shown}`: {error.strerror or error}; look at the path, its permissions and its disk"
-    if isinstance(error, MemoryError):
-        return f"the memory is used up ({error or 'MemoryError'}); free some, or allow this process more"
+    if isinstance(error, MemoryError) or any(said in str(error) for said in NO_MEMORY_LEFT):
+        return OUT_OF_MEMORY
     from sentbed._registry.culprit import blame
 
     return blame(error)
