@@ -71,7 +71,7 @@ class _Group(click.Group):
             try:
                 _say(f"error: {_sentence(error)}", error)
             except MemoryError:
-                # Not even a sentence fits: this one is there already, and what would be run at the end is not.
+                # Not even a sentence fits: this one is there already. What would be run at the end is not.
                 os.write(2, f"error: {OUT_OF_MEMORY}\n".encode())
                 os._exit(FAILED)
             ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
