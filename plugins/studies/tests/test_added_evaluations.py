@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed.errors import RunError
+from sentbed.protocols import Evaluator
+from sentbed.tools import Plugins, computing_code
 from sentbed_studies import runner as running
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import Study, read_study
@@ -232,3 +234,55 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
         shutil.rmtree(encoder)
     (line,) = (line for line in plan(tmp_path) if "--retrain" in line)
     assert line.startswith("to be trained again (`--retrain`): 3 finished runs, which have kept no encoder")
+
+
+LEFT_OUT = "left out: scores of 4 finished runs by evaluations that the recipe has no more; they stay on disk"
+
+
+def test_the_plan_says_that_an_evaluation_which_was_added_is_left_out(
+    study_with: Callable[..., Study], tmp_path: Path
+) -> None:
+    run_study(study_with(GAP), tmp_path / "study")
+    run_study(study_with(GAP, NEARNESS), tmp_path / "study")
+    assert LEFT_OUT not in plan(tmp_path)
+    study_with(GAP)
+    assert LEFT_OUT in plan(tmp_path)
+
+
+def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
+    study_with: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edited(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
+        known = list(classes)
+        code = computing_code(known, plugins)
+        if any(issubclass(cls, Evaluator) for cls in known):
+            code["toy-evaluators"] = "0.1 edited"
+        return code
+
+    run_study(study_with(GAP), tmp_path / "study")
+    run_study(study_with(GAP, NEARNESS), tmp_path / "study")
+    monkeypatch.setattr("sentbed_studies.cell_keys.computing_code", edited)
+    changed = (
+        "left out: scores of 4 finished runs, computed under other keys: toy-evaluators none -> 0.1; "
+        "they stay on disk"
+    )
+    lines = plan(tmp_path)
+    assert "evaluated, not trained again: 4 finished runs, with `gap`, `nearness`" in lines
+    assert changed in lines
+    assert LEFT_OUT not in lines
+    run_study(study_with(GAP, NEARNESS), tmp_path / "study")
+    assert changed in plan(tmp_path)
+    study_with(GAP)
+    assert {changed, LEFT_OUT} <= set(plan(tmp_path))
+
+
+def test_evaluations_of_damaged_keys_are_left_out_of_the_plan(
+    study_with: Callable[..., Study], tmp_path: Path
+) -> None:
+    run_study(study_with(GAP, NEARNESS), tmp_path / "study")
+    for file in tmp_path.glob("study/cells/*/keys.json"):
+        content = json.loads(file.read_text())
+        content["evaluation_contents"] = dict.fromkeys(content["evaluation_contents"], 3)
+        file.write_text(json.dumps(content))
+    study_with(GAP)
+    assert LEFT_OUT in plan(tmp_path)

@@ -38,6 +38,7 @@ def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
         "key": key_of(content),
         "content": content,
         "evaluations": [evaluation.key for evaluation in evaluations],
+        "evaluation_contents": {evaluation.key: evaluation.content for evaluation in evaluations},
         "starts": sum(evaluation.at == "start" for evaluation in evaluations),
     }
     return json.dumps(found, indent=1) + "\n"
@@ -96,6 +97,11 @@ def add_evaluations(
         # What a killed process has left of it is no reason to keep it: nothing was trained.
         shutil.rmtree(directory, ignore_errors=True)
         new_directory(directory)
+        known = {
+            "evaluations": [evaluation.key],
+            "evaluation_contents": {evaluation.key: evaluation.content},
+        }
+        write_atomic(directory / KEYS, json.dumps(known, indent=1) + "\n")
         alone = attrs.evolve(recipe, evaluate=(evaluation.entry,), expected={}, tracker=())
         if evaluation.at == "start":
             context = RunContext(recipe.run.name, directory, alone, stages=0)

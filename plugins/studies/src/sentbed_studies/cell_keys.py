@@ -41,6 +41,8 @@ class EvaluationKey:
     key: str
     entry: Evaluate
     """With this time alone in `at`."""
+    content: Content = attrs.field(factory=dict, repr=False)
+    """What the key is the hash of: the key of the training, the evaluation, and code and versions."""
 
     @property
     def at(self) -> Literal["start", "end"]:
@@ -96,7 +98,7 @@ class CellKeys:
                     "evaluation": self._content(alone),
                     "code": self._computing_code(components_of(alone)),
                 }
-                found.append(EvaluationKey(key_of(content), alone))
+                found.append(EvaluationKey(key_of(content), alone, content))
         return tuple(found)
 
     def _computing_code(self, classes: Iterable[type]) -> Mapping[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from sentbed.errors import DataError
 from sentbed.helpers import read_json
 from sentbed.tools import code_differences, differences
 from sentbed_report.formatting import count
-from sentbed_report.study.read_cell_run import KEYS, evaluation_keys, manifest_status
+from sentbed_report.study.read_cell_run import KEYS, evaluation_contents, made_evaluations, manifest_status
 from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.added_evaluations import without_encoder
@@ -25,10 +26,14 @@ OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
 """How two hashes of files are shown by `differences`."""
 
 
+HASH = re.compile(r'"[0-9a-f]{64}"')
+"""Hash of a file in JSON."""
+
+
 def kept_lines(work: Work, study: Path) -> Iterator[str]:
     """Yield what becomes of the runs that a study's directory holds: what is added, trained again, unused."""
     yield from _added(work, study)
-    yield from _dropped(work, study)
+    yield from _left_out(work, study)
     yield from _under_other_keys(work, study)
 
 
@@ -57,17 +62,58 @@ def _name(entry: Any) -> str:
     return f"`{entry.with_.name}`"
 
 
-def _dropped(work: Work, study: Path) -> Iterator[str]:
-    runs = 0
+def _left_out(work: Work, study: Path) -> Iterator[str]:
+    """Yield how many finished runs have scores that are not the study's as it is now, and why."""
+    groups: dict[tuple[str, ...], int] = {}
+    dropped = 0
     for task in work.tasks:
         run = study / task.directory
-        if is_finished(run) and not set(evaluation_keys(run)) <= set(task.evaluation_keys):
-            runs += 1
-    if runs:
+        if not is_finished(run):
+            continue
+        unused = set(made_evaluations(run)) - set(task.evaluation_keys)
+        contents = evaluation_contents(run)
+        reasons: dict[str, None] = {}
+        has_dropped = False
+        for key in sorted(unused):
+            changes = _changes_of_evaluation(contents.get(key), task)
+            reasons |= dict.fromkeys(changes)
+            has_dropped |= not changes
+        if reasons:
+            changed = tuple(sorted(reasons))
+            groups[changed] = groups.get(changed, 0) + 1
+        dropped += has_dropped
+    for changed, runs in groups.items():
         yield (
-            f"left out: scores of {count(runs, 'finished run')} by evaluations that the recipe has no more; "
-            "they stay on disk"
+            f"left out: scores of {count(runs, 'finished run')}, computed under other keys: "
+            f"{_listed(changed)}; they stay on disk"
         )
+    if dropped:
+        yield (
+            f"left out: scores of {count(dropped, 'finished run')} by evaluations that the recipe has no "
+            "more; they stay on disk"
+        )
+
+
+def _changes_of_evaluation(before: Content | None, task: Task) -> list[str]:
+    """Return what differs of an evaluation that the recipe still has; nothing if it has it no more."""
+    try:
+        for evaluation in task.evaluations:
+            now = evaluation.content
+            if before is not None and _as_written(before) == _as_written(now):
+                return list(content_differences(_as_content(before), _as_content(now)))
+    except (LookupError, TypeError):
+        pass  # `keys.json` is damaged
+    return []
+
+
+def _as_written(evaluation: Content) -> str:
+    """Return an evaluation as the recipe has it, without the hashes of what it reads."""
+    return HASH.sub('""', json.dumps(evaluation["evaluation"], sort_keys=True))
+
+
+def _as_content(evaluation: Content) -> Content:
+    # The fields of the evaluator alone: differences begin with the name of a field.
+    return {"recipe": evaluation["evaluation"]["fields"]["with_"], "more": [], "code": evaluation["code"]}
 
 
 def _under_other_keys(work: Work, study: Path) -> Iterator[str]:
@@ -82,10 +128,13 @@ def _under_other_keys(work: Work, study: Path) -> Iterator[str]:
             nearest = min(reasons, key=len)
             groups[nearest] = groups.get(nearest, 0) + 1
     for differing, runs in groups.items():
-        listed = "; ".join(differing[:SHOWN])
-        more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
         which = "lies" if runs == 1 else "lie"
-        yield f"run again: {count(runs, 'finished run')} {which} under other keys: {listed}{more}"
+        yield f"run again: {count(runs, 'finished run')} {which} under other keys: {_listed(differing)}"
+
+
+def _listed(differing: Sequence[str]) -> str:
+    listed = "; ".join(differing[:SHOWN])
+    return f"{listed}; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else listed
 
 
 def _others(task: Task, study: Path) -> Iterator[Content]:

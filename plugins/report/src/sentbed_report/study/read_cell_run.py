@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -76,6 +77,24 @@ def evaluation_keys(run: Path) -> list[str]:
         return [str(key) for key in read_json(run / KEYS)["evaluations"]]
     except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
+
+
+def made_evaluations(run: Path) -> list[str]:
+    """Return the keys of the evaluations that a finished run has made or been given since."""
+    keys = evaluation_keys(run)
+    for added in sorted((run / ADDED).glob("*")):
+        if manifest_status(added) == "finished":
+            keys += evaluation_keys(added)
+    return keys
+
+
+def evaluation_contents(run: Path) -> dict[str, Any]:
+    """Return what the keys of a run's own and added evaluations are hashes of, as far as it is known."""
+    contents: dict[str, Any] = {}
+    for directory in (run, *sorted((run / ADDED).glob("*"))):
+        with suppress(OSError, ValueError, LookupError, TypeError, DataError):
+            contents |= read_json(directory / KEYS)["evaluation_contents"]
+    return contents
 
 
 def added_run(run: Path, key: str) -> Path:
