@@ -25,7 +25,6 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.manifest import MANIFEST, describe
-from sentbed._run.report_json import plain
 from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
 from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
@@ -104,15 +103,33 @@ def resume(
                 "(`--allow-changes`)"
             )
         warnings.append(message)
-    now = describe(plugins, None)
-    warnings += [
-        f"the {what} are not those that the run was started with; digits may differ"
-        for what in ("plugins", "libraries", "python")
-        if plain(context.facts.get(what, now[what])) != plain(now[what])
-    ]
+    warnings += _other_versions(context.facts, describe(plugins, None))
     # The state lacks the resumptions since it was written.
     context.facts["resumed"] = manifest.get("resumed", [])
     return execute(context, plugins, state, warnings)
+
+
+def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each kind of code whose versions are not those in the facts of a run's start."""
+    earlier, current = _versions(before), _versions(now)
+    for kind in earlier.keys() & current.keys():
+        other = "; ".join(differences(earlier[kind], current[kind]))
+        if other:
+            yield f"the {kind} are not those that the run was started with ({other}); digits may differ"
+
+
+def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the versions that a manifest names: kind -> name -> version. It may be of an earlier version."""
+    versions = {}
+    if isinstance(facts.get("plugins"), list):
+        named = (plugin for plugin in facts["plugins"] if isinstance(plugin, Mapping))
+        versions["plugins"] = {str(plugin.get("name")): plugin.get("version") for plugin in named}
+    if isinstance(facts.get("libraries"), Mapping):
+        libraries = {**facts["libraries"]}
+        if "python" in facts:
+            libraries["Python"] = facts["python"]
+        versions["libraries"] = libraries
+    return versions
 
 
 def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins: Plugins) -> None:
