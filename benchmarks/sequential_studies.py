@@ -13,6 +13,9 @@ seeds share their items. A claim "A is worse than B" is wrong if the mean of A i
 than the margin. A winner is declared when all other cells are shown to be worse; it is wrong if another cell
 has a higher mean by more than the margin.
 
+The variance due to the items is that of the product (`item_variances`), for all pairs at once; before the
+first study, the two are compared.
+
 By hand: the same looks, a paired t-test over the seeds so far against the cell with the best mean, at the
 same rate and not corrected, as one does who looks at the results after each seed and stops what is beaten.
 """
@@ -29,6 +32,9 @@ from typing import Any
 import attrs
 import numpy as np
 from scipy import special, stats
+from sentbed.protocols import Items, Score
+from sentbed_report.item_components import ComponentStore, MeanScore
+from sentbed_studies.deciding_evidence import item_variances
 from sentbed_studies.sequential_test import SequentialTest, pair_variances
 from sentbed_studies.spending import shares
 
@@ -117,6 +123,7 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
     names = tuple(map(str, range(cells)))
     plan = tuple(range(looks[-1])), looks
     test = SequentialTest(names, looks, error_rate, scenario.margin, shares=shares(plan))
+    variances = VariancesOverItems.of(study.items)
     runs = 0
     done = 0
     for look in looks:
@@ -125,11 +132,9 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
             break
         runs += len(at_work) * (look - done)
         done = look
-        means = study.items[at_work, :look].mean(1)
-        variances = pair_variances(means) / items
         test.look(
             {str(cell): study.scores[cell, :look].tolist() for cell in at_work},
-            partial(_known, variances, items - 1.0),
+            partial(known_variances, variances.after(range(look)), items - 1.0),
         )
     wrong = any(
         scenario.means[int(one.than)] - scenario.means[int(one.cell)] <= scenario.margin
@@ -139,10 +144,72 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
     return Outcome(wrong, runs, winner)
 
 
-def _known(variances: np.ndarray, degrees: float, cells: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the variances that are due to the items; see `ItemVariances`."""
-    assert len(cells) == len(variances)
-    return variances, np.full(variances.shape, degrees)
+@attrs.frozen(eq=False)
+class VariancesOverItems:
+    """Variances over the items of the differences of all pairs of cells, after any seeds of a study."""
+
+    covariances: np.ndarray
+    """Covariances over the items of runs, `(cells, seeds, cells, seeds)`."""
+    scores: np.ndarray
+    """`(cells, seeds)`."""
+    items: int
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> VariancesOverItems:
+        """Prepare the variances of `values`, `(cells, seeds, items)`."""
+        cells, seeds, items = values.shape
+        scores = values.mean(2)
+        centred = (values - scores[:, :, None]).reshape(cells * seeds, items)
+        covariances = centred @ centred.T / (items - 1)
+        return cls(covariances.reshape(cells, seeds, cells, seeds), scores, items)
+
+    def after(self, seeds: Sequence[int]) -> np.ndarray:
+        """Return the variances of the means over `seeds`, two or more, `(cells, cells)`.
+
+        As in `sentbed_report.study.significance.estimated`: less what one seed does to one item, which is in
+        the variance over seeds, but by no more than that.
+        """
+        count = len(seeds)
+        chosen = [*seeds]
+        covariances = self.covariances[:, chosen][:, :, :, chosen]
+        of_means = covariances.mean((1, 3))
+        within_seeds = np.einsum("asbs->ab", covariances)
+        variances = _of_differences(of_means) / self.items
+        interaction = _of_differences(within_seeds - count * of_means) / self.items / (count * (count - 1))
+        over_seeds = pair_variances(self.scores[:, chosen]) / count
+        remaining: np.ndarray = np.maximum(0.0, variances - np.minimum(interaction, over_seeds))
+        return remaining
+
+
+def _of_differences(covariances: np.ndarray) -> np.ndarray:
+    """Return the variances of the differences of all pairs, from covariances `(cells, cells)`."""
+    own = np.diag(covariances)
+    variances: np.ndarray = np.maximum(0.0, own[:, None] + own[None, :] - 2 * covariances)
+    return variances
+
+
+def known_variances(
+    variances: np.ndarray, degrees: float, cells: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and columns of `cells`, whose names are their numbers; see `ItemVariances`."""
+    numbers = [int(cell) for cell in cells]
+    return variances[np.ix_(numbers, numbers)], np.full((len(cells), len(cells)), degrees)
+
+
+def require_variances_of_the_product() -> None:
+    """Raise `AssertionError` if variances over items are not those by which `[study.stop]` decides."""
+    values = np.random.default_rng(0).normal(size=(3, 4, 50))
+    scores: dict[str, list[MeanScore]] = {}
+    for cell in range(3):
+        of_cell = []
+        for seed in range(4):
+            items = Items("mean", values[cell, seed], scale=1.0)
+            score = Score("T", "accuracy", float(values[cell, seed].mean()), {}, "en", "e", items)
+            of_cell.append(MeanScore((score,)))
+        scores[str(cell)] = of_cell
+    expected, degrees = item_variances(scores, ComponentStore(1), [*scores])
+    np.testing.assert_allclose(VariancesOverItems.of(values).after(range(4)), expected)
+    np.testing.assert_allclose(degrees[expected > 0], 49.0)
 
 
 def by_hand(study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float) -> Outcome:
@@ -202,6 +269,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    require_variances_of_the_product()
     looks = tuple(range(options.first_look, options.seeds + 1))
     found = []
     print(
