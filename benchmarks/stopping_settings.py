@@ -195,11 +195,12 @@ def draw_study(setting: Setting, rng: Generator) -> np.ndarray:
 
 def _standard(setting: Setting, shape: tuple[int, ...], rng: Generator) -> np.ndarray:
     """Draw from the setting's distribution, with mean 0 and variance 1."""
+    values: np.ndarray = rng.standard_normal(shape)
     if setting.draw == "t3":
-        return rng.standard_t(3, shape) / np.sqrt(3)
+        values = rng.standard_t(3, shape) / np.sqrt(3)
     if setting.draw == "exponential":
-        return rng.standard_exponential(shape) - 1
-    return rng.standard_normal(shape)
+        values = rng.standard_exponential(shape) - 1
+    return values
 
 
 @attrs.frozen
@@ -213,7 +214,21 @@ class Outcome:
     """Runs of the last plan."""
 
 
-def decide(setting: Setting, variances: VariancesOverItems, mode: Mode) -> Outcome:
+@attrs.define(eq=False)
+class Simulated:
+    """A study that was drawn."""
+
+    variances: VariancesOverItems
+    _after: dict[tuple[int, ...], np.ndarray] = attrs.field(factory=dict, init=False)
+
+    def variances_after(self, seeds: tuple[int, ...]) -> np.ndarray:
+        """Return the variances of all pairs over the items, which every mode needs, once."""
+        if seeds not in self._after:
+            self._after[seeds] = self.variances.after(seeds)
+        return self._after[seeds]
+
+
+def decide(setting: Setting, study: Simulated, mode: Mode) -> Outcome:
     """Run the test of `[study.stop]` by each plan of a study."""
     names = tuple(map(str, range(setting.cells)))
     means = setting.true_means
@@ -242,9 +257,10 @@ def decide(setting: Setting, variances: VariancesOverItems, mode: Mode) -> Outco
                 break
             runs += len(at_work) * (look - done)
             done = look
-            seeds = [*plan[0][:look]]
-            values = {name: variances.scores[int(name), seeds].tolist() for name in at_work}
-            known = partial(known_variances, variances.after(seeds), variances.items - 1.0)
+            seeds = plan[0][:look]
+            of_seeds = study.variances.scores[:, [*seeds]]
+            values = {name: of_seeds[int(name)].tolist() for name in at_work}
+            known = partial(known_variances, study.variances_after(seeds), study.variances.items - 1.0)
             test.look(values, known)
         at_work = test.at_work
         for claim in test.claims:
@@ -273,9 +289,9 @@ def main() -> None:
         start = time.process_time()
         outcomes: dict[Mode, list[Outcome]] = {"best": [], "baseline": [], "stays": []}
         for _ in range(options.studies):
-            variances = VariancesOverItems.of(draw_study(setting, rng))
+            study = Simulated(VariancesOverItems.of(draw_study(setting, rng)))
             for mode, of_mode in outcomes.items():
-                of_mode.append(decide(setting, variances, mode))
+                of_mode.append(decide(setting, study, mode))
         seconds = time.process_time() - start
         for mode, of_mode in outcomes.items():
             row = {"setting": name, "mode": mode, **measured(setting, of_mode)}
