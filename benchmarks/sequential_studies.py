@@ -35,7 +35,7 @@ from scipy import special, stats
 from sentbed.protocols import Items, Score
 from sentbed_report.item_components import ComponentStore, MeanScore
 from sentbed_studies.deciding_evidence import item_variances
-from sentbed_studies.sequential_test import SequentialTest, pair_variances
+from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.spending import shares
 
 
@@ -146,46 +146,53 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
 
 @attrs.frozen(eq=False)
 class VariancesOverItems:
-    """Variances over the items of the differences of all pairs of cells, after any seeds of a study."""
+    """Variances over the items of the differences of all pairs of cells, after any seeds of studies."""
 
     covariances: np.ndarray
-    """Covariances over the items of runs, `(cells, seeds, cells, seeds)`."""
+    """Covariances over the items of runs, `(..., cells, seeds, cells, seeds)`."""
     scores: np.ndarray
-    """`(cells, seeds)`."""
+    """`(..., cells, seeds)`."""
     items: int
 
     @classmethod
     def of(cls, values: np.ndarray) -> VariancesOverItems:
-        """Prepare the variances of `values`, `(cells, seeds, items)`."""
-        cells, seeds, items = values.shape
-        scores = values.mean(2)
-        centred = (values - scores[:, :, None]).reshape(cells * seeds, items)
-        covariances = centred @ centred.T / (items - 1)
-        return cls(covariances.reshape(cells, seeds, cells, seeds), scores, items)
+        """Prepare the variances of `values`, `(..., cells, seeds, items)`."""
+        *studies, cells, seeds, items = values.shape
+        scores = values.mean(-1)
+        centred = (values - scores[..., None]).reshape(*studies, cells * seeds, items)
+        covariances = centred @ centred.swapaxes(-1, -2) / (items - 1)
+        return cls(covariances.reshape(*studies, cells, seeds, cells, seeds), scores, items)
 
     def after(self, seeds: Sequence[int]) -> np.ndarray:
-        """Return the variances of the means over `seeds`, two or more, `(cells, cells)`.
+        """Return the variances of the means over `seeds`, two or more, `(..., cells, cells)`.
 
         As in `sentbed_report.study.significance.estimated`: less what one seed does to one item, which is in
         the variance over seeds, but by no more than that.
         """
         count = len(seeds)
         chosen = [*seeds]
-        covariances = self.covariances[:, chosen][:, :, :, chosen]
-        of_means = covariances.mean((1, 3))
-        within_seeds = np.einsum("asbs->ab", covariances)
-        variances = _of_differences(of_means) / self.items
-        interaction = _of_differences(within_seeds - count * of_means) / self.items / (count * (count - 1))
-        over_seeds = pair_variances(self.scores[:, chosen]) / count
+        covariances = self.covariances[..., chosen, :, :][..., chosen]
+        of_means = covariances.mean((-3, -1))
+        within_seeds = np.einsum("...asbs->...ab", covariances)
+        variances = of_differences(of_means) / self.items
+        interaction = of_differences(within_seeds - count * of_means) / self.items / (count * (count - 1))
+        over_seeds = of_differences(covariances_over_seeds(self.scores[..., chosen])) / count
         remaining: np.ndarray = np.maximum(0.0, variances - np.minimum(interaction, over_seeds))
         return remaining
 
 
-def _of_differences(covariances: np.ndarray) -> np.ndarray:
-    """Return the variances of the differences of all pairs, from covariances `(cells, cells)`."""
-    own = np.diag(covariances)
-    variances: np.ndarray = np.maximum(0.0, own[:, None] + own[None, :] - 2 * covariances)
+def of_differences(covariances: np.ndarray) -> np.ndarray:
+    """Return the variances of the differences of all pairs, from covariances `(..., cells, cells)`."""
+    own = np.diagonal(covariances, axis1=-2, axis2=-1)
+    variances: np.ndarray = np.maximum(0.0, own[..., :, None] + own[..., None, :] - 2 * covariances)
     return variances
+
+
+def covariances_over_seeds(scores: np.ndarray) -> np.ndarray:
+    """Return the sample covariances over seeds of all pairs, from scores `(..., cells, seeds)`."""
+    residuals = scores - scores.mean(-1, keepdims=True)
+    covariances: np.ndarray = residuals @ residuals.swapaxes(-1, -2) / (scores.shape[-1] - 1)
+    return covariances
 
 
 def known_variances(

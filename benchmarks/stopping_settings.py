@@ -15,6 +15,10 @@ have in common. Each study is decided three times, on the same scores:
 - `stays`: every cell against every other, where only the best cell is promised to stay
   (`promise = "best"`): wrong is a study that stops the first of the best cells.
 
+Most studies of equal cells claim nothing. Which may claim something is found for many studies at a time, with
+critical values that are too small by a twentieth; these, and the first ones of each setting, are decided by
+the test itself, and it is checked that those of the first ones that were left out claim nothing.
+
 Printed are the studies with a wrong claim in per cent, of which 5 are promised, with the 95 % interval of
 Clopper and Pearson; those in which only the best cell was left, where there is one; and the runs saved.
 """
@@ -31,8 +35,9 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 import numpy as np
+from scipy import special
 from sentbed_report.study.decisions import Promise
-from sentbed_studies.sequential_test import SequentialTest
+from sentbed_studies.sequential_test import PRIOR_DEGREES, SequentialTest
 from sentbed_studies.spending import Plan, shares
 from sequential_studies import (
     ITEM,
@@ -41,8 +46,10 @@ from sequential_studies import (
     SEED,
     SEED_CELL,
     VariancesOverItems,
+    covariances_over_seeds,
     interval,
     known_variances,
+    of_differences,
     require_variances_of_the_product,
 )
 
@@ -54,6 +61,12 @@ HARDLY = 0.1
 """Factor of items that hardly vary, so that seeds decide."""
 ROUNDS = 5
 """Sets of seeds of a study whose seeds are exchanged."""
+NEARLY = 0.95
+"""Part of a critical value below which nothing is claimed."""
+CHECKED = 20
+"""Studies of each setting that are decided by the test itself in any case."""
+NUMBERS = 3_000_000
+"""Numbers that are drawn together."""
 
 
 @attrs.frozen
@@ -174,22 +187,23 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 
-def draw_study(setting: Setting, rng: Generator) -> np.ndarray:
-    """Return the scores of the items, `(cells, seeds, items)`."""
+def draw_studies(setting: Setting, studies: int, rng: Generator) -> np.ndarray:
+    """Return the scores of the items, `(studies, cells, seeds, items)`."""
     cells, items = setting.cells, setting.items
     seeds = 1 + max(max(of_plan) for of_plan, _ in setting.plans)
-    seed_cell = _standard(setting, (cells, seeds), rng)
+    seed_cell = _standard(setting, (studies, cells, seeds), rng)
     if setting.groups:
-        of_group = _standard(setting, (max(setting.groups) + 1, seeds), rng)[[*setting.groups]]
+        of_groups = _standard(setting, (studies, max(setting.groups) + 1, seeds), rng)
+        of_group = of_groups[:, [*setting.groups]]
         seed_cell = np.sqrt(0.9) * of_group + np.sqrt(0.1) * seed_cell
     factors = np.array(setting.seed_factors or (1.0,) * cells)
-    per_run = SEED * rng.standard_normal(seeds) + SEED_CELL * factors[:, None] * seed_cell
-    per_item = ITEM * rng.standard_normal(items) + setting.item_factor * ITEM_CELL * rng.standard_normal(
-        (cells, items)
-    )
-    rest = setting.rest_factor * setting.item_factor * REST * rng.standard_normal((cells, seeds, items))
-    values: np.ndarray = rest
-    values += setting.true_means[:, None, None] + per_run[:, :, None] + per_item[:, None, :]
+    per_run = SEED * rng.standard_normal((studies, 1, seeds)) + SEED_CELL * factors[:, None] * seed_cell
+    per_item = ITEM * rng.standard_normal((studies, 1, items))
+    per_item = per_item + setting.item_factor * ITEM_CELL * rng.standard_normal((studies, cells, items))
+    values: np.ndarray = rng.standard_normal((studies, cells, seeds, items))
+    values *= setting.rest_factor * setting.item_factor * REST
+    values += (setting.true_means[:, None] + per_run)[..., None]
+    values += per_item[:, :, None, :]
     return values
 
 
@@ -212,44 +226,96 @@ class Outcome:
     """Whether only the best cell was left."""
     runs: int
     """Runs of the last plan."""
+    claims: int
 
 
-@attrs.define(eq=False)
-class Simulated:
-    """A study that was drawn."""
+@attrs.frozen(eq=False)
+class Drawn:
+    """Studies that were drawn together."""
 
-    variances: VariancesOverItems
-    _after: dict[tuple[int, ...], np.ndarray] = attrs.field(factory=dict, init=False)
+    setting: Setting
+    scores: np.ndarray
+    """`(studies, cells, seeds)`."""
+    items: int
+    variances: Mapping[tuple[int, ...], np.ndarray]
+    """Seeds of a look -> variances of all pairs over the items, `(studies, cells, cells)`."""
 
-    def variances_after(self, seeds: tuple[int, ...]) -> np.ndarray:
-        """Return the variances of all pairs over the items, which every mode needs, once."""
-        if seeds not in self._after:
-            self._after[seeds] = self.variances.after(seeds)
-        return self._after[seeds]
+    @classmethod
+    def of(cls, setting: Setting, studies: int, rng: Generator) -> Drawn:
+        """Draw studies."""
+        of_items = VariancesOverItems.of(draw_studies(setting, studies, rng))
+        looks = {seeds[:look] for seeds, looks in setting.plans for look in looks}
+        variances = {seeds: of_items.after(seeds) for seeds in looks}
+        return cls(setting, of_items.scores, of_items.items, variances)
 
 
-def decide(setting: Setting, study: Simulated, mode: Mode) -> Outcome:
-    """Run the test of `[study.stop]` by each plan of a study."""
+def decided_plans(setting: Setting) -> list[tuple[Plan, Mapping[int, float]]]:
+    """Return the plans by which a study is decided, with the shares of the error rate at their looks."""
+    plans = setting.plans
+    found = [(plan, shares(plan, plans[:number])) for number, plan in enumerate(plans)]
+    # Where seeds are added, the last plan makes the looks of the earlier ones again, at the same levels.
+    return found[-1:] if setting.history == "one by one" else found
+
+
+def make_test(setting: Setting, mode: Mode, plan: Plan, of_looks: Mapping[int, float]) -> SequentialTest:
+    """Return the test of `[study.stop]` by one plan."""
     names = tuple(map(str, range(setting.cells)))
+    promise: Promise = "best" if mode == "stays" else "all"
+    baseline = names[0] if mode == "baseline" else None
+    return SequentialTest(
+        names, plan[1], ERROR_RATE, setting.margin, baseline, promise=promise, shares=of_looks
+    )
+
+
+def may_claim(drawn: Drawn, mode: Mode) -> np.ndarray:
+    """Return which studies may make a claim: those that would by critical values that are a little smaller.
+
+    It is `SequentialTest.look` for many studies, as long as all cells are at work.
+    """
+    setting = drawn.setting
+    cells = setting.cells
+    tested = ~np.eye(cells, dtype=bool)
+    if mode == "baseline":
+        tested[1:] = False
+    may = np.zeros(len(drawn.scores), dtype=bool)
+    for plan, of_looks in decided_plans(setting):
+        test = make_test(setting, mode, plan, of_looks)
+        prior = np.zeros(len(may))
+        prior_degrees = np.zeros(len(may))
+        for look in plan[1]:
+            seeds = plan[0][:look]
+            scores = drawn.scores[..., [*seeds]]
+            own = of_differences(covariances_over_seeds(scores))
+            residuals = scores - scores.mean(-1, keepdims=True) - scores.mean(-2, keepdims=True)
+            squares = ((residuals + scores.mean((-2, -1), keepdims=True)) ** 2).sum(-1)
+            known_from = (cells - 1) / cells * squares.sum(-1) ** 2 / (squares**2).sum(-1)
+            degrees = (look - 1) * np.maximum(1.0, known_from)
+            newer = degrees >= prior_degrees
+            prior = np.where(newer, own[:, tested].mean(-1), prior)
+            prior_degrees = np.where(newer, degrees, prior_degrees)
+            of_pair = PRIOR_DEGREES + look - 1
+            moderated = (PRIOR_DEGREES * prior[:, None, None] + (look - 1) * own) / of_pair
+            level = test.level(look)
+            over_seeds = special.stdtrit(np.minimum(of_pair, prior_degrees), level)[:, None, None]
+            over_items = special.stdtrit(drawn.items - 1.0, level)
+            reach = np.sqrt(moderated / look * over_seeds**2 + drawn.variances[seeds] * over_items**2)
+            means = scores.mean(-1)
+            differences = means[:, :, None] - means[:, None, :] - setting.margin
+            may |= ((differences > NEARLY * reach) & tested).any((-2, -1))
+    return may
+
+
+def decide(drawn: Drawn, study: int, mode: Mode) -> Outcome:
+    """Run the test of `[study.stop]` by each plan of a study."""
+    setting = drawn.setting
     means = setting.true_means
     best = str(int(np.argmax(means)))
-    promise: Promise = "best" if mode == "stays" else "all"
     wrong = False
-    at_work: tuple[str, ...] = names
+    claims = 0
+    at_work: tuple[str, ...] = ()
     runs = 0
-    for number, plan in enumerate(setting.plans):
-        if setting.history == "one by one" and number < len(setting.plans) - 1:
-            # The last plan makes the looks of the earlier ones again, at the same levels.
-            continue
-        test = SequentialTest(
-            names,
-            plan[1],
-            ERROR_RATE,
-            setting.margin,
-            names[0] if mode == "baseline" else None,
-            promise=promise,
-            shares=shares(plan, setting.plans[:number]),
-        )
+    for plan, of_looks in decided_plans(setting):
+        test = make_test(setting, mode, plan, of_looks)
         runs = done = 0
         for look in plan[1]:
             at_work = test.at_work
@@ -258,17 +324,32 @@ def decide(setting: Setting, study: Simulated, mode: Mode) -> Outcome:
             runs += len(at_work) * (look - done)
             done = look
             seeds = plan[0][:look]
-            of_seeds = study.variances.scores[:, [*seeds]]
-            values = {name: of_seeds[int(name)].tolist() for name in at_work}
-            known = partial(known_variances, study.variances_after(seeds), study.variances.items - 1.0)
-            test.look(values, known)
+            scores = drawn.scores[study][:, [*seeds]]
+            values = {name: scores[int(name)].tolist() for name in at_work}
+            test.look(values, partial(known_variances, drawn.variances[seeds][study], drawn.items - 1.0))
         at_work = test.at_work
+        claims += len(test.claims)
         for claim in test.claims:
             if mode == "stays":
                 wrong |= claim.cell == best
             else:
                 wrong |= bool(means[int(claim.than)] - means[int(claim.cell)] <= setting.margin + 1e-9)
-    return Outcome(wrong, at_work == (best,), runs)
+    return Outcome(wrong, at_work == (best,), runs, claims)
+
+
+def outcomes_of(drawn: Drawn, mode: Mode, checked: int) -> list[Outcome]:
+    """Decide studies, the first `checked` ones even if they cannot claim anything, which is checked."""
+    setting = drawn.setting
+    nothing = Outcome(False, False, setting.cells * len(setting.plans[-1][0]), 0)
+    outcomes = []
+    for study, may in enumerate(may_claim(drawn, mode)):
+        outcome = nothing
+        if may or study < checked:
+            outcome = decide(drawn, study, mode)
+        if not may and outcome != nothing:
+            raise AssertionError(f"a study that was to claim nothing has decided {outcome}")
+        outcomes.append(outcome)
+    return outcomes
 
 
 def main() -> None:
@@ -288,10 +369,12 @@ def main() -> None:
         rng = np.random.default_rng(options.seed)
         start = time.process_time()
         outcomes: dict[Mode, list[Outcome]] = {"best": [], "baseline": [], "stays": []}
-        for _ in range(options.studies):
-            study = Simulated(VariancesOverItems.of(draw_study(setting, rng)))
+        runs = setting.cells * (1 + max(max(seeds) for seeds, _ in setting.plans))
+        at_a_time = max(1, NUMBERS // (runs * max(setting.items, runs)))
+        for begin in range(0, options.studies, at_a_time):
+            drawn = Drawn.of(setting, min(at_a_time, options.studies - begin), rng)
             for mode, of_mode in outcomes.items():
-                of_mode.append(decide(setting, study, mode))
+                of_mode.extend(outcomes_of(drawn, mode, CHECKED if begin == 0 else 0))
         seconds = time.process_time() - start
         for mode, of_mode in outcomes.items():
             row = {"setting": name, "mode": mode, **measured(setting, of_mode)}
