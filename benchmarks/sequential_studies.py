@@ -13,6 +13,9 @@ seeds share their items. A claim "A is worse than B" is wrong if the mean of A i
 than the margin. A winner is declared when all other cells are shown to be worse; it is wrong if another cell
 has a higher mean by more than the margin.
 
+The variance due to the items is that of the product (`item_variances`), for all pairs at once; before the
+first study, the two are compared.
+
 By hand: the same looks, a paired t-test over the seeds so far against the cell with the best mean, at the
 same rate and not corrected, as one does who looks at the results after each seed and stops what is beaten.
 """
@@ -29,7 +32,10 @@ from typing import Any
 import attrs
 import numpy as np
 from scipy import special, stats
-from sentbed_studies.sequential_test import SequentialTest, pair_variances
+from sentbed.protocols import Items, Score
+from sentbed_report.item_components import ComponentStore, MeanScore
+from sentbed_studies.deciding_evidence import item_variances
+from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.spending import shares
 
 
@@ -55,6 +61,7 @@ ITEM, ITEM_CELL, SEED, SEED_CELL, REST = 20.0, 4.0, 0.5, 0.3, 3.0
 def scenarios(cells: int) -> tuple[Scenario, ...]:
     """Return the scenarios."""
     spread = tuple(0.1 * place for place in range(cells))
+    every_second = tuple(2.0 if place % 2 == 0 else 1.0 for place in range(cells))
     return (
         Scenario("null: all equal", (0.0,) * cells),
         Scenario("one better by 3 points", (3.0,) + (0.0,) * (cells - 1)),
@@ -64,7 +71,7 @@ def scenarios(cells: int) -> tuple[Scenario, ...]:
         Scenario("at the margin: one better by 0.5, margin 0.5", (0.5,) + (0.0,) * (cells - 1), margin=0.5),
         Scenario("null, one cell with 3 x the spread", (0.0,) * cells, (3.0,) + (1.0,) * (cells - 1)),
         Scenario("null, one cell with 10 x the spread", (0.0,) * cells, (10.0,) + (1.0,) * (cells - 1)),
-        Scenario("null, half the cells with 2 x the spread", (0.0,) * cells, (2.0, 1.0) * (cells // 2)),
+        Scenario("null, half the cells with 2 x the spread", (0.0,) * cells, every_second),
         Scenario("null, items hardly vary", (0.0,) * cells, items=0.1),
         Scenario("null, seeds with heavy tails (t, 3 degrees)", (0.0,) * cells, tails=3.0),
     )
@@ -117,6 +124,7 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
     names = tuple(map(str, range(cells)))
     plan = tuple(range(looks[-1])), looks
     test = SequentialTest(names, looks, error_rate, scenario.margin, shares=shares(plan))
+    variances = VariancesOverItems.of(study.items)
     runs = 0
     done = 0
     for look in looks:
@@ -125,11 +133,9 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
             break
         runs += len(at_work) * (look - done)
         done = look
-        means = study.items[at_work, :look].mean(1)
-        variances = pair_variances(means) / items
         test.look(
             {str(cell): study.scores[cell, :look].tolist() for cell in at_work},
-            partial(_known, variances, items - 1.0),
+            partial(known_variances, variances.after(range(look)), items - 1.0),
         )
     wrong = any(
         scenario.means[int(one.than)] - scenario.means[int(one.cell)] <= scenario.margin
@@ -139,10 +145,79 @@ def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], err
     return Outcome(wrong, runs, winner)
 
 
-def _known(variances: np.ndarray, degrees: float, cells: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the variances that are due to the items; see `ItemVariances`."""
-    assert len(cells) == len(variances)
-    return variances, np.full(variances.shape, degrees)
+@attrs.frozen(eq=False)
+class VariancesOverItems:
+    """Variances over the items of the differences of all pairs of cells, after any seeds of studies."""
+
+    covariances: np.ndarray
+    """Covariances over the items of runs, `(..., cells, seeds, cells, seeds)`."""
+    scores: np.ndarray
+    """`(..., cells, seeds)`."""
+    items: int
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> VariancesOverItems:
+        """Prepare the variances of `values`, `(..., cells, seeds, items)`."""
+        *studies, cells, seeds, items = values.shape
+        scores = values.mean(-1)
+        centred = (values - scores[..., None]).reshape(*studies, cells * seeds, items)
+        covariances = centred @ centred.swapaxes(-1, -2) / (items - 1)
+        return cls(covariances.reshape(*studies, cells, seeds, cells, seeds), scores, items)
+
+    def after(self, seeds: Sequence[int]) -> np.ndarray:
+        """Return the variances of the means over `seeds`, two or more, `(..., cells, cells)`.
+
+        As in `sentbed_report.study.significance.estimated`: less what one seed does to one item, which is in
+        the variance over seeds, but by no more than that.
+        """
+        count = len(seeds)
+        chosen = [*seeds]
+        covariances = self.covariances[..., chosen, :, :][..., chosen]
+        of_means = covariances.mean((-3, -1))
+        within_seeds = np.einsum("...asbs->...ab", covariances)
+        variances = of_differences(of_means) / self.items
+        interaction = of_differences(within_seeds - count * of_means) / self.items / (count * (count - 1))
+        over_seeds = of_differences(covariances_over_seeds(self.scores[..., chosen])) / count
+        remaining: np.ndarray = np.maximum(0.0, variances - np.minimum(interaction, over_seeds))
+        return remaining
+
+
+def of_differences(covariances: np.ndarray) -> np.ndarray:
+    """Return the variances of the differences of all pairs, from covariances `(..., cells, cells)`."""
+    own = np.diagonal(covariances, axis1=-2, axis2=-1)
+    variances: np.ndarray = np.maximum(0.0, own[..., :, None] + own[..., None, :] - 2 * covariances)
+    return variances
+
+
+def covariances_over_seeds(scores: np.ndarray) -> np.ndarray:
+    """Return the sample covariances over seeds of all pairs, from scores `(..., cells, seeds)`."""
+    residuals = scores - scores.mean(-1, keepdims=True)
+    covariances: np.ndarray = residuals @ residuals.swapaxes(-1, -2) / (scores.shape[-1] - 1)
+    return covariances
+
+
+def known_variances(
+    variances: np.ndarray, degrees: float, cells: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and columns of `cells`, whose names are their numbers; see `ItemVariances`."""
+    numbers = [int(cell) for cell in cells]
+    return variances[np.ix_(numbers, numbers)], np.full((len(cells), len(cells)), degrees)
+
+
+def require_variances_of_the_product() -> None:
+    """Raise `AssertionError` if variances over items are not those by which `[study.stop]` decides."""
+    values = np.random.default_rng(0).normal(size=(3, 4, 50))
+    scores: dict[str, list[MeanScore]] = {}
+    for cell in range(3):
+        of_cell = []
+        for seed in range(4):
+            items = Items("mean", values[cell, seed], scale=1.0)
+            score = Score("T", "accuracy", float(values[cell, seed].mean()), {}, "en", "e", items)
+            of_cell.append(MeanScore((score,)))
+        scores[str(cell)] = of_cell
+    expected, degrees = item_variances(scores, ComponentStore(1), [*scores])
+    np.testing.assert_allclose(VariancesOverItems.of(values).after(range(4)), expected)
+    np.testing.assert_allclose(degrees[expected > 0], 49.0)
 
 
 def by_hand(study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float) -> Outcome:
@@ -202,6 +277,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    require_variances_of_the_product()
     looks = tuple(range(options.first_look, options.seeds + 1))
     found = []
     print(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed_studies.study_results import load_study
+from sentbed_studies.time_left import TimeLeft, time_left
 from toy_plugin import TOWERS
 
 AXES = """
@@ -149,6 +152,62 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
     written = (place / "report.html").stat().st_mtime_ns
     CliRunner().invoke(main, [*command, "--set", "study.equivalence=1.0"], catch_exceptions=False)
     assert (place / "report.html").stat().st_mtime_ns > written
+
+
+def test_the_plan_counts_the_runs_with_fresh_seeds(
+    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\nconfirm = 3\n'
+    near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
+    recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
+    out = tmp_path / "out"
+    command = ["study", str(recipe), "--out", str(out)]
+    lefts: list[TimeLeft] = []
+
+    def noted(*parameters: Any) -> TimeLeft:
+        lefts.append(time_left(*parameters))
+        return lefts[-1]
+
+    monkeypatch.setattr("sentbed_studies.study_plan.time_left", noted)
+
+    def plan(*words: str) -> list[str]:
+        result = CliRunner().invoke(main, [*command, *words, "--dry-run"], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.stdout.splitlines()
+
+    before = plan()
+    assert before[0].endswith("2 cells x 2 seeds + 3 runs of the chosen cell = 7 runs, 0 finished")
+    assert (
+        "  confirms: the chosen cell is run with 3 fresh seeds after all others; which one that is "
+        "is not known yet, and the estimate counts 3 runs of a mean cell"
+    ) in before
+    assert lefts[-1].fresh_unchosen == 3
+    # Of cells that are asked for by name, none is chosen.
+    assert plan("--only", "lr=0.5")[0].endswith(": 1 cell x 2 seeds = 2 runs, 0 finished")
+    assert lefts[-1].fresh_unchosen == 0
+
+    result = CliRunner().invoke(main, [*command, "--workers", "1"], catch_exceptions=False)
+    assert result.exit_code == 0
+    counted = [line.partition(":")[0] for line in result.stderr.splitlines() if " of 7:" in line]
+    assert counted == [f"{number} of 7" for number in range(1, 8)]
+    # One of the fresh runs is lost.
+    (lost,) = out.glob("cells/*seed5*")
+    shutil.rmtree(lost)
+    cell = load_study(out).chosen
+    assert cell is not None
+    after = plan()
+    assert after[0].endswith("= 7 runs, 6 finished")
+    assert (
+        f"  confirms: the chosen cell, {cell.cell}, is run with 3 fresh seeds; the estimate counts 1 run of "
+        "a mean cell"
+    ) in after
+    assert lefts[-1].fresh_unchosen == 0
+    assert lost.relative_to(out) in lefts[-1].planned
+    CliRunner().invoke(main, [*command, "--workers", "1"], catch_exceptions=False)
+    number = len(lefts)
+    assert plan()[0].endswith("= 7 runs, 7 finished")
+    assert len(lefts) == number, "nothing is left to estimate"
+    assert plan("--set", "study.decide.confirm=4")[0].endswith("= 8 runs, 7 finished")
 
 
 def test_several_figures_do_not_fit_into_one_file(place: Path) -> None:

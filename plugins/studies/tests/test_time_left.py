@@ -103,13 +103,16 @@ def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_p
     plans=st.lists(st.tuples(st.floats(0.01, 1e4), st.floats(1, 3)), min_size=1, max_size=8),
     took=st.lists(st.floats(0.01, 1e5), max_size=8),
     workers=st.integers(1, 4),
+    fresh=st.integers(0, 4),
 )
 def test_what_is_left_is_never_more_than_all_runs(
-    plans: list[tuple[float, float]], took: list[float], workers: int
+    plans: list[tuple[float, float]], took: list[float], workers: int, fresh: int
 ) -> None:
     runs = {Path(str(number)): (low, low * spread) for number, (low, spread) in enumerate(plans)}
     whole = (sum(low for low, _ in runs.values()), sum(high for _, high in runs.values()))
-    left = TimeLeft(dict(runs), workers=workers, whole=whole, alone=whole)
+    mean = whole[0] / len(runs), whole[1] / len(runs)
+    left = TimeLeft(dict(runs), workers=workers, whole=whole, alone=whole, mean_cell=mean)
+    left.confirm(fresh)
     for run, seconds in zip(runs, took, strict=False):
         left.finished(run, seconds)
     rest, of_all = left.seconds(), left.of_all()
@@ -117,6 +120,39 @@ def test_what_is_left_is_never_more_than_all_runs(
     assert of_all is not None
     assert rest[0] <= of_all[0] * (1 + 1e-9)
     assert rest[1] <= of_all[1] * (1 + 1e-9)
+
+
+def test_runs_of_a_chosen_cell_that_is_not_known_take_as_long_as_the_mean_cell() -> None:
+    left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0)}, whole=(4.0, 6.0), alone=(4.0, 6.0), mean_cell=(2.0, 3.0))
+    left.confirm(3)
+    assert left.seconds() == (START + 4 + 3 * 2, START + 6 + 3 * 3)
+    assert left.of_all() == (START + 4 + 3 * 2, START + 6 + 3 * 3)
+    # They come after the others: three workers have two runs, then three.
+    assert attrs.evolve(left, workers=3).seconds() == (START + 4 / 2 + 2, START + 6 / 2 + 3)
+    assert attrs.evolve(left, mean_cell=None).seconds() is None
+    assert attrs.evolve(left, mean_cell=None).of_all() is None
+
+
+def test_finished_runs_correct_those_with_fresh_seeds() -> None:
+    left = TimeLeft({A: (2.0, 2.0), B: (2.0, 2.0)}, mean_cell=(2.0, 2.0), cells=frozenset((A, B)), runs=2)
+    left.confirm(2)
+    left.finished(A, START + 2)
+    left.finished(B, 6.0)
+    assert left.seconds() == pytest.approx((12.0, 12.0))
+    left.chosen([C, D])
+    assert left.seconds() == pytest.approx((12.0, 12.0))
+    left.finished(C, 6.0)
+    assert left.seconds() == pytest.approx((6.0, 6.0))
+    left.finished(D, 6.0)
+    assert left.seconds() == (0.0, 0.0)
+
+
+def test_of_a_sample_the_cells_that_were_not_chosen_are_not_left_beside_the_fresh_seeds() -> None:
+    left = TimeLeft({A: (2.0, 2.0), B: (2.0, 2.0)}, mean_cell=(2.0, 2.0), cells=frozenset((A, B)), runs=1)
+    left.confirm(2)
+    left.finished(A, START + 2)
+    left.chosen([C, D])
+    assert left.seconds() == pytest.approx((4.0, 4.0))
 
 
 def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
@@ -324,6 +360,11 @@ def test_the_plan_says_what_sharing_saves(
     study = read_study(put("study.toml", AT_END + AXES))
     lines = list(study_plan.plan_lines(study, work(), tmp_path, shared))
     assert "  all runs, one after the other: 1 min 16 s" in "\n".join(lines)
+
+
+def test_the_mean_cell_does_all_of_its_work_itself(work: Callable[..., Work], tmp_path: Path) -> None:
+    for share in (True, False):
+        assert time_left(work(share=share), tmp_path, Known()).mean_cell == (RUN + 21, RUN + 42)
 
 
 def test_the_whole_of_a_sample_is_its_share(work: Callable[..., Work], tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def reproduce(
     from sentbed_jobs.executor_lookup import executor_of
 
     from sentbed_studies.cell_keys import CellKeys
+    from sentbed_studies.confirmation import confirmation_of
     from sentbed_studies.progress_display import watching
     from sentbed_studies.published_table_recipes import (
         CHECKS,
@@ -115,10 +116,12 @@ def reproduce(
         for line in published_table(asked):
             echo(line)
         study = attrs.evolve(study, remarks=())
-    work = plan_work(study.cells, CellKeys(plugins))
+    keys = CellKeys(plugins)
+    work = plan_work(study.cells, keys)
     now = work.of(asked.cells)
-    left = time_of(now, directory, workers)
-    for line in plan_lines(study, now, directory, left):
+    confirmation = None if wanted else confirmation_of(study, work, directory, keys, share=True)
+    left = time_of(now, directory, workers, confirmation=confirmation)
+    for line in plan_lines(study, now, directory, left, confirmation=confirmation):
         echo(line, err=not dry_run)
     if dry_run:
         return

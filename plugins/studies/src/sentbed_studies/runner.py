@@ -36,7 +36,6 @@ from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
-from sentbed_report.study.selection import choose
 
 from sentbed_studies.added_evaluations import (
     ENCODER,
@@ -48,6 +47,7 @@ from sentbed_studies.added_evaluations import (
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, Content, EvaluationKey, slug
+from sentbed_studies.confirmation import work_of_chosen_cell
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
@@ -65,7 +65,6 @@ from sentbed_studies.write_study_directory import (
     lock_of,
     needed,
     note_confirmation,
-    read_data,
 )
 
 Say: TypeAlias = Callable[[str], object]
@@ -190,7 +189,10 @@ def run_study(
         for task in lost:
             _remove(directory / task.directory)
         executor = executor or executor_of("local", {}, plugins, say)
-        runner = _Runner(directory, executor, keep_going, say, runs_of(study, work), left)
+        total = runs_of(study, work)
+        if not only and study.table.decide is not None:
+            total += study.table.decide.confirm
+        runner = _Runner(directory, executor, keep_going, say, total, left)
         # Cells that are asked for by name are run with all their seeds.
         for part in _parts(study, work, runner, None if only else study.table.stop):
             _run_work(study, part, runner)
@@ -220,22 +222,14 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
 
 def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> None:
     """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
-    decide = study.table.decide
-    if decide is None or not decide.confirm:
+    work = work_of_chosen_cell(study, runner.directory, CellKeys(plugins), share)
+    if work is None:
         return
-    chosen = choose(read_data(runner.directory))
-    if chosen is None or not chosen.cell or not chosen.complete:
-        return
-    known = next(cell for cell in study.cells if cell.name == chosen.cell)
-    first = max(study.seeds) + 1
-    fresh = []
-    for seed in range(first, first + decide.confirm):
-        recipe = attrs.evolve(known.recipe, run=attrs.evolve(known.recipe.run, seed=seed))
-        fresh.append(attrs.evolve(known, seed=seed, recipe=recipe))
-    work = plan_work(fresh, CellKeys(plugins), share)
     note_confirmation(runner.directory, work)
-    runner.total += len(work.tasks)
-    runner.say(f"the chosen cell is {chosen.cell}; it is run with {count(len(fresh), 'fresh seed')}")
+    cell, seeds = work.tasks[0].cell.name, count(len(work.tasks), "fresh seed")
+    runner.say(f"the chosen cell is {cell}; it is run with {seeds}")
+    if runner.left is not None:
+        runner.left.chosen([task.directory for task in work.tasks if not task.is_done(runner.directory)])
     _run_work(study, work, runner)
     if study.table.keep != "all":
         _remove_shared(runner.directory, work.tasks, work)

@@ -84,6 +84,7 @@ def run(
 
     from sentbed_studies.added_evaluations import without_encoder
     from sentbed_studies.cell_keys import CellKeys
+    from sentbed_studies.confirmation import confirmation_of
     from sentbed_studies.early_stopping import needless_runs
     from sentbed_studies.progress_display import watching
     from sentbed_studies.runner import run_study
@@ -101,17 +102,23 @@ def run(
     if not wanted:
         require_cells_of_labels(found)
     directory = Path(out) if out is not None else Path("studies") / found.name
-    work = plan_work(found.cells, CellKeys(plugins), not no_share)
+    keys = CellKeys(plugins)
+    work = plan_work(found.cells, keys, not no_share)
     now = work.of(found.only(wanted).cells) if wanted else work
     # Cells that are asked for by name are run with all their seeds.
     needless = () if wanted else needless_runs(found, now, directory)
     runs = runs_of(found, now) - len(needless)
-    if now.without(needless).is_done(directory):
+    confirmation = None
+    if not wanted:
+        confirmation = confirmation_of(found, work, directory, keys, not no_share, needless)
+    fresh_left = 0 if confirmation is None else confirmation.number_left
+    if now.without(needless).is_done(directory) and not fresh_left:
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
-        left = time_of(now.without(needless), directory, workers, where == "local" and not gpus, runs)
-    for line in plan_lines(found, now, directory, left, needless):
+        chosen = where == "local" and not gpus
+        left = time_of(now.without(needless), directory, workers, chosen, runs, confirmation)
+    for line in plan_lines(found, now, directory, left, needless, confirmation):
         echo(line, err=not dry_run)
     if left.unusable and where == "local":
         raise RecipeError(Problem(what) for what in left.unusable)

@@ -14,6 +14,7 @@ from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study_page.decisions_section import outcome
 
 from sentbed_studies.axes import labels_that_are_equal
+from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work
@@ -28,15 +29,24 @@ SHOWN = 3
 
 
 def time_of(
-    work: Work, directory: Path, workers: int | None, chosen: bool = True, runs: int | None = None
+    work: Work,
+    directory: Path,
+    workers: int | None,
+    chosen: bool = True,
+    runs: int | None = None,
+    confirmation: Confirmation | None = None,
 ) -> TimeLeft:
     """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given.
 
-    `runs` is their number, where a sampler takes only some of them.
+    `runs` is their number, where a sampler takes only some of them. `confirmation` comes after them.
     """
     left = time_left(work, directory)
     if runs is not None and runs < len(work.tasks):
         left.sample(runs)
+    if confirmation is not None:
+        left.confirm(confirmation.runs)
+        if confirmation.left is not None:
+            left.chosen(confirmation.left)
     left.workers = workers or (workers_for(work, left) if chosen else 1)
     return left
 
@@ -68,14 +78,27 @@ def _cores() -> int:
 
 
 def plan_lines(
-    found: Study, work: Work, directory: Path, left: TimeLeft, needless: Sequence[Task] = ()
+    found: Study,
+    work: Work,
+    directory: Path,
+    left: TimeLeft,
+    needless: Sequence[Task] = (),
+    confirmation: Confirmation | None = None,
 ) -> Iterator[str]:
-    """Yield a readable summary of the work to do; `needless` are the runs of it that stopping leaves out."""
+    """Yield a readable summary of the work to do.
+
+    `needless` are the runs of it that stopping leaves out, `confirmation` those that follow it.
+    """
     done = sum(task.is_done(directory) for task in work.tasks)
     cells = len({task.cell.name for task in work.tasks})
     sampling, runs = found.table.sampler, runs_of(found, work)
     some = "" if sampling is None else f"{sampling.cells:,} of "
-    sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')} = {count(runs, 'run')}"
+    fresh = ""
+    if confirmation is not None:
+        done += confirmation.runs - confirmation.number_left
+        runs += confirmation.runs
+        fresh = f" + {count(confirmation.runs, 'run')} of the chosen cell"
+    sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')}{fresh} = {count(runs, 'run')}"
     skipped = f", {len(needless):,} not needed" if needless else ""
     yield f"study {found.name}: {sizes}, {done} finished{skipped}"
     if sampling is not None:
@@ -99,6 +122,8 @@ def plan_lines(
             f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
             f"{looks}; error rate of the study {stop.error_rate:g}"
         )
+    if confirmation is not None:
+        yield f"  confirms: {_said_of(confirmation)}"
     if needless and (decisions := read_decisions(directory)) is not None:
         yield f"  decided: {outcome(decisions)}"
     work = work.without(needless)
@@ -126,6 +151,20 @@ def plan_lines(
                 f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, "
                 "under keys of their own"
             )
+
+
+def _said_of(confirmation: Confirmation) -> str:
+    """Return what a study does with fresh seeds, and how that is estimated."""
+    seeds = count(confirmation.runs, "fresh seed")
+    runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
+    if confirmation.left is None:
+        return (
+            f"the chosen cell is run with {seeds} after all others; which one that is is not known yet, and "
+            f"the estimate counts {runs}"
+        )
+    if not confirmation.left:
+        return f"the chosen cell, {confirmation.cell}, was run with {seeds}"
+    return f"the chosen cell, {confirmation.cell}, is run with {seeds}; the estimate counts {runs}"
 
 
 def listed(remark: Remark) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -50,6 +50,12 @@ class TimeLeft:
     """Runs of `planned` that are of cells, and no stages that cells share."""
     runs: int | None = None
     """Number of these still to do, where a sampler chooses some of the cells; None for all of them."""
+    mean_cell: Range | None = None
+    """Seconds of a run of a cell that shares no work, as the mean over the cells; None if unknown."""
+    fresh: int = 0
+    """Number of runs with fresh seeds of the chosen cell, finished or not."""
+    fresh_unchosen: int = 0
+    """Number of these that are still to do, as long as the cell is not known; each takes `mean_cell`."""
 
     first: list[Path] = attrs.field(factory=list, init=False)
     """Runs in which a worker has loaded its libraries: as many of the first ones as there are workers."""
@@ -66,6 +72,17 @@ class TimeLeft:
         self._count(run)
         if run not in self.found:
             self.planned.pop(run, None)
+
+    def confirm(self, runs: int) -> None:
+        """Note that the chosen cell, which is not known yet, will be run with so many fresh seeds."""
+        self.fresh = self.fresh_unchosen = runs
+
+    def chosen(self, runs: Sequence[Path]) -> None:
+        """Note the fresh seeds' runs still to do: the cell is known, and all other runs have ended."""
+        ended = {run: seconds for run, seconds in self.planned.items() if run in self.found}
+        self.planned = ended | dict.fromkeys(runs, self.mean_cell)
+        self.runs = None
+        self.fresh_unchosen = 0
 
     def sample(self, runs: int) -> None:
         """Note that only so many runs of cells will take place, with those that have finished."""
@@ -86,7 +103,9 @@ class TimeLeft:
         Where runs have finished, both are what the plan says, scaled as these need it, or, for a run without
         a plan, their mean. The first run of a worker counts only while no other has finished, less its start.
         """
-        planned = self.planned.get(run)
+        return self._corrected(self.planned.get(run))
+
+    def _corrected(self, planned: Range | None) -> Range | None:
         if not self.found:
             return planned
         scale = self._scale()
@@ -105,6 +124,13 @@ class TimeLeft:
         planned = self.alone if alone else self.whole
         if planned is None:
             return None
+        if self.fresh:
+            if self.mean_cell is None:
+                return None
+            planned = (
+                planned[0] + self.fresh * self.mean_cell[0],
+                planned[1] + self.fresh * self.mean_cell[1],
+            )
         scale = self._scale() if self.found else None
         if scale is not None:
             planned = (scale * _middle(planned), scale * _middle(planned))
@@ -146,7 +172,15 @@ class TimeLeft:
         low, high = (
             part * sum(one[side] for one in known) / max(1, min(self.workers, len(known))) for side in (0, 1)
         )
-        start = START if known and part and not self.found else 0.0
+        if self.fresh_unchosen:
+            # They come after all others.
+            each = self._corrected(self.mean_cell)
+            if each is None:
+                return None
+            times = self.fresh_unchosen / max(1, min(self.workers, self.fresh_unchosen))
+            low, high = low + times * each[0], high + times * each[1]
+        is_to_start = (known and part) or self.fresh_unchosen
+        start = START if is_to_start and not self.found else 0.0
         return start + low, start + high
 
 
@@ -188,15 +222,18 @@ def time_left(work: Work, directory: Path, planner: Planner | None = None) -> Ti
         and is_finished(directory / place)
         and (took := _took(directory / place)) is not None
     }
+    of_all = _sum(alone)
+    mean = None if of_all is None or not alone else (of_all[0] / len(alone), of_all[1] / len(alone))
     return TimeLeft(
         planned,
+        mean_cell=mean,
         problems=tuple(plans.problems),
         unusable=tuple(plans.planner.unusable),
         memory=plans.memory,
         found=found,
         cells=frozenset(task.directory for task in work.tasks),
         whole=_sum(every.values()),
-        alone=_sum(alone),
+        alone=of_all,
     )
 
 

@@ -120,6 +120,16 @@ def note_sampled(directory: Path, names: Sequence[str]) -> None:
         write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
 
 
+def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
+    """Whether `directory` holds a study with the cells and runs of `work`, the whole study's."""
+    try:
+        held = [(cell["name"], cell["runs"]) for cell in read_json(directory / STUDY)["cells"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    content = json.loads(json.dumps(_cells(study, work)))
+    return held == [(cell["name"], cell["runs"]) for cell in content]
+
+
 def note_confirmation(directory: Path, work: Work) -> None:
     """Write the runs of the chosen cell with fresh seeds into `study.json`."""
     content = read_json(directory / STUDY)

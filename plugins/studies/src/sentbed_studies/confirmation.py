@@ -1,0 +1,81 @@
+"""The runs of the chosen cell with fresh seeds: `confirm` of `[study.decide]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+from sentbed_report.study.selection import choose
+
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.shared_work_plan import Task, Work, plan_work
+from sentbed_studies.study import Study
+from sentbed_studies.write_study_directory import has_same_runs, read_data
+
+
+@attrs.frozen
+class Confirmation:
+    """Runs with fresh seeds that a study asks for."""
+
+    runs: int
+    """Their number."""
+    cell: str = ""
+    """Name of the chosen cell; empty as long as it is not known."""
+    left: tuple[Path, ...] | None = None
+    """Directories of those that have not finished; None as long as the cell is not known."""
+
+    @property
+    def number_left(self) -> int:
+        """Number of runs that have not finished."""
+        return self.runs if self.left is None else len(self.left)
+
+
+def confirmation_of(
+    study: Study, work: Work, directory: Path, keys: CellKeys, share: bool, needless: Sequence[Task] = ()
+) -> Confirmation | None:
+    """Return the runs with fresh seeds of a study; None if it asks for none.
+
+    The cell is known if all runs of `work`, the whole study's, have finished but those that are `needless`.
+
+    Raises:
+        RunError: if what has finished in `directory` cannot be read.
+    """
+    decide = study.table.decide
+    if decide is None or not decide.confirm:
+        return None
+    # Of a sample it is read which cells have been run; of other studies a look at the manifests is enough.
+    may_be_known = study.table.sampler is not None or work.without(needless).is_done(directory)
+    fresh = None
+    if may_be_known and has_same_runs(directory, study, work):
+        fresh = work_of_chosen_cell(study, directory, keys, share)
+    if fresh is None:
+        return Confirmation(decide.confirm)
+    left = tuple(task.directory for task in fresh.tasks if not task.is_done(directory))
+    return Confirmation(decide.confirm, fresh.tasks[0].cell.name, left)
+
+
+def work_of_chosen_cell(study: Study, directory: Path, keys: CellKeys, share: bool) -> Work | None:
+    """Return the runs of the chosen cell with fresh seeds; None if it is not known, or none are asked for.
+
+    The seeds are those that follow the largest one of the study.
+
+    Raises:
+        RunError: if what has finished in `directory` cannot be read.
+    """
+    decide = study.table.decide
+    if decide is None or not decide.confirm:
+        return None
+    data = attrs.evolve(read_data(directory), decide=decide)
+    if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
+        return None
+    chosen = choose(data)
+    if chosen is None or not chosen.cell or not chosen.complete:
+        return None
+    known = next(cell for cell in study.cells if cell.name == chosen.cell)
+    first = max(study.seeds) + 1
+    fresh = []
+    for seed in range(first, first + decide.confirm):
+        recipe = attrs.evolve(known.recipe, run=attrs.evolve(known.recipe.run, seed=seed))
+        fresh.append(attrs.evolve(known, seed=seed, recipe=recipe))
+    return plan_work(fresh, keys, share)
