@@ -213,7 +213,7 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
     run_study(study_with(GAP), tmp_path / "study")
     study_with(NEARNESS, GAP)
     lines = plan(tmp_path)
-    assert lines[0] == "study towers: 2 cells x 2 seeds = 4 runs, 0 finished"
+    assert lines[0] == "study towers: 2 cells x 2 seeds = 4 runs, 0 finished, 4 trained that lack evaluations"
     assert "evaluated, not trained again: 4 finished runs, with `nearness`" in lines
     study_with(NEARNESS)
     assert any(

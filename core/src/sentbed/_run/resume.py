@@ -112,7 +112,7 @@ def resume(
 def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Yield a warning for each kind of code whose versions are not those in the facts of a run's start."""
     earlier, current = _versions(before), _versions(now)
-    for kind in earlier.keys() & current.keys():
+    for kind in sorted(earlier.keys() & current.keys()):
         other = "; ".join(differences(earlier[kind], current[kind]))
         if other:
             yield f"the {kind} are not those that the run was started with ({other}); digits may differ"

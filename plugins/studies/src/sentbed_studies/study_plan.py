@@ -20,7 +20,7 @@ from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.study import Remark, Study
 from sentbed_studies.time_left import START, TimeLeft, said, said_of_whole, time_left
-from sentbed_studies.write_study_directory import needed
+from sentbed_studies.write_study_directory import is_finished, needed
 
 MEMORY_SHARE = 0.8
 """Share of the memory that cells at a time may fill."""
@@ -90,6 +90,7 @@ def plan_lines(
     `needless` are the runs of it that stopping leaves out, `confirmation` those that follow it.
     """
     done = sum(task.is_done(directory) for task in work.tasks)
+    lacking = sum(is_finished(directory / task.directory) for task in work.tasks) - done
     cells = len({task.cell.name for task in work.tasks})
     sampling, runs = found.table.sampler, runs_of(found, work)
     some = "" if sampling is None else f"{sampling.cells:,} of "
@@ -100,7 +101,8 @@ def plan_lines(
         fresh = f" + {count(confirmation.runs, 'run')} of the chosen cell"
     sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')}{fresh} = {count(runs, 'run')}"
     skipped = f", {len(needless):,} not needed" if needless else ""
-    yield f"study {found.name}: {sizes}, {done} finished{skipped}"
+    later = f", {lacking:,} trained that lack evaluations" if lacking else ""
+    yield f"study {found.name}: {sizes}, {done} finished{later}{skipped}"
     if sampling is not None:
         by = f"sampled by {sampling.with_.name}, seed {sampling.seed}"
         batch = f", {count(sampling.batch, 'cell')} at a time with seed {found.seeds[0]}"
