@@ -33,7 +33,7 @@ from sentbed._run.report_json import RECORD, plain, record_json
 from sentbed._run.trackers import following
 from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage
-from sentbed._run.training_states import State
+from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
@@ -99,7 +99,8 @@ def execute(
             if resumed is None:
                 said = hooks.run_started(run=context.run)
             else:
-                said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
+                with restoring(resumed):
+                    said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
             for facts in said:
                 context.facts.update(facts)
             for warning in warnings:
