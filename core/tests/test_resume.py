@@ -449,6 +449,22 @@ def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_s
     assert "step_finished" not in recorder.names
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "states/mine", "items"])
+def test_a_link_out_of_a_run_is_refused_and_what_it_leads_to_is_unchanged(
+    name: str, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (out / name).unlink(missing_ok=True)
+    (out / name).symlink_to(mine)
+
+    with pytest.raises(RunError, match="is a link that leads out of"):
+        resume(out, plugins=plugins)
+
+    assert mine.read_text() == "mine"
+
+
 # --- damage ------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         open_file,
         read_file,
         read_json,
+        require_links_within,
         sha256,
         write_atomic,
         write_directory,

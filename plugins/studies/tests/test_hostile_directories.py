@@ -99,6 +99,24 @@ def test_a_run_outside_of_its_study_is_not_read(outside: str, directory: Path) -
         read_data(directory)
 
 
+@pytest.mark.parametrize("name", ["report.md", "tables/scores.csv", "tables"])
+def test_a_report_is_not_written_where_a_link_leads(name: str, directory: Path) -> None:
+    mine = directory.parent / "mine"
+    if name == "tables":
+        shutil.rmtree(directory / name)
+        mine.mkdir()
+    else:
+        (directory / name).unlink()
+        mine.write_text("mine")
+    (directory / name).symlink_to(mine)
+    with pytest.raises(RunError, match="is a link that leads out of"):
+        write_reports(directory)
+    if mine.is_dir():
+        assert not list(mine.iterdir())
+    else:
+        assert mine.read_text() == "mine"
+
+
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the path of each value within a value."""
     paths = [path]

@@ -18,7 +18,7 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import locked, read_json, write_atomic
+from sentbed._files import locked, read_json, require_links_within, write_atomic
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml, written_path
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
@@ -400,7 +400,8 @@ def _free_name(name: str) -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Lock a run directory. Raises `RunError` if another process has it."""
+    """Lock a run directory. Raises `RunError` if another process has it, or a link leads out of it."""
+    require_links_within(directory)
     with locked(directory / LOCK) as free:
         if not free:
             raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
