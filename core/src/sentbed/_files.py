@@ -66,9 +66,20 @@ def _is_hollow(descriptor: int) -> bool:
 
 
 def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
-    """Return the content of a file; raises as `open_file`, and `DataError` for more than `most` bytes."""
+    """Return the content of a file.
+
+    Raises:
+        DataError: as `open_file`, for more than `most` bytes, and if the disk does not give the content.
+        OSError: if the file cannot be opened.
+    """
     with open_file(path) as stream:
-        content = stream.read(most + 1)
+        try:
+            content = stream.read(most + 1)
+        except OSError as error:
+            # Unlike an error of `open`, it does not name the file.
+            raise DataError(
+                f"the file cannot be read ({error.strerror}); look at its disk, or get it again", path
+            ) from error
     if len(content) > most:
         raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
     return content
