@@ -449,6 +449,21 @@ def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_s
     assert "step_finished" not in recorder.names
 
 
+@pytest.mark.parametrize("code", [{"numpy": 0}, [], 1])
+def test_a_state_whose_code_is_no_table_of_texts_is_refused(
+    code: object, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    place = newest(out)[0]
+    content = json.loads((place / "state.json").read_text())
+    content["facts"]["code"] = code
+    (place / "state.json").write_text(json.dumps(content))
+    write_sums(place)
+
+    with pytest.raises(RunError, match="cannot be restored"):
+        resume(out, plugins=plugins)
+
+
 @pytest.mark.parametrize("name", ["log.jsonl", "states/mine", "items"])
 def test_a_link_out_of_a_run_is_refused_and_what_it_leads_to_is_unchanged(
     name: str, recipe_of: Load, plugins: Plugins, tmp_path: Path

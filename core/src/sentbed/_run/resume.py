@@ -95,7 +95,8 @@ def resume(
         warnings.append(left_out)
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
-    edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
+    with restoring(state):
+        edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
     if edited:
         message = f"code is not what it was when the run was started: {'; '.join(edited)}"
         if not allow_changes:
