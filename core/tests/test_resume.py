@@ -449,18 +449,31 @@ def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_s
     assert "step_finished" not in recorder.names
 
 
-@pytest.mark.parametrize("code", [{"numpy": 0}, [], 1])
-def test_a_state_whose_code_is_no_table_of_texts_is_refused(
-    code: object, recipe_of: Load, plugins: Plugins, tmp_path: Path
+@pytest.mark.parametrize(
+    "fact",
+    [{"code": {"numpy": 0}}, {"code": []}, {"data": 1}, {"evaluation_data": []}, {"trained_tokens": "1"}],
+)
+def test_a_state_whose_facts_are_of_other_types_is_refused(
+    fact: dict[str, Any], recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
     place = newest(out)[0]
     content = json.loads((place / "state.json").read_text())
-    content["facts"]["code"] = code
+    content["facts"].update(fact)
     (place / "state.json").write_text(json.dumps(content))
     write_sums(place)
 
     with pytest.raises(RunError, match="cannot be restored"):
+        resume(out, plugins=plugins)
+
+
+def test_a_manifest_whose_resumptions_are_no_list_is_refused(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps({**manifest, "resumed": "yes"}))
+    with pytest.raises(RunError, match=r"manifest.json` is damaged: `resumed` is 'yes', expected a list"):
         resume(out, plugins=plugins)
 
 

@@ -31,6 +31,18 @@ from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
 from sentbed.errors import ModelError, RunError, reason_of
 
+FACTS_ADDED_TO: Mapping[str, type] = {
+    "cache": dict,
+    "code": dict,
+    "data": dict,
+    "evaluation_data": dict,
+    "evaluations": list,
+    "not_saved": list,
+    "trained_tokens": int,
+    "weights": dict,
+}
+"""Facts of a run that is resumed, to which what follows adds, and their types in a state."""
+
 
 def resume(
     directory: str | Path,
@@ -70,6 +82,7 @@ def resume(
     state = found or State(directory, 0, 0)
     with restoring(state):
         before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
+        _require_types_of_facts(state.content.get("facts", {}))
         context.facts.update(state.content.get("facts", {}))
     after = tomli.loads(resolved_toml(recipe))
     for table in (before, after):
@@ -112,8 +125,21 @@ def resume(
         if plain(context.facts.get(what, now[what])) != plain(now[what])
     ]
     # The state lacks the resumptions since it was written.
-    context.facts["resumed"] = manifest.get("resumed", [])
+    resumptions = manifest.get("resumed", [])
+    if not isinstance(resumptions, list):
+        raise RunError(
+            f"`{directory / MANIFEST}` is damaged: `resumed` is {resumptions!r:.80}, expected a list; "
+            "take it out"
+        )
+    context.facts["resumed"] = resumptions
     return execute(context, plugins, state, warnings)
+
+
+def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
+    """Raise `TypeError` if a fact of a state that the rest of the run adds to is not what was written."""
+    for name, kind in FACTS_ADDED_TO.items():
+        if name in facts and type(facts[name]) is not kind:
+            raise TypeError(f"the fact `{name}` is {facts[name]!r:.80}, expected a {kind.__name__}")
 
 
 def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins: Plugins) -> None:
