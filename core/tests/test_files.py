@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, RunError
-from sentbed._files import locked, read_file, require_links_within, write_atomic
+from sentbed._files import locked, read_file, require_links_within, sha256, write_atomic
 
 
 def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
@@ -114,3 +114,5 @@ def test_a_link_within_a_directory_and_one_that_leads_to_it_are_allowed(tmp_path
 def test_a_file_that_the_disk_does_not_give_is_named():
     with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
         read_file(Path("/proc/self/mem"))
+    with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
+        sha256(Path("/proc/self/mem"))

@@ -65,6 +65,11 @@ def _is_hollow(descriptor: int) -> bool:
     return first_hole < state.st_size
 
 
+def _unreadable(path: Path, error: OSError) -> DataError:
+    """Return the error for a file that is open and not read, which the system's own error does not name."""
+    return DataError(f"the file cannot be read ({error.strerror}); look at its disk, or get it again", path)
+
+
 def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
     """Return the content of a file.
 
@@ -76,10 +81,7 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
         try:
             content = stream.read(most + 1)
         except OSError as error:
-            # Unlike an error of `open`, it does not name the file.
-            raise DataError(
-                f"the file cannot be read ({error.strerror}); look at its disk, or get it again", path
-            ) from error
+            raise _unreadable(path, error) from error
     if len(content) > most:
         raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
     return content
@@ -110,7 +112,10 @@ def sha256(path: Path) -> str:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
         with open_file(file) as stream:
-            hashlib.file_digest(stream, lambda: digest)
+            try:
+                hashlib.file_digest(stream, lambda: digest)
+            except OSError as error:
+                raise _unreadable(file, error) from error
     return digest.hexdigest()
 
 
