@@ -439,3 +439,14 @@ def test_the_state_of_other_data_is_refused() -> None:
     state = Sampler(Numbered(20), ["anchor"], 4, KEY).state()
     with pytest.raises(DataError, match="5 batches an epoch"):
         Sampler(Numbered(30), ["anchor"], 4, KEY).restore(state)
+
+
+@pytest.mark.parametrize(
+    "position", [{"done": "4"}, {"done": [4]}, {"epoch": None}, {"epoch": -1}, {"done": 1.5}]
+)
+def test_a_position_that_is_none_is_refused(position: dict[str, Any]):
+    sampler = Sampler(Numbered(30), ["anchor"], 4, KEY)
+    with pytest.raises(
+        DataError, match=r"of the sampler has the position .*, expected a whole number from 0 on"
+    ):
+        sampler.restore({**sampler.state(), **position})

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from sentbed import RunError
-from sentbed._files import locked
+from sentbed import DataError, RunError
+from sentbed._files import locked, read_file, require_links_within, sha256, write_atomic
 
 
 def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
@@ -64,3 +64,55 @@ def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path: Path):
         raise OSError("its own")
     with locked(tmp_path / "a.lock") as free:
         assert free
+
+
+@pytest.mark.parametrize("elsewhere", ["missing", "written", "directory"])
+def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(elsewhere: str, tmp_path: Path):
+    place = tmp_path / "run"
+    place.mkdir()
+    target = tmp_path / "elsewhere"
+    if elsewhere == "written":
+        target.write_text("mine")
+    if elsewhere == "directory":
+        target.mkdir()
+    (place / "report.md").symlink_to(target)
+
+    write_atomic(place / "report.md", "report")
+
+    assert not (place / "report.md").is_symlink()
+    assert (place / "report.md").read_text() == "report"
+    assert target.exists() == (elsewhere != "missing")
+    assert elsewhere != "written" or target.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "tables", "cells/mean/log.jsonl"])
+@pytest.mark.parametrize("target", ["file", "root", "circle"])
+def test_a_link_that_leads_out_of_a_directory_is_named(name: str, target: str, tmp_path: Path):
+    link = tmp_path / "run" / name
+    targets = {"file": tmp_path / "elsewhere", "root": "/", "circle": link.name}
+    link.parent.mkdir(parents=True)
+    link.symlink_to(targets[target])
+
+    with pytest.raises(
+        RunError, match=rf"`.*{name}` is a link that leads out of `.*`.*; put .*, or remove it"
+    ):
+        require_links_within(tmp_path / "run")
+
+
+def test_a_link_within_a_directory_and_one_that_leads_to_it_are_allowed(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "a").write_text("a")
+    (tmp_path / "run" / "b").symlink_to("a")
+    (tmp_path / "link").symlink_to("run")
+
+    require_links_within(tmp_path / "link")
+    require_links_within(tmp_path / "run")
+    require_links_within(tmp_path / "missing")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file whose reading fails")
+def test_a_file_that_the_disk_does_not_give_is_named():
+    with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
+        read_file(Path("/proc/self/mem"))
+    with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
+        sha256(Path("/proc/self/mem"))

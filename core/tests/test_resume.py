@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from damage import flip, truncate
 from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, resume, run
-from sentbed._files import locked
+from sentbed._files import locked, write_sums
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -411,6 +411,87 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["resumed"] == [{"stage": 0, "step": 2}]
     assert manifest["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("stages", 0, "learning_rates"), None),
+        (("stages", 0, "losses"), []),
+        (("stages", 0, "steps", 0), "1"),
+        (("stages",), None),
+        (("scores",), [{"task": "a"}]),
+        (("started",), "yesterday"),
+        (("seconds",), None),
+    ],
+)
+def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_step_is_taken(
+    path: tuple[str | int, ...],
+    value: object,
+    recipe_of: Load,
+    plugins: Plugins,
+    recorder: Recorder,
+    tmp_path: Path,
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    place = newest(out)[0]
+    content = json.loads((place / "state.json").read_text())
+    table = content["trackers"]["history"]
+    for key in path[:-1]:
+        table = table[key]
+    table[path[-1]] = value
+    (place / "state.json").write_text(json.dumps(content))
+    write_sums(place)
+    recorder.events.clear()
+
+    with pytest.raises(RunError, match="cannot be restored"):
+        resume(out, plugins=plugins)
+
+    assert "step_finished" not in recorder.names
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [{"code": {"numpy": 0}}, {"code": []}, {"data": 1}, {"evaluation_data": []}, {"trained_tokens": "1"}],
+)
+def test_a_state_whose_facts_are_of_other_types_is_refused(
+    fact: dict[str, Any], recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    place = newest(out)[0]
+    content = json.loads((place / "state.json").read_text())
+    content["facts"].update(fact)
+    (place / "state.json").write_text(json.dumps(content))
+    write_sums(place)
+
+    with pytest.raises(RunError, match="cannot be restored"):
+        resume(out, plugins=plugins)
+
+
+def test_a_manifest_whose_resumptions_are_no_list_is_refused(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    manifest = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps({**manifest, "resumed": "yes"}))
+    with pytest.raises(RunError, match=r"manifest.json` is damaged: `resumed` is 'yes', expected a list"):
+        resume(out, plugins=plugins)
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "states/mine", "items"])
+def test_a_link_out_of_a_run_is_refused_and_what_it_leads_to_is_unchanged(
+    name: str, recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (out / name).unlink(missing_ok=True)
+    (out / name).symlink_to(mine)
+
+    with pytest.raises(RunError, match="is a link that leads out of"):
+        resume(out, plugins=plugins)
+
+    assert mine.read_text() == "mine"
 
 
 # --- damage ------------------------------------------------------------------------------------------------

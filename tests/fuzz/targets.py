@@ -324,7 +324,11 @@ def states(place: Path) -> Case:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(whole, copy)
         file = random.choice(files)
-        damage(copy / file, random)
+        if random.random() < 0.3:
+            file = state.relative_to(whole) / "state.json"
+            _exchange_a_value(copy / file, random)
+        else:
+            damage(copy / file, random)
         if file.parts[0] == "states" and file != sums and random.random() < 0.7:
             _sum(copy / state.relative_to(whole))
         resume(copy, None)
@@ -332,6 +336,20 @@ def states(place: Path) -> Case:
     shutil.copytree(whole, copy)
     resume(copy, None)  # the whole one goes on
     return case
+
+
+def _exchange_a_value(file: Path, random: Random) -> None:
+    """Exchange a value that a state has of the sampler or of a tracker for one of any type."""
+    content = json.loads(file.read_text())
+    place = random.choice([content["sampler"], *content["trackers"].values()])
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = random.choice(keys)
+        if not isinstance(place[key], dict | list) or not place[key] or random.random() < 0.3:
+            break
+        place = place[key]
+    place[key] = random.choice([None, True, -1, 10**20, 0.5, float("nan"), "", "x", [], {}, [[]], {"a": 1}])
+    file.write_text(json.dumps(content))
 
 
 def _stop(recipe: Path, out: Path) -> int:

@@ -65,10 +65,23 @@ def _is_hollow(descriptor: int) -> bool:
     return first_hole < state.st_size
 
 
+def _unreadable(path: Path, error: OSError) -> DataError:
+    """Return the error for a file that is open and not read, which the system's own error does not name."""
+    return DataError(f"the file cannot be read ({error.strerror}); look at its disk, or get it again", path)
+
+
 def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
-    """Return the content of a file; raises as `open_file`, and `DataError` for more than `most` bytes."""
+    """Return the content of a file.
+
+    Raises:
+        DataError: as `open_file`, for more than `most` bytes, and if the disk does not give the content.
+        OSError: if the file cannot be opened.
+    """
     with open_file(path) as stream:
-        content = stream.read(most + 1)
+        try:
+            content = stream.read(most + 1)
+        except OSError as error:
+            raise _unreadable(path, error) from error
     if len(content) > most:
         raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
     return content
@@ -99,7 +112,10 @@ def sha256(path: Path) -> str:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
         with open_file(file) as stream:
-            hashlib.file_digest(stream, lambda: digest)
+            try:
+                hashlib.file_digest(stream, lambda: digest)
+            except OSError as error:
+                raise _unreadable(file, error) from error
     return digest.hexdigest()
 
 
@@ -143,17 +159,43 @@ def _read_sums(directory: Path) -> dict[str, str]:
     return sums
 
 
+def require_links_within(directory: Path) -> None:
+    """Raise `RunError` if a link below a directory that is to be written to leads out of it.
+
+    What is written would change files elsewhere. Links between files of the directory are allowed.
+    """
+    root = directory.resolve()
+    for place, subdirectories, files in os.walk(root):
+        for name in (*subdirectories, *files):
+            path = Path(place, name)
+            if path.is_symlink() and not _target(path).is_relative_to(root):
+                raise RunError(
+                    f"`{path}` is a link that leads out of `{directory}`, where files are to be written; put "
+                    "what it leads to in its place, or remove it"
+                )
+
+
+def _target(link: Path) -> Path:
+    """Return where a link leads; a place outside of every directory if it leads in a circle."""
+    try:
+        return link.resolve()
+    except (OSError, RuntimeError):
+        return Path(os.devnull)
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces `path` atomically at the end of the block.
+
+    A link is replaced as well, not what it leads to: in a directory of a stranger that may be any file.
 
     Raises:
         RunError: if the disk is full or `path` cannot be written; what was at `path` is unchanged.
     """
     import tempfile
 
-    named, path = path, path.resolve()
-    if path.exists() and not path.is_file():
+    named, path = path, path.parent.resolve() / path.name
+    if path.exists() and not path.is_symlink() and not path.is_file():
         raise RunError(f"`{named}` is not a plain file; choose another place")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

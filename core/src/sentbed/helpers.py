@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         open_file,
         read_file,
         read_json,
+        require_links_within,
         sha256,
         write_atomic,
         write_directory,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sentbed._seeds import derive
     from sentbed._signals import SAME_SIGNAL, SIGNALS, Stop
     from sentbed._start_time import STARTED
+    from sentbed._value_types import require_types
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits
 

@@ -51,6 +51,30 @@ def test_a_tokenizer_that_passed_is_not_tried_again(tmp_path: Path, monkeypatch:
         require_bounded_tokenizer(model)
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", "added_tokens.json", "vocab.json"])
+@pytest.mark.parametrize("number", [(1 << 24) + 1, 2**32 - 1, 1e300])
+def test_a_token_with_a_number_beyond_every_vocabulary_is_refused(
+    name: str, number: float, tmp_path: Path
+) -> None:
+    """Saving such a tokenizer takes memory and time in proportion to the number."""
+    model = write_tokenizer(tmp_path / "model")
+    vocabulary = {"[UNK]": 0, "a": number}
+    content: dict[str, Any] = vocabulary
+    if name == "tokenizer.json":
+        content = json.loads((model / name).read_bytes())
+        content["model"]["vocab"] = vocabulary
+    (model / name).write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=rf"`.*{name}` gives the token 'a' the number .*, and at most 16,"):
+        require_bounded_tokenizer(model)
+
+
+def test_an_added_token_with_a_number_beyond_every_vocabulary_is_refused(tmp_path: Path) -> None:
+    token = {"id": 2**31, "content": "[X]", "special": True}
+    model = write_tokenizer(tmp_path / "model", added_tokens=[token])
+    with pytest.raises(ModelError, match=r"gives the token '\[X\]' the number 2,147,483,648"):
+        require_bounded_tokenizer(model)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     letter=st.sampled_from("abz ☃"),

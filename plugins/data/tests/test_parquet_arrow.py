@@ -126,3 +126,40 @@ def test_parquet_that_unpacks_to_far_more_than_its_size_is_refused(
     with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
         for _ in parquet_arrow.parquet_rows(file, ["x"]):
             pass
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_dictionary_counts_as_often_as_its_texts_are_repeated(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row takes a number of the file and a whole text when it is read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    monkeypatch.setattr(parquet_arrow, "MOST_UNPACKED", 1 << 20)
+    file = tmp_path / f"a.{suffix}"
+    words = pyarrow.array(["x" * 30_000])
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 4_000, pyarrow.int8()), words)
+    table = pyarrow.table({"x": texts})
+    if suffix == "parquet":
+        parquet.write_table(table, file, compression="zstd")
+        read = parquet_arrow.parquet_rows
+    else:
+        with pyarrow.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        read = parquet_arrow.arrow_rows
+    with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
+        for _ in read(file, ["x"]):
+            pass
+
+
+def test_a_run_of_equal_values_is_refused(tmp_path: Path) -> None:
+    import pyarrow
+
+    runs = pyarrow.RunEndEncodedArray.from_arrays([2_000_000_000], ["x"])
+    table = pyarrow.table({"x": runs})
+    file = tmp_path / "a.arrow"
+    with pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(DataError, match="run-end encoded, expected plain texts"):
+        next(iter(parquet_arrow.arrow_rows(file, ["x"])))

@@ -421,6 +421,15 @@ def test_a_prompt_outside_of_pooling_is_refused(tiny_bert: Path, folder: Callabl
     FromSentenceTransformers(prompt="document").read(source)
 
 
+def test_a_prompt_longer_than_any_is_refused(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+    prompts = {"prompts": {"query": "x" * 1_000_000}, "default_prompt_name": "query"}
+    source = folder(tiny_bert / "backbone", pooling("mean"), **prompts)
+    with pytest.raises(
+        ModelError, match=r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000"
+    ):
+        FromSentenceTransformers().read(source)
+
+
 @pytest.mark.slow
 def test_pickled_weights_give_the_same_vectors(tiny_bert: Path, folder: Callable[..., Path]) -> None:
     source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))

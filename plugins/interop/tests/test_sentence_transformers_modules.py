@@ -77,6 +77,34 @@ def test_a_pipe_in_the_folder_is_refused(tmp_path: Path) -> None:
         read_modules(source)
 
 
+def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "folder")
+    (source / "sentence_bert_config.json").unlink(missing_ok=True)
+    (source / "sentence_bert_config.json").symlink_to("sentence_bert_config.json")
+    with pytest.raises(ModelError, match=r"sentence_bert_config.json` (leads to no file|is a link out of)"):
+        read_modules(source)
+
+
+def test_a_module_whose_path_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "folder")
+    entries = json.loads((source / "modules.json").read_text())
+    entries[1]["path"] = "\0"
+    (source / "modules.json").write_text(json.dumps(entries))
+    with pytest.raises(ModelError, match="leads to no file"):
+        read_modules(source)
+
+
+def test_more_modules_than_any_folder_has_are_refused_in_a_short_sentence(tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "folder")
+    entries = json.loads((source / "modules.json").read_text())
+    (source / "modules.json").write_text(json.dumps(entries * 10_000))
+    with pytest.raises(
+        ModelError, match=r"it has [0-9]0,000 modules, more than the 20 that are read"
+    ) as error:
+        read_modules(source)
+    assert len(str(error.value)) < 500
+
+
 def test_links_of_the_hub_cache_are_taken(tmp_path: Path) -> None:
     source = write_folder(tmp_path / "models--a--b" / "snapshots" / "0123")
     blobs = tmp_path / "models--a--b" / "blobs"

@@ -232,3 +232,11 @@ def test_device_seconds_count_every_device_beside_the_processor(
     _, state = recorder.tracker_state(Run("r", tmp_path, None, facts)) or ("", {})
     own = RunCost.of(state["own"])
     assert (own.device_seconds, own.device_memory) == (seconds, 2048.0 if seconds else None)
+
+
+@pytest.mark.parametrize("own", ["..", None, {"memory": "much"}, {"seconds": [1.0]}])
+def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(own: object, tmp_path: Path) -> None:
+    run = Run("r", tmp_path, None, {})
+    state = {"own": own, "shared": {}, "source": None}
+    with pytest.raises(RunError, match=r"the cost in the state of the run is damaged: .*; start a new run"):
+        RunCostRecorder(ProcessorEnergy(tmp_path)).run_resumed(run, {"run-cost": state})

@@ -88,6 +88,35 @@ def test_json_nested_5000_deep_is_no_traceback(file: str, directory: Path) -> No
         assert result.exit_code == 0 or result.output.startswith("error: ")
 
 
+@pytest.mark.parametrize("outside", ["../other", "cells/../../other", "/absolute"])
+def test_a_run_outside_of_its_study_is_not_read(outside: str, directory: Path) -> None:
+    study = json.loads((directory / "study.json").read_text())
+    run = study["cells"][0]["runs"][0]
+    shutil.copytree(directory / run["directory"], directory.parent / "other")
+    run["directory"] = outside
+    (directory / "study.json").write_text(json.dumps(study))
+    with pytest.raises(RunError, match=r"`.*study.json` is damaged: .*a run lies outside the study"):
+        read_data(directory)
+
+
+@pytest.mark.parametrize("name", ["report.md", "tables/scores.csv", "tables"])
+def test_a_report_is_not_written_where_a_link_leads(name: str, directory: Path) -> None:
+    mine = directory.parent / "mine"
+    if name == "tables":
+        shutil.rmtree(directory / name)
+        mine.mkdir()
+    else:
+        (directory / name).unlink()
+        mine.write_text("mine")
+    (directory / name).symlink_to(mine)
+    with pytest.raises(RunError, match="is a link that leads out of"):
+        write_reports(directory)
+    if mine.is_dir():
+        assert not list(mine.iterdir())
+    else:
+        assert mine.read_text() == "mine"
+
+
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the path of each value within a value."""
     paths = [path]

@@ -145,8 +145,14 @@ class Sampler:
         """Restore the position of a sampler with the same data and arguments.
 
         Raises:
-            DataError: if the state is from other data or another batch size.
+            DataError: if the state is from other data or another batch size, or its position is none.
         """
+        for name in ("epoch", "done"):
+            if type(state[name]) is not int or state[name] < 0:
+                raise DataError(
+                    f"the state of the sampler has the position `{name}` {state[name]!r:.80}, expected "
+                    "a whole number from 0 on; go on from an older state, or start a new run"
+                )
         found = (state["batches_an_epoch"], len(state["lanes"]))
         if found != (expected := (self.batches_an_epoch, len(self._lanes))):
             raise DataError(

@@ -11,6 +11,7 @@ import attrs
 
 from sentbed._recipe.recipe import Recipe
 from sentbed._run.report_json import plain, score_record
+from sentbed._value_types import require_types
 from sentbed.hookspecs import hookimpl
 from sentbed.protocols import (
     START,
@@ -57,9 +58,9 @@ class History:
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
         self.scores = _restored(state["scores"])
-        self._scatters = [(encoder, Scatter(**scatter)) for encoder, scatter in state["scatters"]]
+        self._scatters = [_scatter(encoder, table) for encoder, table in state["scatters"]]
         self._stages = [_stage(table) for table in state["stages"]]
-        self._warnings = list(state["warnings"])
+        self._warnings = list(map(str, state["warnings"]))
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
@@ -187,11 +188,38 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
 
 
 def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
-    """Restore scores from the tables of a history's state."""
-    return [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
+    """Restore scores from the tables of a history's state. Raises `TypeError` for values of other types."""
+    scores = [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
+    for score in scores:
+        require_types(score)
+    return scores
+
+
+def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
+    """Restore the scatter of an encoder from a history's state. Raises as `_restored`, and `ValueError`."""
+    scatter = Scatter(**table)
+    require_types(scatter)
+    if len(scatter.x) != len(scatter.y):
+        raise ValueError(f"the scatter {scatter.title!r:.80} has {len(scatter.x)} x and {len(scatter.y)} y")
+    return str(encoder), scatter
 
 
 def _stage(table: Mapping[str, Any]) -> StageCurve:
-    """Restore a stage from a history's state."""
+    """Restore a stage from a history's state. Raises as `_restored`, and `ValueError`."""
     watched = [Watched(**{**one, "scores": tuple(_restored(one["scores"]))}) for one in table["watched"]]
-    return StageCurve(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})
+    stage = StageCurve(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})
+    require_types(stage)
+    for values in (stage.losses, stage.learning_rates, *stage.metrics.values()):
+        _require_length(values, len(stage.steps))
+    for series in stage.watched:
+        _require_length(series.primary, len(series.steps))
+        _require_length(series.values, len(series.steps))
+        for scores in series.values:
+            _require_length(scores, len(series.scores))
+    return stage
+
+
+def _require_length(values: Sequence[Any], length: int) -> None:
+    """Raise `ValueError` if a series has not one value for each step, or for each score."""
+    if len(values) != length:
+        raise ValueError(f"a series of the history has {len(values)} values, expected {length}")

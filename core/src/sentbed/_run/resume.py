@@ -30,6 +30,18 @@ from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
 from sentbed.errors import ModelError, RunError, reason_of
 
+FACTS_ADDED_TO: Mapping[str, type] = {
+    "cache": dict,
+    "code": dict,
+    "data": dict,
+    "evaluation_data": dict,
+    "evaluations": list,
+    "not_saved": list,
+    "trained_tokens": int,
+    "weights": dict,
+}
+"""Facts of a run that is resumed, to which what follows adds, and their types in a state."""
+
 
 def resume(
     directory: str | Path,
@@ -69,6 +81,7 @@ def resume(
     state = found or State(directory, 0, 0)
     with restoring(state):
         before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
+        _require_types_of_facts(state.content.get("facts", {}))
         context.facts.update(state.content.get("facts", {}))
     after = tomli.loads(resolved_toml(recipe))
     for table in (before, after):
@@ -94,7 +107,8 @@ def resume(
         warnings.append(left_out)
     if changes:
         warnings.append(f"the recipe has changed since the run was started:\n{listed}")
-    edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
+    with restoring(state):
+        edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
     if edited:
         message = f"code is not what it was when the run was started: {'; '.join(edited)}"
         if not allow_changes:
@@ -105,7 +119,13 @@ def resume(
         warnings.append(message)
     warnings += _other_versions(context.facts, describe(plugins, None))
     # The state lacks the resumptions since it was written.
-    context.facts["resumed"] = manifest.get("resumed", [])
+    resumptions = manifest.get("resumed", [])
+    if not isinstance(resumptions, list):
+        raise RunError(
+            f"`{directory / MANIFEST}` is damaged: `resumed` is {resumptions!r:.80}, expected a list; "
+            "take it out"
+        )
+    context.facts["resumed"] = resumptions
     return execute(context, plugins, state, warnings)
 
 
@@ -130,6 +150,13 @@ def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             libraries["Python"] = facts["python"]
         versions["libraries"] = libraries
     return versions
+
+
+def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
+    """Raise `TypeError` if a fact of a state that the rest of the run adds to is not what was written."""
+    for name, kind in FACTS_ADDED_TO.items():
+        if name in facts and type(facts[name]) is not kind:
+            raise TypeError(f"the fact `{name}` is {facts[name]!r:.80}, expected a {kind.__name__}")
 
 
 def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins: Plugins) -> None:

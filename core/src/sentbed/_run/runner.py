@@ -18,7 +18,7 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import locked, read_json, write_atomic
+from sentbed._files import locked, read_json, require_links_within, write_atomic
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml, written_path
 from sentbed._recipe.remarks import untrained_layers
@@ -34,7 +34,7 @@ from sentbed._run.report_json import RECORD, plain, record_json
 from sentbed._run.trackers import following
 from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage
-from sentbed._run.training_states import State
+from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
@@ -101,7 +101,8 @@ def execute(
             if resumed is None:
                 said = hooks.run_started(run=context.run)
             else:
-                said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
+                with restoring(resumed):
+                    said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
             for facts in said:
                 context.facts.update(facts)
             for warning in warnings:
@@ -403,7 +404,8 @@ def _free_name(name: str) -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Lock a run directory. Raises `RunError` if another process has it."""
+    """Lock a run directory. Raises `RunError` if another process has it, or a link leads out of it."""
+    require_links_within(directory)
     with locked(directory / LOCK) as free:
         if not free:
             raise RunError(f"another process is at work on the run in `{directory}`; let it end first")

@@ -112,7 +112,7 @@ def lfs_pointers(directory: Path) -> list[Path]:
     pointers = []
     for file in sorted(directory.glob("*")):
         is_small = file.is_file() and file.stat().st_size <= LARGEST_POINTER
-        if is_small and file.read_bytes().startswith(LFS_POINTER):
+        if is_small and read_file(file, LARGEST_POINTER).startswith(LFS_POINTER):
             pointers.append(file)
     return pointers
 

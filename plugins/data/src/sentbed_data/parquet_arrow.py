@@ -60,18 +60,44 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
 
 
 def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
-    """Yield batches. Raises `DataError` where they hold far more than a file of this size can say."""
+    """Yield batches of at most `PARQUET_ROWS` rows.
+
+    Raises:
+        DataError: where they hold far more than a file of this size can say.
+    """
     largest = max(MOST_UNPACKED, MOST_GROWTH * path.stat().st_size)
     unpacked = 0
     for batch in batches:
-        unpacked += batch.nbytes
-        if unpacked > largest:
-            raise DataError(
-                f"the file unpacks to more than {largest:,} bytes, over {MOST_GROWTH} times its size; repeat "
-                "texts less often, or write it as JSON Lines",
-                path,
-            )
-        yield batch
+        for start in range(0, batch.num_rows, PARQUET_ROWS):
+            rows = batch.slice(start, PARQUET_ROWS)
+            unpacked += sum(_unpacked_bytes(column, path) for column in rows.columns)
+            if unpacked > largest:
+                raise DataError(
+                    f"the file unpacks to more than {largest:,} bytes, over {MOST_GROWTH} times its size; "
+                    "repeat texts less often, or write it as JSON Lines",
+                    path,
+                )
+            yield rows
+
+
+def _unpacked_bytes(column: Any, path: Path) -> int:
+    """Return the bytes of a column's values, each counted as often as a row has it.
+
+    Raises:
+        DataError: for runs of equal values, of which a few bytes may stand for any number of rows.
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    if pyarrow.types.is_run_end_encoded(column.type):
+        raise DataError("a column is run-end encoded, expected plain texts; write it so", path)
+    if not pyarrow.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    values = column.dictionary
+    if not (pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type)):
+        return int(column.nbytes)
+    lengths = compute.binary_length(values).take(column.indices)
+    return int(column.indices.nbytes) + int(compute.sum(lengths).as_py() or 0)
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
@@ -82,7 +108,8 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
         schema, batches = arrow_batches(source)
         for name in names:
             position(name, schema.names, path, None)
-        yield from _numbered(map(_validated, batches), names)
+        wanted = (_validated(batch).select(sorted(set(names))) for batch in batches)
+        yield from _numbered(_bounded(wanted, path), names)
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:

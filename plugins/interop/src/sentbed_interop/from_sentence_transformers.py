@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 10**6
 """Tokens above which a tokenizer's limit means that it has none."""
+LONGEST_PROMPT = 10_000
+"""Characters of a folder's prompt, which is read with every text."""
+
 KNOWN = ("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name")
 """Settings of a folder that are read, or that change no vector."""
 
@@ -131,6 +134,11 @@ class FromSentenceTransformers(Importer):
                 f"`{source}` has no prompt `{name}`; choose among its prompts ({known}): `--set prompt=NAME`"
             )
         prompt = read_setting(prompts, name, str, file) or ""
+        if len(prompt) > LONGEST_PROMPT:
+            raise ModelError(
+                f"the prompt `{name}` of `{source}` has {len(prompt):,} characters, and at most "
+                f"{LONGEST_PROMPT:,} are taken; choose another (`--set prompt=NAME`)"
+            )
         if prompt and not modules.include_prompt:
             raise ModelError(
                 f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "

@@ -76,8 +76,16 @@ class RunCost:
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunCost:
-        """Return the cost that a table says; a name that is missing is not known."""
-        return cls(**{name: table.get(name) for name in UNITS})
+        """Return the cost that a table says; a name that is missing is not known.
+
+        Raises:
+            TypeError: for an amount that is no number.
+        """
+        amounts = {name: table.get(name) for name in UNITS}
+        for name, amount in amounts.items():
+            if amount is not None and type(amount) not in (int, float):
+                raise TypeError(f"the amount `{name}` is {amount!r:.80}, expected a number")
+        return cls(**amounts)
 
 
 UNITS: Mapping[str, str] = {field.name: field.metadata["unit"] for field in attrs.fields(RunCost)}

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from sentbed import hookimpl
+from sentbed import RunError, hookimpl
+from sentbed.helpers import foreign
 from sentbed.protocols import ReportSection, Run
 
 from sentbed_report.machine_counters import PeakMemory, ProcessorEnergy, device_joules, processor_seconds
@@ -57,8 +58,9 @@ class RunCostRecorder:
             branches, before, shared = source is not None and places[:1] == places[-1:], RunCost(), {}
         else:
             branches = source is not None and source != state["source"]
-            before = RunCost.of(state["own"])
-            shared = {name: RunCost.of(table) for name, table in state["shared"].items()}
+            with foreign(RunError, "the cost in the state of the run is damaged", "start a new run"):
+                before = RunCost.of(state["own"])
+                shared = {name: RunCost.of(table) for name, table in state["shared"].items()}
         if source is not None and (branches or state is None):
             # The checkpoint, or an earlier one, was written by the run that this one branches from.
             shared[source] = before

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import write_atomic
+from sentbed.helpers import require_links_within, write_atomic
 from sentbed.protocols import RecipeTable
 from sentbed.tools import (
     CHECKPOINTS,
@@ -274,7 +274,8 @@ def _trim(run: Path, keep: Keep) -> None:
 
 
 def _begin(directory: Path) -> None:
-    """Create the study's directory, or reuse it."""
+    """Create the study's directory, or reuse it. Raises `RunError` if a link leads out of it."""
+    require_links_within(directory)
     held = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     # A process may have been killed, or another one may be running, before `study.json` is written.
     if STUDY not in held and not all(OURS.fullmatch(name) for name in held):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sentbed.helpers import require_links_within
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
@@ -20,8 +21,9 @@ def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> 
     `say` is told the chosen cell in a sentence, where the study has `[study.decide]`.
 
     Raises:
-        RunError: if the directory is not a study, or a file cannot be written.
+        RunError: if the directory is not a study, a link leads out of it, or a file cannot be written.
     """
+    require_links_within(directory)
     data = read_data(directory)
     found = summarise(data)
     write_exports(directory, data, found)

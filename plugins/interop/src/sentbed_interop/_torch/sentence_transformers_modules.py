@@ -24,6 +24,8 @@ IDENTITY, TANH = "Identity", "Tanh"
 ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
 """Activation after a `Dense` -> that of a head's hidden layers."""
 VECTOR = "sentence_embedding"
+MOST_MODULES = 20
+"""Modules of a folder; four are common."""
 ORDER = "`Transformer`, `Pooling`, `Dense`, `Normalize`"
 SETTINGS = (
     "sentence_bert_config.json",
@@ -72,6 +74,8 @@ def read_modules(source: Path) -> Modules:
     """Return the modules of a folder. Raises `ModelError` if an encoder does not support them."""
     require_files_inside(source, [source, source / OWN_DIRECTORY])
     entries = read_json(source / "modules.json", list)
+    if len(entries) > MOST_MODULES:
+        _refuse(source, f"it has {len(entries):,} modules, more than the {MOST_MODULES} that are read")
     found = [_module(entry, source) for entry in entries]
     require_files_inside(source, [directory for _, directory in found])
     names = [name for name, _ in found]
@@ -162,7 +166,9 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
     """Return the class and the directory of a module."""
     if not isinstance(entry, dict) or not {"type", "path"} <= entry.keys():
-        raise ModelError(f"`{source}/modules.json` holds {entry!r}, expected a module; fetch the model again")
+        raise ModelError(
+            f"`{source}/modules.json` holds {entry!r:.200}, expected a module; fetch the model again"
+        )
     kind = str(entry["type"])
     if not kind.startswith(OWN):
         _refuse(source, f"its module `{kind}` is code of its own")
@@ -174,12 +180,20 @@ def _module_directory(path: str, source: Path) -> Path:
     directory = source / path
     parts = PurePath(path).parts
     inside = not PurePath(path).is_absolute() and ".." not in parts
-    if not inside or not directory.resolve().is_relative_to(source.resolve()):
+    if not inside or not _resolved(directory).is_relative_to(source.resolve()):
         raise ModelError(
             f"`{source}/modules.json` names the module `{path}`, which is not in the folder; nothing outside "
             "it is read: copy the module into the folder, or do not trust it"
         )
     return directory
+
+
+def _resolved(path: Path) -> Path:
+    """Return where a path leads. Raises `ModelError` for links in a circle and names that no file has."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ModelError(f"`{path}` leads to no file ({error}); fetch the model again") from error
 
 
 def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
@@ -193,7 +207,7 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
         roots.append(root.parent.parent / "blobs")
     for directory in filter(Path.is_dir, directories):
         for file in sorted(directory.iterdir()):
-            place = file.resolve()
+            place = _resolved(file)
             if not any(place.is_relative_to(known) for known in roots):
                 raise ModelError(
                     f"`{file}` is a link out of the folder, to `{place}`; nothing outside it is read: put "

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.helpers import foreign, read_file
+from sentbed.helpers import foreign, read_file, require_types
 from sentbed_common import is_locked
 
 from sentbed_report.report_json import read_record
@@ -25,11 +25,13 @@ from sentbed_report.study.study_data import (
     StudyData,
     with_decided_splits,
 )
-from sentbed_report.study.value_types import require_types
 
 STUDY = "study.json"
 RECIPE = "study.toml"
 SCHEMA = 1
+READ_APART = frozenset({"scores", "record", "cost", "decisions"})
+"""Fields of a study's classes that are read of other files, each with checks of its own."""
+
 LOCKS = "locks"
 """Directory of the locks of a study's runs."""
 
@@ -93,7 +95,7 @@ def read_data(directory: str | Path) -> StudyData:
             family=content.get("family", "column"),
             groups=content.get("groups", True),
         )
-        require_types(data)
+        require_types(data, READ_APART)
         if unknown := set(data.ranks or ()) - {axis.name for axis in axes}:
             raise ValueError(f"`ranks` has the unknown axis {min(unknown)!r:.80}")
         return data
@@ -165,6 +167,8 @@ def _needed(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
 
 def _run(place: Path, cell: str, run: Mapping[str, Any]) -> CellRun:
     directory = Path(run["directory"])
+    if directory.is_absolute() or ".." in directory.parts:
+        raise ValueError(f"a run lies outside the study, in {str(directory)!r:.80}")
     status = status_of(place, directory)
     if status in ("finished", "failed"):
         keys = run.get("evaluations")
