@@ -301,7 +301,7 @@ def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[.
         "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
         "are `pull`; name one of them "
         "@ s.toml:30 stage.pul.epochs",
-        "unknown key `encodr`. Did you mean `encoders`? @ s.toml:36 encodr",
+        "unknown key `encodr`. Did you mean `encoder`? @ s.toml:36 encodr",
         "unknown key `los`. Did you mean `loss`? @ s.toml:33 stage.pull.los",
         "unknown key `lrr`. Did you mean `lr`? @ s.toml:39 stage.pull.optimizer.lrr",
     ]
