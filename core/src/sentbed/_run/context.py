@@ -41,9 +41,11 @@ class Kept:
 
     @classmethod
     def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
-        """Create from what `table` returned. Raises `ValueError` if a directory has changed."""
+        """Create from what `table` returned. Raises `ValueError` if a directory changed or is elsewhere."""
         paths, sums = {}, {}
         for name, (place, expected) in table["paths"].items():
+            if not (run / place).resolve().is_relative_to(run.resolve()):
+                raise ValueError(f"`{place}` is not in the run directory")
             if not (run / place).is_dir() or sha256(run / place) != expected:
                 raise ValueError(f"`{place}` is not what was written")
             paths[name], sums[name] = run / place, expected
