@@ -26,7 +26,6 @@ PLAIN = {
     "_torch/engine.py": "a file that this process has just written",
     "_torch/sentence_transformers_folder.py": "files that this process has just written",
     "_torch/sentence_transformers_tokenizer.py": "files that this process has just written",
-    "model_file_checks.py": "its size has been looked at",
     "cgroup_limits.py": "files of the kernel",
     "doctor_devices.py": "files of the kernel",
     "machine_counters.py": "files of the kernel",
