@@ -442,11 +442,23 @@ def test_the_state_of_other_data_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "position", [{"done": "4"}, {"done": [4]}, {"epoch": None}, {"epoch": -1}, {"done": 1.5}]
+    "position",
+    [
+        {"done": "4"},
+        {"done": [4]},
+        {"done": 10**20},
+        {"done": 1.5},
+        {"epoch": None},
+        {"epoch": -1},
+        {"epoch": 10**20},
+        {"lanes": [{"position": "x", "deferred": []}]},
+        {"lanes": [{"position": 0, "deferred": ["x"]}]},
+        {"lanes": [{"position": 0, "deferred": [30]}]},
+    ],
 )
 def test_a_position_that_is_none_is_refused(position: dict[str, Any]):
     sampler = Sampler(Numbered(30), ["anchor"], 4, KEY)
     with pytest.raises(
-        DataError, match=r"of the sampler has the position .*, expected a whole number from 0 on"
+        DataError, match=r"of the sampler has the position .*, expected a whole number from 0 to"
     ):
         sampler.restore({**sampler.state(), **position})

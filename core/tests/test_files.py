@@ -85,6 +85,14 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(elsewhere: str, tm
     assert elsewhere != "written" or target.read_text() == "mine"
 
 
+def test_a_link_to_a_pipe_is_refused_and_stays(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "report.md").symlink_to("pipe")
+    with pytest.raises(RunError, match=r"report.md` is not a plain file; choose another place"):
+        write_atomic(tmp_path / "report.md", "report")
+    assert (tmp_path / "report.md").is_symlink()
+
+
 @pytest.mark.parametrize("name", ["log.jsonl", "tables", "cells/mean/log.jsonl"])
 @pytest.mark.parametrize("target", ["file", "root", "circle"])
 def test_a_link_that_leads_out_of_a_directory_is_named(name: str, target: str, tmp_path: Path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import string
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,15 @@ def test_a_text_without_quotes_is_shown_with_them(line: str, written: str) -> No
         RecipeError, match=re.escape(f"; a text is written in quotes: `{written}` @ a.toml:2")
     ):
         parse(f"[run]\n{line}\nb = 1\n".encode(), "a.toml")
+
+
+@pytest.mark.parametrize("before", ["a", ".", " ", "=", "a ", "a=", '"", ', "é"])
+def test_a_fault_at_the_end_of_a_long_line_is_found_at_once(before: str) -> None:
+    line = f"a = [{before * 200_000}, bad]"
+    start = time.process_time()
+    with pytest.raises(RecipeError):
+        parse(line.encode(), "a.toml")
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     import tempfile
 
     named, path = path, path.parent.resolve() / path.name
-    if path.exists() and not path.is_symlink() and not path.is_file():
+    # A link to a directory is replaced, one to a device is what a user named.
+    if is_device(path) or (path.is_dir() and not path.is_symlink()):
         raise RunError(f"`{named}` is not a plain file; choose another place")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -57,6 +57,10 @@ def test_nothing_is_known_of_a_model_on_the_hub() -> None:
         ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": None}, 512),
         ({"max_position_embeddings": 514, "model_type": "bert", "pad_token_id": 1}, 514),
         ({"n_positions": 1024, "model_type": "gpt2"}, 1024),
+        ({"max_position_embeddings": True}, None),
+        ({"max_position_embeddings": 2, "model_type": "roberta"}, None),
+        ({"max_position_embeddings": 40, "model_type": ["roberta"]}, 40),
+        ({"max_position_embeddings": 40, "model_type": "roberta", "pad_token_id": True}, 38),
     ],
 )
 def test_positions_of_a_configuration(config: dict[str, Any], positions: int | None) -> None:

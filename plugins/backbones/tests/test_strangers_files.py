@@ -75,6 +75,17 @@ def test_an_added_token_with_a_number_beyond_every_vocabulary_is_refused(tmp_pat
         require_bounded_tokenizer(model)
 
 
+@pytest.mark.parametrize(
+    "added", [5, {"a": 1}, [3], [{"content": [], "id": 1}], [{"content": {}, "id": "x"}]]
+)
+def test_added_tokens_that_are_none_end_in_a_sentence(added: Any, tmp_path: Path) -> None:
+    model = write_tokenizer(tmp_path / "model")
+    content = json.loads((model / "tokenizer.json").read_bytes())
+    (model / "tokenizer.json").write_text(json.dumps({**content, "added_tokens": added}))
+    with pytest.raises(ModelError, match=r"tokenizer\.json"):
+        require_bounded_tokenizer(model)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     letter=st.sampled_from("abz ☃"),

@@ -153,6 +153,43 @@ def test_a_dictionary_counts_as_often_as_its_texts_are_repeated(
             pass
 
 
+@pytest.mark.parametrize("is_dictionary", [False, True])
+def test_views_count_as_often_as_their_text_is_repeated(
+    is_dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view takes 16 bytes of the file, and may be one of a long text that all others show, too."""
+    import numpy as np
+    import pyarrow
+
+    monkeypatch.setattr(parquet_arrow, "MOST_UNPACKED", 1 << 20)
+    view = np.array([30_000, int.from_bytes(b"xxxx", "little"), 0, 0], np.int32)
+    rows = 1 if is_dictionary else 4_000
+    buffers = [None, pyarrow.py_buffer(np.tile(view, rows)), pyarrow.py_buffer(b"x" * 30_000)]
+    texts = pyarrow.Array.from_buffers(pyarrow.string_view(), rows, buffers)
+    if is_dictionary:
+        numbers = pyarrow.array([0, None] * 2_000, pyarrow.int8())
+        texts = pyarrow.DictionaryArray.from_arrays(numbers, texts)
+    file = tmp_path / "a.arrow"
+    table = pyarrow.table({"x": texts})
+    with pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    assert file.stat().st_size < 110_000
+    with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
+        for _ in parquet_arrow.arrow_rows(file, ["x"]):
+            pass
+
+
+def test_short_views_are_read(tmp_path: Path) -> None:
+    import pyarrow
+
+    texts = ["a", None, "a text of more than twelve letters", ""]
+    table = pyarrow.table({"x": pyarrow.array(texts).cast(pyarrow.string_view())})
+    file = tmp_path / "a.arrow"
+    with pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    assert [row for _, (row,) in parquet_arrow.arrow_rows(file, ["x"])] == texts
+
+
 def test_a_run_of_equal_values_is_refused(tmp_path: Path) -> None:
     import pyarrow
 

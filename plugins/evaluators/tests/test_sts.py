@@ -67,6 +67,18 @@ def test_pairs_of_one_passage_are_items_of_one_cluster(write: Write, encoder: An
         assert numbers == [i // 5 for i in range(20)]
 
 
+@pytest.mark.parametrize("cluster", [None, "", [1], {"a": 1}, 1.5])
+def test_a_pair_without_a_cluster_is_an_error(write: Write, cluster: Any) -> None:
+    rows = [{"sentence1": "a", "sentence2": f"b{i}", "score": i, "passage": "p"} for i in range(3)]
+    rows[2]["passage"] = cluster
+    path = str(write("mine.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    with pytest.raises(
+        DataError, match=r"`passage` is .*, expected a name of what the pair is from"
+    ) as caught:
+        STS(path=path, cluster="passage").prepare()
+    assert "mine.jsonl:3" in str(caught.value)
+
+
 def test_a_cluster_column_that_is_missing_is_a_problem(write: Write) -> None:
     path = str(write("mine.tsv", "sentence1\tsentence2\tscore\na\tb\t1\n"))
     (problem,) = STS(path=path, cluster="passage").check()

@@ -1,4 +1,4 @@
-"""Scores on data by which anything was chosen are none on test data, whatever was declared."""
+"""Scores on data by which anything was chosen are none on test data, unless they are declared so."""
 
 from __future__ import annotations
 

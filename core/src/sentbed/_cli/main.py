@@ -81,12 +81,12 @@ def _sentence(error: Exception) -> str:
     """Return what an error says: its own words, the system's, or whose code raised it."""
     if isinstance(error, SentbedError):
         return str(error)
+    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY_LEFT):
+        return OUT_OF_MEMORY
     if isinstance(error, OSError) and error.filename is not None:
         name = str(error.filename)
         shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
         return f"`{shown}`: {error.strerror or error}; look at the path, its permissions and its disk"
-    if isinstance(error, MemoryError) or any(said in str(error) for said in NO_MEMORY_LEFT):
-        return OUT_OF_MEMORY
     from sentbed._registry.culprit import blame
 
     return blame(error)

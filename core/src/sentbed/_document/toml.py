@@ -36,8 +36,10 @@ _UNQUOTED = re.compile(r"([\w.\- ]+)=\s*([A-Za-z./~][^\"'\[\]{}#=,]*?)\s*(?:#.*)
 """A line with a key and a text without quotes."""
 _UNQUOTED_VALUE = re.compile(r"[A-Za-z./~][^\"'\[\]{}#=,]*")
 """A text without quotes, to the end of its value."""
-_KEY_BEFORE = re.compile(r"([\w.\-]+)\s*=\s*$")
+_KEY_BEFORE = re.compile(r"(?<![\w.\-])([\w.\-]+)\s*=\s*$")
 """A key right before its value."""
+_LONGEST_KEY = 200
+"""Characters before a value among which its key is looked for."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
@@ -189,7 +191,7 @@ def _quotes(text: str, line: int, column: int | None) -> str:
     # `a = b = 3` holds no text: nobody knows which of them is meant.
     if column is None or bare is None or faulty[bare.end() : bare.end() + 1] == "=":
         return ""
-    key = _KEY_BEFORE.search(faulty[: column - 1])
+    key = _KEY_BEFORE.search(faulty[: column - 1][-_LONGEST_KEY:])
     return _advice(key[1] if key else "", bare[0].strip())
 
 

@@ -70,7 +70,7 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
 def require_available(runtime: Runtime) -> None:
     """Raise `RuntimeUnavailableError` if a runtime says that nothing can run on it here."""
     reason = runtime.unavailable()
-    if reason is not None:
+    if reason:
         raise RuntimeUnavailableError(reason)
 
 

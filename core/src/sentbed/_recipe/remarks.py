@@ -35,7 +35,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
                 problems.setdefault(str(error), str(recipe.document.problem(str(error), path)))
-        if (reason := recipe.runtime.unavailable()) is not None:
+        if reason := recipe.runtime.unavailable():
             # A recipe may be checked on another machine than the one that it is for.
             remarks.append(f"not on this machine: {reason}")
     # Backbones that differ in other fields say the same of one model.

@@ -23,6 +23,8 @@ from sentbed.protocols import LABEL, Dataset, Mixture
 # `[a, b, 0]` the same stream.
 _PART, _BLOCKS, _WINDOW, _TURNS = 1, 2, 3, 4
 
+LARGEST_POSITION = 1 << 40
+"""Epochs, or rows of a stream, that no training reaches."""
 _BLOCKS_A_WINDOW = 32
 """Number of blocks of the data in each window of a bounded shuffle."""
 
@@ -147,12 +149,8 @@ class Sampler:
         Raises:
             DataError: if the state is from other data or another batch size, or its position is none.
         """
-        for name in ("epoch", "done"):
-            if type(state[name]) is not int or state[name] < 0:
-                raise DataError(
-                    f"the state of the sampler has the position `{name}` {state[name]!r:.80}, expected "
-                    "a whole number from 0 on; go on from an older state, or start a new run"
-                )
+        _require_position("epoch", state["epoch"], LARGEST_POSITION)
+        _require_position("done", state["done"], self.batches_an_epoch)
         found = (state["batches_an_epoch"], len(state["lanes"]))
         if found != (expected := (self.batches_an_epoch, len(self._lanes))):
             raise DataError(
@@ -162,6 +160,9 @@ class Sampler:
             )
         self._epoch, self._done = state["epoch"], state["done"]
         for lane, saved in zip(self._lanes, state["lanes"], strict=True):
+            _require_position("position", saved["position"], LARGEST_POSITION)
+            for row in saved["deferred"]:
+                _require_position("deferred", row, len(self._dataset) - 1)
             lane.position, lane.deferred = saved["position"], dict.fromkeys(saved["deferred"])
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
@@ -364,6 +365,15 @@ class _Turns:
             left = left - drawn
         each = np.array(counts)
         return np.cumsum(each, axis=0) - each, each
+
+
+def _require_position(name: str, value: object, largest: int) -> None:
+    """Raise `DataError` if a position in a sampler's state is no whole number from 0 to `largest`."""
+    if type(value) is not int or not 0 <= value <= largest:
+        raise DataError(
+            f"the state of the sampler has the position `{name}` {value!r:.80}, expected a whole number from "
+            f"0 to {largest}; go on from an older state, or start a new run"
+        )
 
 
 def _batches(rows: int, batch_size: int, distinct: bool) -> int:

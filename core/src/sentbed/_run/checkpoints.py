@@ -18,7 +18,7 @@ from sentbed._run import training_states as states
 from sentbed._run.batch_sampling import Sampler
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.report_json import plain
-from sentbed.errors import PluginError
+from sentbed.errors import DataError, PluginError
 from sentbed.protocols import Trainer
 
 CHECKPOINTS = "checkpoints"
@@ -161,7 +161,7 @@ def _needed(run: Path) -> set[Path]:
     for state in states.found(run):
         try:
             keeper = read_json(state.path / states.STATE_FILE).get("keeper")
-        except (OSError, ValueError):
+        except (OSError, ValueError, DataError):
             continue  # damaged: cannot be resumed from
         for place, _ in (keeper or {"paths": {}})["paths"].values():
             needed.add((run / place).parent)

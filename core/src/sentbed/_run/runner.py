@@ -224,7 +224,7 @@ def _require_same_files(context: RunContext) -> None:
             raise RunError(f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)")
         context.warn(message)
     context.facts["evaluation_data"] = found
-    # Scores on these are none on test data, whatever they are declared as.
+    # Scores on these are none on test data, unless they are declared so.
     context.facts["chosen_on"] = data_of_validations(context.recipe)
 
 

@@ -26,13 +26,20 @@ COUNTED_AFTER_PADDING = frozenset(
 PADDING = 1
 """RoBERTa's padding id."""
 
+FEWEST = 2
+"""Tokens of the shortest text that can be asked for."""
+
 
 def positions_of(config: Mapping[str, Any]) -> int | None:
     """Return the number of tokens for which a `config.json` of transformers gives positions; None if none."""
     positions = config.get("max_position_embeddings", config.get("n_positions"))
-    if not isinstance(positions, int):
+    if type(positions) is not int:
         return None
-    if config.get("model_type") in COUNTED_AFTER_PADDING:
-        padding = config.get("pad_token_id", PADDING)
-        positions -= (padding if isinstance(padding, int) else PADDING) + 1
-    return positions
+    kind = config.get("model_type")
+    if isinstance(kind, str) and kind in COUNTED_AFTER_PADDING:
+        padding = config.get("pad_token_id")
+        if type(padding) is not int:
+            padding = PADDING
+        positions -= padding + 1
+    # Of fewer, building the model says what is wrong.
+    return positions if positions >= FEWEST else None

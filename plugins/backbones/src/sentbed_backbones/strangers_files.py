@@ -89,9 +89,11 @@ def require_bounded_tokenizer(directory: Path) -> None:
     model = definition.get("model")
     if isinstance(model, dict):
         _require_small_numbers(file, model.get("vocab"))
-    for token in definition.get("added_tokens") or ():
-        if isinstance(token, dict):
-            _require_small_numbers(file, {token.get("content"): token.get("id")})
+    added = definition.get("added_tokens")
+    if isinstance(added, list):
+        for token in added:
+            if isinstance(token, dict):
+                _require_small_numbers(file, {str(token.get("content")): token.get("id")})
     _require_bounded_normalizer(file, definition.get("normalizer"))
     _try(file)
     with suppress(OSError):

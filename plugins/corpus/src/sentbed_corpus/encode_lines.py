@@ -39,7 +39,7 @@ def encode_lines(
             raise DataError("the file is empty, expected one sentence a line", source)
         stream.seek(0)
         loaded = Encoder.load(encoder, runtime, trust_remote_code=trust_remote_code)
-        with atomic_file(output) as file, bar(rows) as advance:
+        with atomic_file(output.resolve()) as file, bar(rows) as advance:
             write_npy_header(file, rows, loaded.width, "float32")
             window: list[str] = []
             for number, line in enumerate(_decoded(stream, source), start=1):

@@ -86,18 +86,35 @@ def _unpacked_bytes(column: Any, path: Path) -> int:
     Raises:
         DataError: for runs of equal values, of which a few bytes may stand for any number of rows.
     """
+    import numpy as np
     import pyarrow
-    from pyarrow import compute
 
     if pyarrow.types.is_run_end_encoded(column.type):
         raise DataError("a column is run-end encoded, expected plain texts; write it so", path)
-    if not pyarrow.types.is_dictionary(column.type):
-        return int(column.nbytes)
-    values = column.dictionary
-    if not (pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type)):
-        return int(column.nbytes)
-    lengths = compute.binary_length(values).take(column.indices)
-    return int(column.indices.nbytes) + int(compute.sum(lengths).as_py() or 0)
+    if pyarrow.types.is_dictionary(column.type):
+        lengths = _text_lengths(column.dictionary)
+        if lengths is not None:
+            used = column.indices.drop_null().to_numpy(zero_copy_only=False)
+            return int(column.indices.nbytes) + int(np.sum(lengths[used]))
+    elif pyarrow.types.is_string_view(column.type):
+        return int(np.sum(_text_lengths(column)))
+    return int(column.nbytes)
+
+
+def _text_lengths(values: Any) -> Any:
+    """Return the bytes of each text of a plain array, `(n,)`; None if it holds no texts."""
+    import numpy as np
+    import pyarrow
+    from pyarrow import compute
+
+    if pyarrow.types.is_string_view(values.type):
+        # Views take 16 bytes each, the first four of which are the length of the text.
+        views = np.frombuffer(values.buffers()[1], np.int32)[::4]
+        return views[values.offset : values.offset + len(values)].astype(np.int64)
+    if pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type):
+        lengths = compute.fill_null(compute.binary_length(values), 0)
+        return lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return None
 
 
 def arrow_rows(path: Path, names: Sequence[str]) -> Rows:

@@ -52,7 +52,15 @@ class PairFile(ColumnFile):
             first.append(sentence1)
             second.append(sentence2)
             scores.append(parse_score(score, path, line, self.score_range))
-            clusters += map(str, more)
+            for cluster in more:
+                if not isinstance(cluster, str | int) or cluster == "":
+                    raise DataError(
+                        f"`{self.columns[3]}` is {cluster!r}, expected a name of what the pair is from; "
+                        "write it, or remove the pair",
+                        path,
+                        line,
+                    )
+                clusters.append(str(cluster))
         return ScoredPairs(tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters))
 
 

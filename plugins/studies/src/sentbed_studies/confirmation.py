@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
-from sentbed_report.study.selection import choose
+from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.selection import Selection, choose
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
@@ -46,11 +47,15 @@ def confirmation_of(
         return None
     # Of a sample it is read which cells have been run; of other studies a look at the manifests is enough.
     may_be_known = study.table.sampler is not None or work.without(needless).is_done(directory)
-    fresh = None
-    if may_be_known and has_same_runs(directory, study, work):
-        fresh = work_of_chosen_cell(study, directory, keys, share)
-    if fresh is None:
+    if not (may_be_known and has_same_runs(directory, study, work)):
         return Confirmation(decide.confirm)
+    chosen = _final_choice(study, decide, directory)
+    if chosen is None:
+        return Confirmation(decide.confirm)
+    if not chosen.cell:
+        # None could be chosen, and nothing follows.
+        return None
+    fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
     left = tuple(task.directory for task in fresh.tasks if not task.is_done(directory))
     return Confirmation(decide.confirm, fresh.tasks[0].cell.name, left)
 
@@ -66,13 +71,24 @@ def work_of_chosen_cell(study: Study, directory: Path, keys: CellKeys, share: bo
     decide = study.table.decide
     if decide is None or not decide.confirm:
         return None
+    chosen = _final_choice(study, decide, directory)
+    if chosen is None or not chosen.cell:
+        return None
+    return _with_fresh_seeds(study, decide, chosen.cell, keys, share)
+
+
+def _final_choice(study: Study, decide: Decide, directory: Path) -> Selection | None:
+    """Return what `choose` says when all runs of a study have finished; None before."""
     data = attrs.evolve(read_data(directory), decide=decide)
     if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
         return None
     chosen = choose(data)
-    if chosen is None or not chosen.cell or not chosen.complete:
-        return None
-    known = next(cell for cell in study.cells if cell.name == chosen.cell)
+    return chosen if chosen is not None and chosen.complete else None
+
+
+def _with_fresh_seeds(study: Study, decide: Decide, name: str, keys: CellKeys, share: bool) -> Work:
+    """Return the runs of the cell `name` with the seeds that follow the largest one of the study."""
+    known = next(cell for cell in study.cells if cell.name == name)
     first = max(study.seeds) + 1
     fresh = []
     for seed in range(first, first + decide.confirm):

@@ -65,7 +65,7 @@ def _name(entry: Any) -> str:
 def _left_out(work: Work, study: Path) -> Iterator[str]:
     """Yield how many finished runs have scores that are not the study's as it is now, and why."""
     groups: dict[tuple[str, ...], int] = {}
-    dropped = 0
+    dropped = unknown = 0
     for task in work.tasks:
         run = study / task.directory
         if not is_finished(run):
@@ -74,10 +74,11 @@ def _left_out(work: Work, study: Path) -> Iterator[str]:
         contents = evaluation_contents(run)
         reasons: dict[str, None] = {}
         has_dropped = False
-        for key in sorted(unused):
-            changes = _changes_of_evaluation(contents.get(key), task)
+        for key in sorted(unused & contents.keys()):
+            changes = _changes_of_evaluation(contents[key], task)
             reasons |= dict.fromkeys(changes)
             has_dropped |= not changes
+        unknown += not unused <= contents.keys()
         if reasons:
             changed = tuple(sorted(reasons))
             groups[changed] = groups.get(changed, 0) + 1
@@ -86,6 +87,11 @@ def _left_out(work: Work, study: Path) -> Iterator[str]:
         yield (
             f"left out: scores of {count(runs, 'finished run')}, computed under other keys: "
             f"{_listed(changed)}; they stay on disk"
+        )
+    if unknown:
+        yield (
+            f"left out: scores of {count(unknown, 'finished run')} by evaluations of which nothing says "
+            "whether they are still the recipe's; they stay on disk"
         )
     if dropped:
         yield (

@@ -125,7 +125,7 @@ def reproduce(
         echo(line, err=not dry_run)
     if dry_run:
         return
-    if left.unusable:
+    if left.unusable and not keep_going:
         raise RecipeError(Problem(what) for what in left.unusable)
     if left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.

@@ -356,7 +356,7 @@ def _cell(
             "with a recipe of its own"
         )
         return None, [recipe.document.problem(message, ("runtime",))]
-    if here and (reason := recipe.runtime.unavailable()) is not None:
+    if here and (reason := recipe.runtime.unavailable()):
         return None, [recipe.document.problem(reason, ("runtime",))]
     return attrs.evolve(recipe, runtime=recipe.runtime.with_threads(table.threads)), ()
 

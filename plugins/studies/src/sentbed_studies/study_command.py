@@ -120,7 +120,7 @@ def run(
         left = time_of(now.without(needless), directory, workers, chosen, runs, confirmation)
     for line in plan_lines(found, now, directory, left, needless, confirmation):
         echo(line, err=not dry_run)
-    if left.unusable and where == "local":
+    if left.unusable and where == "local" and not keep_going:
         raise RecipeError(Problem(what) for what in left.unusable)
     if dry_run:
         return

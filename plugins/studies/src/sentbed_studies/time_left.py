@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import SentbedError
+from sentbed.errors import DataError, SentbedError
 from sentbed.helpers import read_json
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.run_cost import recorded_cost
-from sentbed_workbench.resource_plan import Planner, StagePlan
+from sentbed_workbench.resource_plan import Planner, StagePlan, number_of_looks
 
 from sentbed_studies.added_evaluations import without_encoder
 from sentbed_studies.shared_work_plan import Prefix, Work
@@ -257,7 +257,7 @@ def _took(run: Path) -> float | None:
         cost = recorded_cost(record)
         # The seconds of a run that goes on from shared stages are with theirs.
         return float(record["seconds"] if cost is None or cost.own.seconds is None else cost.own.seconds)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         # A run is not lost with its record; the time is then that of the others.
         return None
 
@@ -308,8 +308,7 @@ class _Plans:
                 name = look.encoder or recipe.trained(stage)[0]
                 if (once := self._evaluation(recipe, look, name)) is None:
                     continue
-                # The first one is before the first step.
-                times = 1 + -(-planned.steps // look.every)
+                times = number_of_looks(look.every, planned.steps)
                 low, high = low + times * once[0], high + times * once[1]
         return low, high
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 import tomli_w
-from sentbed.errors import RunError
+from sentbed.errors import DataError, RunError
 from sentbed.helpers import read_file, read_json, write_atomic
 from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
@@ -85,7 +85,7 @@ def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
     try:
         held = read_json(directory / STUDY)
         names = [str(name) for name in held["sampled"]] if held["sampler"] == content["sampler"] else []
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return []  # none that can be read
     return names if {*names} <= {cell["name"] for cell in content["cells"]} else []
 
@@ -99,7 +99,7 @@ def _confirmation_before(directory: Path, content: Mapping[str, Any]) -> dict[st
         is_same_cell = _keys_of_cell(held, name) == _keys_of_cell(content, name)
         if is_same_cell and len(confirmation["runs"]) == content["decide"]["confirm"]:
             return {"confirmation": confirmation}
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, DataError):
         pass  # none that can be read
     return {}
 
@@ -124,7 +124,7 @@ def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
     """Whether `directory` holds a study with the cells and runs of `work`, the whole study's."""
     try:
         held = [(cell["name"], cell["runs"]) for cell in read_json(directory / STUDY)["cells"]]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, DataError):
         return False
     content = json.loads(json.dumps(_cells(study, work)))
     return held == [(cell["name"], cell["runs"]) for cell in content]
@@ -156,7 +156,7 @@ def _require_same_study(directory: Path, content: Mapping[str, Any]) -> None:
     try:
         held = read_json(directory / STUDY)
         other = held["name"] != content["name"] and not _keys(held) & _keys(content)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return  # none that can be read
     if other:
         raise RunError(

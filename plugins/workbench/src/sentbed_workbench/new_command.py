@@ -30,7 +30,7 @@ def recipe(path: str | None) -> None:
         raise SentbedError(f"`{path}` exists already; choose another name")
     from sentbed.helpers import write_atomic
 
-    write_atomic(Path(path), RECIPE_TEMPLATE)
+    write_atomic(Path(path).resolve(), RECIPE_TEMPLATE)
     echo(f"{path}: try `sentbed check {path}`, then `sentbed run {path}`")
 
 

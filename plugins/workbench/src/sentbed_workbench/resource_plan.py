@@ -239,7 +239,7 @@ class Planner:
         fields: dict[str, Any] = {
             "rows": texts.rows,
             "steps": steps,
-            "validations": None if steps is None else _validations(stage, steps),
+            "validations": _validations(stage, steps),
             "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns),
             "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
             "lengths": texts.source,
@@ -265,11 +265,16 @@ class Planner:
         )
 
 
-def _validations(stage: Stage, steps: int) -> int | None:
-    """Return how often a stage is validated, also before its first and after its last step; None if never."""
-    if stage.validate is None:
+def number_of_looks(every: int, steps: int) -> int:
+    """Return how often a stage is looked at: before its first step, every few steps, after its last one."""
+    return 1 + math.ceil(steps / every)
+
+
+def _validations(stage: Stage, steps: int | None) -> int | None:
+    """Return how often a stage is validated; None if never, or if its steps are unknown."""
+    if stage.validate is None or steps is None:
         return None
-    return 1 + math.ceil(steps / stage.validate.every)
+    return number_of_looks(stage.validate.every, steps)
 
 
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:

@@ -31,5 +31,5 @@ def schema(output: str | None) -> None:
     if output is None:
         echo(text)
     else:
-        write_atomic(Path(output), text + "\n")
+        write_atomic(Path(output).resolve(), text + "\n")
         echo(output)

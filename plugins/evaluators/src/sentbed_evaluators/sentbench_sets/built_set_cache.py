@@ -131,7 +131,7 @@ def _load(directory: Path, task: str, source: str, seed: int, limit: int | None)
                     entries.append(tuple(json.loads(line)))
             if digest.hexdigest() != files[name]:
                 return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, DataError):
         return None
     triples = sets.pop(_CONTRAST)
     return BuiltSets(task, sets, triples, files, source, seed, limit)

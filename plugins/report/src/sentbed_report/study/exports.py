@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed.errors import RuntimeUnavailableError
+from sentbed.errors import DataError, RuntimeUnavailableError
 from sentbed.helpers import atomic_file, read_json, write_atomic
 from sentbed.tools import plain
 
@@ -205,7 +205,7 @@ def _written(directory: Path) -> list[str]:
     """Return the names of the tables in `results.json`; empty if it cannot be read."""
     try:
         names = [table["name"] for table in read_json(directory / RESULTS)["tables"]]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, DataError):
         return []
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
 
