@@ -28,6 +28,7 @@ from sentbed_studies.spending import shares
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_plan import plan_lines
 from sentbed_studies.study_reports import write_reports
+from sentbed_studies.study_status import status_lines, status_table
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import read_data
 from toy_plugin import TOWERS
@@ -101,6 +102,14 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     fresh = [(cell.name, run.seed) for cell in data.cells for run in cell.confirmation]
     assert fresh == [(found.cell, 3), (found.cell, 4)]
     assert runs(tmp_path / "study") == {(cell, seed) for cell in study.names for seed in (1, 2)}
+    table = status_table(data)
+    number = 2 * len(study.names) + 2
+    assert (table["finished"], table["total"], len(table["runs"])) == (number, number, number)
+    first, *_ = lines = list(status_lines(data))
+    assert first.endswith(f": {number} runs: {number} finished")
+    assert [line.split(":")[0].strip() for line in lines[-2:]] == [
+        f"{found.cell}, fresh seed {seed}" for seed in (3, 4)
+    ]
     # Started again, nothing is run again.
     said: list[str] = []
     run_study(study, tmp_path / "study", say=said.append)

@@ -18,7 +18,8 @@ from sentbed_studies.run_progress import RunLog, RunProgress
 
 def status_lines(data: StudyData) -> Iterator[str]:
     """Yield how far a study is: counts, decisions, each run, and the time left."""
-    runs, unchosen = [run for cell in data.cells for run in cell.runs], _unchosen(data)
+    runs, unchosen = _runs(data), _unchosen(data)
+    fresh = {run for cell in data.cells for run in cell.confirmation}
     counts = Counter(run.status for run in runs)
     parts = [f"{number} {status}" for status, number in counts.most_common()]
     parts += [f"{unchosen} of cells that are not chosen yet"] if unchosen else []
@@ -32,14 +33,21 @@ def status_lines(data: StudyData) -> Iterator[str]:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
         why = f": {run.error}" if run.error else ""
         now = f": {working[run]}" if run in working else _stopped_at(data, run)
-        yield f"  {run.cell}, seed {run.seed}: {run.status}{took}{now}{why}{_lacking(data, run)}"
+        seed = f"{'fresh seed' if run in fresh else 'seed'} {run.seed}"
+        yield f"  {run.cell}, {seed}: {run.status}{took}{now}{why}{_lacking(data, run)}"
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
-    left = len(runs) + unchosen - data.finished
+    left = len(runs) + unchosen - counts["finished"]
     if times and left:
         done = sum(progress.elapsed for progress in working.values())
         seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
         many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
         yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
+
+
+def _runs(data: StudyData) -> list[CellRun]:
+    """Return the runs of all cells, and last those of the chosen cell with fresh seeds."""
+    runs = [run for cell in data.cells for run in cell.runs]
+    return runs + [run for cell in data.cells for run in cell.confirmation]
 
 
 def _unchosen(data: StudyData) -> int:
@@ -65,7 +73,7 @@ def _lacking(data: StudyData, run: CellRun) -> str:
 
 def _progress(data: StudyData) -> dict[CellRun, RunProgress]:
     """Return how far each run is that is at work."""
-    runs = [run for cell in data.cells for run in cell.runs]
+    runs = _runs(data)
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
     mean = sum(times) / len(times) if times else None
     found = {}
@@ -79,11 +87,11 @@ def _progress(data: StudyData) -> dict[CellRun, RunProgress]:
 
 def status_table(data: StudyData) -> dict[str, Any]:
     """Return how far a study is, for JSON."""
-    working = _progress(data)
+    working, runs = _progress(data), _runs(data)
     return {
         "name": data.name,
-        "finished": data.finished,
-        "total": data.total + _unchosen(data),
+        "finished": sum(run.status == "finished" for run in runs),
+        "total": len(runs) + _unchosen(data),
         "decisions": None if data.decisions is None else plain(attrs.asdict(data.decisions)),
         "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
         "runs": [
@@ -96,7 +104,6 @@ def status_table(data: StudyData) -> dict[str, Any]:
                 "progress": attrs.asdict(working[run]) if run in working else None,
                 "error": run.error,
             }
-            for cell in data.cells
-            for run in cell.runs
+            for run in runs
         ],
     }
