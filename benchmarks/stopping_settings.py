@@ -373,8 +373,9 @@ def main() -> None:
         at_a_time = max(1, NUMBERS // (runs * max(setting.items, runs)))
         for begin in range(0, options.studies, at_a_time):
             drawn = Drawn.of(setting, min(at_a_time, options.studies - begin), rng)
+            checked = CHECKED if begin == 0 else 0
             for mode, of_mode in outcomes.items():
-                of_mode.extend(outcomes_of(drawn, mode, CHECKED if begin == 0 else 0))
+                of_mode.extend(outcomes_of(drawn, mode, checked))
         seconds = time.process_time() - start
         for mode, of_mode in outcomes.items():
             row = {"setting": name, "mode": mode, **measured(setting, of_mode)}

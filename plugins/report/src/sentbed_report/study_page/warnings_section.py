@@ -20,9 +20,8 @@ def warnings_section(data: StudyData) -> Section | None:
     """
     rows: dict[str, tuple[str, list[CellRun]]] = {}
     warned: set[int] = set()
-    runs = [
-        run for cell in data.cells for run in (*cell.runs, *cell.confirmation) if run.status == "finished"
-    ]
+    every = [run for cell in data.cells for run in (*cell.runs, *cell.confirmation)]
+    runs = [run for run in every if run.status == "finished"]
     for run in runs:
         for warning in dict.fromkeys(_warnings(run)):
             _, of_row = rows.setdefault(_NUMBER.sub("0", warning), (warning, []))
@@ -31,21 +30,14 @@ def warnings_section(data: StudyData) -> Section | None:
             warned.add(id(run))
     if not rows:
         return None
-    return Section(
-        "Warnings",
-        (
-            f"{len(warned):,} of {count(len(runs), 'finished run')} warned of something. Their scores stand "
-            "in the tables all the same; read what they say before you compare cells.",
-        ),
-        (
-            SectionTable(
-                "",
-                ("runs", "warning"),
-                tuple(SectionRow(runs_and_cells(of_row), (warning,)) for warning, of_row in rows.values()),
-            ),
-        ),
-        ("Numbers in a warning are those of the first run that has it.",),
+    sentence = (
+        f"{len(warned):,} of {count(len(runs), 'finished run')} warned of something. Their scores stand in the "
+        "tables all the same; read what they say before you compare cells."
     )
+    printed = tuple(SectionRow(runs_and_cells(of_row), (warning,)) for warning, of_row in rows.values())
+    table = SectionTable("", ("runs", "warning"), printed)
+    remark = "Numbers in a warning are those of the first run that has it."
+    return Section("Warnings", (sentence,), (table,), (remark,))
 
 
 def _warnings(run: CellRun) -> Iterator[str]:
