@@ -222,18 +222,16 @@ def time_left(work: Work, directory: Path, planner: Planner | None = None) -> Ti
         and is_finished(directory / place)
         and (took := _took(directory / place)) is not None
     }
-    of_all = _sum(alone)
-    mean = None if of_all is None or not alone else (of_all[0] / len(alone), of_all[1] / len(alone))
     return TimeLeft(
         planned,
-        mean_cell=mean,
+        mean_cell=_mean(alone),
         problems=tuple(plans.problems),
         unusable=tuple(plans.planner.unusable),
         memory=plans.memory,
         found=found,
         cells=frozenset(task.directory for task in work.tasks),
         whole=_sum(every.values()),
-        alone=of_all,
+        alone=_sum(alone),
     )
 
 
@@ -245,6 +243,14 @@ def _sum(ranges: Iterable[Range | None]) -> Range | None:
             return None
         low, high = low + one[0], high + one[1]
     return low, high
+
+
+def _mean(ranges: Sequence[Range | None]) -> Range | None:
+    """Return the means of minima and maxima; None if one is unknown, or there is none."""
+    total = _sum(ranges)
+    if total is None or not ranges:
+        return None
+    return total[0] / len(ranges), total[1] / len(ranges)
 
 
 def _middle(planned: Range) -> float:

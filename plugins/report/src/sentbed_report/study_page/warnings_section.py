@@ -31,8 +31,8 @@ def warnings_section(data: StudyData) -> Section | None:
     if not rows:
         return None
     sentence = (
-        f"{len(warned):,} of {count(len(runs), 'finished run')} warned of something. Their scores stand in the "
-        "tables all the same; read what they say before you compare cells."
+        f"{len(warned):,} of {count(len(runs), 'finished run')} warned of something. Their scores stand in "
+        "the tables all the same; read what they say before you compare cells."
     )
     printed = tuple(SectionRow(runs_and_cells(of_row), (warning,)) for warning, of_row in rows.values())
     table = SectionTable("", ("runs", "warning"), printed)
