@@ -25,12 +25,10 @@ Clopper and Pearson; those in which only the best cell was left, where there is 
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -52,6 +50,7 @@ from sequential_studies import (
     of_differences,
     require_variances_of_the_product,
 )
+from study_statistics import options_of
 
 Generator: TypeAlias = np.random.Generator
 Mode: TypeAlias = Literal["best", "baseline", "stays"]
@@ -354,12 +353,7 @@ def outcomes_of(drawn: Drawn, mode: Mode, checked: int) -> list[Outcome]:
 
 def main() -> None:
     """Simulate and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("settings", nargs="*", metavar="SETTING", help="Beginnings of names; by default all.")
-    parser.add_argument("--studies", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options = options_of(__doc__)
     require_variances_of_the_product()
     rows = []
     print(f"{'setting':60} {'mode':9} {'wrong claims %':>20} {'winner %':>9} {'saved %':>8} {'seconds':>8}")

@@ -352,14 +352,19 @@ SETTINGS: dict[str, Study] = {
 """Name of a setting -> its study. Those with `power` or `winner` in the name count what was found."""
 
 
-def main() -> None:
-    """Simulate and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def options_of(description: str) -> argparse.Namespace:
+    """Return the options of a simulation, of which `description` is the first line of the help."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("settings", nargs="*", metavar="SETTING", help="Beginnings of names; by default all.")
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Simulate and print."""
+    options = options_of(__doc__)
     rows = []
     print(f"{'setting':44} {'studies':>8} {'share %':>8} {'s.e.':>6} {'seconds':>8}")
     for name, study in SETTINGS.items():

@@ -168,19 +168,19 @@ def require_links_within(directory: Path) -> None:
     for place, subdirectories, files in os.walk(root):
         for name in (*subdirectories, *files):
             path = Path(place, name)
-            if path.is_symlink() and not _target(path).is_relative_to(root):
+            if path.is_symlink() and not leads_inside(path, root):
                 raise RunError(
                     f"`{path}` is a link that leads out of `{directory}`, where files are to be written; put "
                     "what it leads to in its place, or remove it"
                 )
 
 
-def _target(link: Path) -> Path:
-    """Return where a link leads; a place outside of every directory if it leads in a circle."""
+def leads_inside(path: Path, directory: Path) -> bool:
+    """Whether a path, with its links followed, is a directory or below it; a circle of links is nowhere."""
     try:
-        return link.resolve()
+        return path.resolve().is_relative_to(directory.resolve())
     except (OSError, RuntimeError):
-        return Path(os.devnull)
+        return False
 
 
 @contextmanager

@@ -133,6 +133,13 @@ def suggest(found: str, choices: Sequence[str]) -> str:
     return f" Choose one of {listed}." if listed else ""
 
 
+def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
+    """Yield the message for each unknown key of a table; the first `ALIKE` say what may have been meant."""
+    for number, key in enumerate(keys):
+        advice = suggest(key, choices) if number < ALIKE else ""
+        yield f"unknown key `{key}`.{advice}"
+
+
 def reason_of(error: BaseException) -> str:
     """Return what an error says, with its type unless sentbed raised it deliberately."""
     try:

@@ -24,7 +24,7 @@ from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._locations import FilePath, ModelId, absolute
-from sentbed.errors import ALIKE, PluginError, Problem, SentbedError, reason_of, suggest
+from sentbed.errors import PluginError, Problem, SentbedError, reason_of, suggest, unknown_keys
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -258,15 +258,20 @@ def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) 
     return result
 
 
+def fields_by_key(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
+    """Return the fields of a class that a table may have, by the keys under which they stand there."""
+    return {
+        attribute.metadata.get("key", attribute.name): attribute
+        for attribute in attrs.fields(cls)
+        if not (attribute.metadata.get("skip") or attribute.metadata.get("spread"))
+    }
+
+
 def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     if not isinstance(value, dict):
         raise _fault(value, "a table")
     hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable
-    fields = {
-        attribute.metadata.get("key", attribute.name): attribute
-        for attribute in attrs.fields(cls)  # type: ignore[arg-type]  # `attrs.has` chose this hook
-        if not (attribute.metadata.get("skip") or attribute.metadata.get("spread"))
-    }
+    fields = fields_by_key(cls)
     inline = next((key for key, a in fields.items() if a.metadata.get("inline")), None)
     known = dict(value)
     if inline is not None:
@@ -275,9 +280,9 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         known = {inline: known, **own}
     arguments: dict[str, Any] = {}
     unknown = [key for key in known if key not in fields]
+    messages = unknown_keys(unknown, list(fields))
     faults: list[tuple[KeyPath, str]] = [
-        ((key,), f"unknown key `{key}`.{suggest(key, list(fields)) if i < ALIKE else ''}")
-        for i, key in enumerate(unknown)
+        ((key,), message) for key, message in zip(unknown, messages, strict=True)
     ]
     for key, attribute in fields.items():
         if key not in known:

@@ -179,7 +179,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     _check_use(
         recipe, validate.with_, validate.encoder or trained[0], validate.second, _below(add, "validate")
     )
-    if (validate.keep == "best" or validate.patience) and not validate.with_.traits.development:
+    if validate.chooses and not validate.with_.traits.development:
         add(problem_of_test_data("a validation chooses weights", validate.with_), "validate", "with")
 
 

@@ -10,14 +10,14 @@ import attrs
 
 from sentbed._document.extends import EXTENDS, extend
 from sentbed._document.overrides import EVERYWHERE, apply_overrides
-from sentbed._document.structuring import structure
+from sentbed._document.structuring import fields_by_key, structure
 from sentbed._document.toml import Document, KeyPath
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import ALIKE, DataError, PluginError, Problem, RecipeError, suggest
+from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
 
 
@@ -150,18 +150,14 @@ def _unknown_keys(data: dict[str, Any], document: Document, plugins: Plugins) ->
     The names to choose from are those that a file may have there: of plugins' tables, and `encoder` and
     `extends`, which are no fields of a `Recipe`.
     """
-    fields = {
-        attribute.metadata.get("key", attribute.name)
-        for attribute in attrs.fields(Recipe)
-        if not attribute.metadata.get("skip") and not attribute.metadata.get("spread")
-    }
+    fields = fields_by_key(Recipe)
+    choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
+    unknown = [key for key in data if key not in fields]
     problems = []
-    for number, key in enumerate([key for key in data if key not in fields]):
+    for key, said in zip(unknown, unknown_keys(unknown, choices), strict=True):
         del data[key]
+        message = said
         if key == EXTENDS:  # a file's own is gone by now
             message = "`extends` cannot be set by an override; write it at the top of a recipe"
-        else:
-            choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
-            message = f"unknown key `{key}`.{suggest(key, choices) if number < ALIKE else ''}"
         problems.append(document.problem(message, (key,)))
     return problems

@@ -157,6 +157,11 @@ class Validate:
     patience: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Validations in a row without a better score after which the stage ends; by default it never does."""
 
+    @property
+    def chooses(self) -> bool:
+        """Whether its score decides which weights the stage ends with."""
+        return self.keep == "best" or self.patience is not None
+
 
 @attrs.frozen
 class Watch:

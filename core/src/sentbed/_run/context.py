@@ -11,7 +11,7 @@ import attrs
 import pluggy
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._files import sha256
+from sentbed._files import leads_inside, sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
@@ -44,7 +44,7 @@ class Kept:
         """Create from what `table` returned. Raises `ValueError` if a directory changed or is elsewhere."""
         paths, sums = {}, {}
         for name, (place, expected) in table["paths"].items():
-            if not (run / place).resolve().is_relative_to(run.resolve()):
+            if not leads_inside(run / place, run):
                 raise ValueError(f"`{place}` is not in the run directory")
             if not (run / place).is_dir() or sha256(run / place) != expected:
                 raise ValueError(f"`{place}` is not what was written")

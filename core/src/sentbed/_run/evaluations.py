@@ -21,33 +21,38 @@ from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, 
 Entry: TypeAlias = Evaluate | Validate | Watch
 
 
-def files_of_evaluations(recipe: Recipe) -> dict[str, list[str]]:
-    """Return the SHA-256 of the files and directories that evaluations and validations of a recipe read.
+@attrs.frozen
+class EvaluationFile:
+    """A file or directory that evaluations or validations of a run read."""
 
-    They are known by the evaluator and their own name, since data may move; several of a name are in order.
-    """
+    evaluator: str
+    path: Path
+    sha256: str
+    chooses: bool
+    """Whether a validation chooses weights by it."""
+
+    @property
+    def name(self) -> str:
+        """Evaluator and name of the file, by which it is known: data may move."""
+        return f"{self.evaluator} {self.path.name}"
+
+
+def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
+    """Return the files and directories that evaluations and validations read, with their hashes."""
     looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
-    digests: dict[str, list[str]] = {}
-    read: set[tuple[str, Path]] = set()
+    files: dict[tuple[str, Path], EvaluationFile] = {}
     for entry in (*recipe.evaluate, *looks):
         if entry is None:
             continue
+        evaluator = entry.with_.name
+        chooses = isinstance(entry, Validate) and entry.chooses
         for path in _files_of(entry.with_):
-            if (entry.with_.name, path) in read or not path.exists():
-                continue
-            read.add((entry.with_.name, path))
-            digests.setdefault(f"{entry.with_.name} {path.name}", []).append(sha256(path))
-    return digests
-
-
-def data_of_validations(recipe: Recipe) -> list[str]:
-    """Return the SHA-256 of the files by which validations of a recipe choose weights or end stages."""
-    digests: set[str] = set()
-    for stage in recipe.stage:
-        validate = stage.validate
-        if validate is not None and (validate.keep == "best" or validate.patience):
-            digests.update(sha256(path) for path in _files_of(validate.with_) if path.is_file())
-    return sorted(digests)
+            known = files.get((evaluator, path))
+            if known is not None:
+                files[evaluator, path] = attrs.evolve(known, chooses=known.chooses or chooses)
+            elif path.exists():
+                files[evaluator, path] = EvaluationFile(evaluator, path, sha256(path), chooses)
+    return list(files.values())
 
 
 def _files_of(evaluator: Evaluator) -> Iterator[Path]:

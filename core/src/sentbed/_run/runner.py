@@ -27,7 +27,7 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import Kept, RunContext
-from sentbed._run.evaluations import Evaluations, data_of_validations, files_of_evaluations
+from sentbed._run.evaluations import Evaluations, files_of_evaluations
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
@@ -214,7 +214,11 @@ def _require_same_files(context: RunContext) -> None:
     A validation on other data would choose the best step among scores that cannot be compared, and a report
     would have scores on old data beside those on new.
     """
-    found = files_of_evaluations(context.recipe)
+    files = files_of_evaluations(context.recipe)
+    found: dict[str, list[str]] = {}
+    for file in files:
+        # Several of a name are in order.
+        found.setdefault(file.name, []).append(file.sha256)
     earlier = context.facts.get("evaluation_data", found)
     changed = [name for name, digests in found.items() if earlier.get(name, digests) != digests]
     if changed:
@@ -225,7 +229,8 @@ def _require_same_files(context: RunContext) -> None:
         context.warn(message)
     context.facts["evaluation_data"] = found
     # Scores on these are none on test data, unless they are declared so.
-    context.facts["chosen_on"] = data_of_validations(context.recipe)
+    deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
+    context.facts["chosen_on"] = sorted(deciding)
 
 
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:

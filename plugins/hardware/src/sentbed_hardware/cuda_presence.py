@@ -12,6 +12,14 @@ DRIVERS = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
 OTHERWISE = 'or take `use = "cpu"`'
 
 
+def built_without_cuda(version: str) -> str:
+    """Return the message for a PyTorch that has no CUDA."""
+    return (
+        f"this PyTorch ({version}) is built without CUDA; install a build for your driver as "
+        f"https://pytorch.org/get-started/locally says, {OTHERWISE}"
+    )
+
+
 def reason_without_cuda() -> str | None:
     """Return why no NVIDIA GPU can be used by PyTorch here, with a remedy; None if nothing shows it."""
     try:
@@ -23,10 +31,7 @@ def reason_without_cuda() -> str | None:
         # AMD's builds serve the same devices, without NVIDIA's driver.
         return None
     if build == "cpu" or sys.platform not in DRIVERS:
-        return (
-            f"this PyTorch ({version}) is built without CUDA; install a build for your driver as "
-            f"https://pytorch.org/get-started/locally says, {OTHERWISE}"
-        )
+        return built_without_cuda(version)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1"):
         return f"`CUDA_VISIBLE_DEVICES` is {visible!r} and hides every GPU; take it out, {OTHERWISE}"

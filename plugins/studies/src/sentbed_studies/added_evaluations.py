@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 from sentbed import Encoder
@@ -34,14 +35,21 @@ ENCODER = "encoder"
 
 def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
     """Return the file that says what decides the weights of a run, and which evaluations it makes."""
-    found = {
+    table = {
         "key": key_of(content),
         "content": content,
-        "evaluations": [evaluation.key for evaluation in evaluations],
-        "evaluation_contents": {evaluation.key: evaluation.content for evaluation in evaluations},
+        **_evaluations_table(evaluations),
         "starts": sum(evaluation.at == "start" for evaluation in evaluations),
     }
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(table, indent=1) + "\n"
+
+
+def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
+    """Return what `KEYS` says of evaluations: their keys in order, and what these are hashes of."""
+    return {
+        "evaluations": [evaluation.key for evaluation in evaluations],
+        "evaluation_contents": {evaluation.key: evaluation.content for evaluation in evaluations},
+    }
 
 
 def only_starts(run: Path, own: Recipe) -> tuple[Evaluate, ...]:
@@ -97,11 +105,7 @@ def add_evaluations(
         # What a killed process has left of it is no reason to keep it: nothing was trained.
         shutil.rmtree(directory, ignore_errors=True)
         new_directory(directory)
-        known = {
-            "evaluations": [evaluation.key],
-            "evaluation_contents": {evaluation.key: evaluation.content},
-        }
-        write_atomic(directory / KEYS, json.dumps(known, indent=1) + "\n")
+        write_atomic(directory / KEYS, json.dumps(_evaluations_table([evaluation]), indent=1) + "\n")
         alone = attrs.evolve(recipe, evaluate=(evaluation.entry,), expected={}, tracker=())
         if evaluation.at == "start":
             context = RunContext(recipe.run.name, directory, alone, stages=0)

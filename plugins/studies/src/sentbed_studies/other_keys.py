@@ -71,6 +71,8 @@ def _left_out(work: Work, study: Path) -> Iterator[str]:
         if not is_finished(run):
             continue
         unused = set(made_evaluations(run)) - set(task.evaluation_keys)
+        if not unused:
+            continue
         contents = evaluation_contents(run)
         reasons: dict[str, None] = {}
         has_dropped = False
@@ -100,12 +102,12 @@ def _left_out(work: Work, study: Path) -> Iterator[str]:
         )
 
 
-def _changes_of_evaluation(before: Content | None, task: Task) -> list[str]:
+def _changes_of_evaluation(before: Content, task: Task) -> list[str]:
     """Return what differs of an evaluation that the recipe still has; nothing if it has it no more."""
     try:
         for evaluation in task.evaluations:
             now = evaluation.content
-            if before is not None and _as_written(before) == _as_written(now):
+            if _as_written(before) == _as_written(now):
                 return list(content_differences(_as_content(before), _as_content(now)))
     except (LookupError, TypeError):
         pass  # `keys.json` is damaged

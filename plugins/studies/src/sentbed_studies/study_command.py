@@ -116,8 +116,8 @@ def run(
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
-        chosen = where == "local" and not gpus
-        left = time_of(now.without(needless), directory, workers, chosen, runs, confirmation)
+        choose_workers = where == "local" and not gpus
+        left = time_of(now.without(needless), directory, workers, choose_workers, runs, confirmation)
     for line in plan_lines(found, now, directory, left, needless, confirmation):
         echo(line, err=not dry_run)
     if left.unusable and where == "local" and not keep_going:

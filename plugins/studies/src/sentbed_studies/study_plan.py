@@ -32,13 +32,14 @@ def time_of(
     work: Work,
     directory: Path,
     workers: int | None,
-    chosen: bool = True,
+    choose_workers: bool = True,
     runs: int | None = None,
     confirmation: Confirmation | None = None,
 ) -> TimeLeft:
-    """Return the time that work takes with so many workers; `chosen`: `workers_for` it, unless given.
+    """Return the time that work takes with so many workers.
 
-    `runs` is their number, where a sampler takes only some of them. `confirmation` comes after them.
+    If they are not given, there are as many as `workers_for` it, or one without `choose_workers`. `runs` is
+    the number of runs, where a sampler takes only some of them. `confirmation` comes after them.
     """
     left = time_left(work, directory)
     if runs is not None and runs < len(work.tasks):
@@ -47,7 +48,7 @@ def time_of(
         left.confirm(confirmation.runs)
         if confirmation.left is not None:
             left.chosen(confirmation.left)
-    left.workers = workers or (workers_for(work, left) if chosen else 1)
+    left.workers = workers or (workers_for(work, left) if choose_workers else 1)
     return left
 
 
@@ -89,8 +90,9 @@ def plan_lines(
 
     `needless` are the runs of it that stopping leaves out, `confirmation` those that follow it.
     """
-    done = sum(task.is_done(directory) for task in work.tasks)
-    lacking = sum(is_finished(directory / task.directory) for task in work.tasks) - done
+    unfinished = [task for task in work.tasks if not task.is_done(directory)]
+    done = len(work.tasks) - len(unfinished)
+    lacking = sum(is_finished(directory / task.directory) for task in unfinished)
     cells = len({task.cell.name for task in work.tasks})
     sampling, runs = found.table.sampler, runs_of(found, work)
     some = "" if sampling is None else f"{sampling.cells:,} of "

@@ -33,8 +33,8 @@ def status_lines(data: StudyData) -> Iterator[str]:
         took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
         why = f": {run.error}" if run.error else ""
         now = f": {working[run]}" if run in working else _stopped_at(data, run)
-        seed = f"{'fresh seed' if run in fresh else 'seed'} {run.seed}"
-        yield f"  {run.cell}, {seed}: {run.status}{took}{now}{why}{_lacking(data, run)}"
+        kind = "fresh seed" if run in fresh else "seed"
+        yield f"  {run.cell}, {kind} {run.seed}: {run.status}{took}{now}{why}{_lacking(data, run)}"
     times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
     left = len(runs) + unchosen - counts["finished"]
     if times and left:

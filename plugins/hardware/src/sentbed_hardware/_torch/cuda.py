@@ -26,6 +26,7 @@ from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.lead_engine import spread
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
+from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.distributed_base import is_member
 
 if TYPE_CHECKING:
@@ -170,10 +171,7 @@ def build_cuda_engine(parameters: Cuda) -> Engine:
 def _claimed() -> torch.device:
     """Return the GPU of this process, after a first operation on it."""
     if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
-        raise RuntimeUnavailableError(
-            f"this PyTorch ({torch.__version__}) is built without CUDA; install a build for your driver as "
-            'https://pytorch.org/get-started/locally says, or take `use = "cpu"`'
-        )
+        raise RuntimeUnavailableError(built_without_cuda(torch.__version__))
     index = int(os.environ.get("LOCAL_RANK", "0")) if is_member() else 0
     try:
         count = torch.cuda.device_count()
