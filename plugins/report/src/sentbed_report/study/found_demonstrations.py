@@ -113,7 +113,7 @@ def _gains(
 
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    found = [row.cells[-1].mean for row in rows if row.cell == cell and row.status == "finished"]
+    found = [row.cells[-1].value for row in rows if row.cell == cell and row.status == "finished"]
     return found[0] if len(found) == 1 and found[0] is not None and math.isfinite(found[0]) else None
 
 
