@@ -83,7 +83,7 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     columns = tuple(attrs.evolve(last, heading=label, group=across) for label in labels)
     rows = tuple(Row(key, tuple(cells.get(label) for label in labels)) for key, cells in lines.items())
     table = summary.table
-    title = f"{summary.study}: {summary.note}, {last.heading}"
+    title = f"{summary.title}, {last.heading}"
     return attrs.evolve(table, title=title, headers=tuple(headers), columns=columns, rows=rows)
 
 

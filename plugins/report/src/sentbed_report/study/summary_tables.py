@@ -217,6 +217,12 @@ class Summary:
         return tuple(self._notes())
 
     @property
+    def title(self) -> str:
+        """Study, evaluator, metrics and protocols in one sentence, without its full stop."""
+        rest = self.note.removeprefix(f"{self.evaluator}; ")
+        return f"{self.study}: {self.evaluator} ({rest})"
+
+    @property
     def table(self) -> Table:
         """The table before it has a format."""
         axes = tuple(dict.fromkeys(axis for row in self.rows for axis in row.labels))
@@ -230,7 +236,7 @@ class Summary:
         rows = [self._row(row, axes) for row in self.rows]
         rows += [self._reference(reference, axes) for reference in self.references if not reference.cell]
         return Table(
-            f"{self.study}: {self.note}" if self.study else self.note,
+            self.title,
             headers,
             self.columns,
             tuple(rows),

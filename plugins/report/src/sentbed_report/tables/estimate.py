@@ -92,6 +92,13 @@ class Piece:
     """What a page shows when the text is pointed at."""
     kind: str = ""
     """Class of the page's style: `better`, `worse`, `met`, `unmet`."""
+    label: str = ""
+    """What stands before the text, where no heading says it."""
+
+    @property
+    def labelled(self) -> str:
+        """The text with its label."""
+        return f"{self.label} {self.text}".lstrip()
 
 
 Pieces: TypeAlias = Callable[[Estimate, Column], Sequence[Piece]]
@@ -190,7 +197,7 @@ def _published(estimate: Estimate, column: Column) -> Sequence[Piece]:
 
 def _published_piece(row: ExpectedRow) -> Piece:
     digits = expected_digits(row)
-    text = f"published {number(row.value, digits)}"
+    text = number(row.value, digits)
     if row.difference is not None:
         text += f" ({signed(row.difference, digits)})"
     hint = row.source
@@ -201,7 +208,7 @@ def _published_piece(row: ExpectedRow) -> Piece:
     kind = ""
     if row.met is not None:
         kind = "met" if row.met else "unmet"
-    return Piece(text, hint, kind)
+    return Piece(text, hint, kind, "published")
 
 
 def _lower_bound(estimate: Estimate) -> float | None:

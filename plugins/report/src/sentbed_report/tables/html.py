@@ -96,7 +96,7 @@ def cell_html(cell: Cell, column: Column) -> str:
     beside = " ".join(html.escape(piece.text) for piece in pieces_of(cell, column, "beside"))
     text += f"<small>{beside}{marks}</small>" if beside else marks
     for piece in pieces_of(cell, column, "below"):
-        text += f"<small{_attributes(piece)}>{html.escape(piece.text)}</small>"
+        text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
     return text
 
 

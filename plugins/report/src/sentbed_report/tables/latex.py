@@ -12,8 +12,11 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pieces_of
 from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
 
-MOST_COLUMNS = 4
-"""Columns of numbers that fit a column of a paper; more stand across the page."""
+WIDEST = 7
+"""Columns of LaTeX that fit a column of a paper; wider tables stand across the page."""
+
+_SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
+"""Most columns -> the size of their type."""
 
 _PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
 
@@ -44,13 +47,15 @@ def to_latex(table: Table) -> str:
 
     The best value is bold, the second best underlined. The label is `tab:` and the table's name.
     """
-    environment = "table*" if len(table.columns) > MOST_COLUMNS else "table"
+    width = len(table.shown_headers) + sum(_widths(table))
+    environment = "table*" if width > WIDEST else "table"
     notes = [rf"  \item {latex(note)}" for note in (*table.notes, *legend(table, "Bold", "underlined"))]
     lines = [
         "% Needs \\usepackage{booktabs,siunitx,threeparttable}",
         rf"\begin{{{environment}}}",
         r"\centering",
-        r"\small",
+        next(size for most, size in _SIZES.items() if len(table.columns) <= most),
+        r"\setlength{\tabcolsep}{3pt}",
         r"\begin{threeparttable}",
         rf"\caption{{{latex(table.title)}.}}",
         rf"\label{{tab:{reduced(table.name or table.title)}}}",
@@ -198,6 +203,8 @@ def _lines_below(table: Table, row: Row) -> list[str]:
             is_empty = is_empty and not text
             if _numbers(table, place) is None:
                 cells.append(text)
+            elif not text:
+                cells += ["", ""]
             else:
                 cells.append(rf"\multicolumn{{2}}{{r}}{{\scriptsize {text}}}")
         if not is_empty:

@@ -65,7 +65,7 @@ def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str])
         text += f" {piece.text}"
     for piece in pieces_of(estimate, column, "mark"):
         text += piece.text
-    below = [piece.text for piece in pieces_of(estimate, column, "below")]
+    below = [piece.labelled for piece in pieces_of(estimate, column, "below")]
     return ", ".join([text, *below])
 
 
