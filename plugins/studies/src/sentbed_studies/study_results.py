@@ -16,6 +16,7 @@ from sentbed_report.run_cost import KEY as RUN_COST
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Decisions
+from sentbed_report.study.item_differences import item_differences
 from sentbed_report.study.measurements import study_frame, with_axis_categories
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import Selection, select
@@ -230,6 +231,18 @@ class LoadedStudy:
                 )
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]
         return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
+
+    def items(self, first: str, second: str, task: str) -> pandas.DataFrame:
+        """Return the items that make the difference of two cells in a task, the largest shares first.
+
+        Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the
+        cells, as means over their seeds), `share` (of the second cell less the first, in the unit of the
+        score; their sum is the difference), `group`.
+
+        Raises:
+            RunError: if a cell has no items in the task, or there is no such cell.
+        """
+        return item_differences(self.data, first, second, task)
 
     @cached_property
     def figures(self) -> Mapping[str, str]:

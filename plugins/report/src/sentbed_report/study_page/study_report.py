@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sentbed.helpers import write_atomic
 
+from sentbed_report.item_page.item_page import with_item_pages
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.study.build_summary_tables import summarise
@@ -26,7 +27,9 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
     """
-    page = study_page(data, summaries)
+    if summaries is None:
+        summaries = summarise(data)
+    page = study_page(data, with_item_pages(summaries, directory, data))
     # The numbers first: whatever happens while figures are drawn, they are on disk.
     write_atomic(directory / "report.md", page_markdown(page))
     write_atomic(directory / "report.html", page_html(page))

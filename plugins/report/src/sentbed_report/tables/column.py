@@ -40,6 +40,8 @@ class Column:
     """Decimals to print."""
     reference: str = ""
     """Name of the row that others are compared with."""
+    address: str = ""
+    """Page of the items behind the numbers, relative to the report; empty without one."""
 
     @heading.default
     def _task_as_heading(self) -> str:

@@ -6,12 +6,13 @@ import html
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from sentbed_report.formatting import share
 from sentbed_report.page_template import page_template
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate, Piece, pieces_of
-from sentbed_report.tables.table import Bars, Cell, Link, Table, grouped_headings, legend, plain_text
+from sentbed_report.tables.table import Bars, Cell, Link, Row, Table, grouped_headings, legend, plain_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -27,10 +28,15 @@ def to_html(table: Table) -> str:
     bars = [cell for row in table.rows for cell in row.cells if isinstance(cell, Bars)]
     longest = max((part for cell in bars for _, part in cell.shares), default=0.0)
 
-    def content(cell: Cell, column: Column, place: int) -> str:
+    def content(row: Row, place: int) -> str:
+        cell, column = row.cells[place], table.columns[place]
         if isinstance(cell, Bars):
             return _bars(cell, longest, place)
-        return cell_html(cell, column)
+        text = cell_html(cell, column)
+        if column.address and row.cell and sort_key(cell) is not None:
+            address = f"{column.address}#second={quote(row.cell)}"
+            text += f'<a class="items" href="{address}" title="the items behind it">items</a>'
+        return text
 
     return _template().render(
         table=table,
