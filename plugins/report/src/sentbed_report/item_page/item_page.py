@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 
@@ -40,24 +39,24 @@ MOST_NUMBERS = 4_000_000
 _DIGITS = 5
 
 
-def with_item_pages(summaries: Sequence[Summary], directory: Path, data: StudyData) -> list[Summary]:
-    """Write the pages of a study's tasks; return its tables with columns that lead to them.
+def write_item_pages(
+    summaries: Sequence[Summary], directory: Path, data: StudyData
+) -> dict[tuple[str, int], str]:
+    """Write the pages of a study's tasks; return the address of each: table's name and column -> address.
 
-    Further metrics and averages have none, nor have scores without items.
+    Further metrics, costs and averages have none, nor have scores without items.
 
     Raises:
         RunError: if a page cannot be written.
     """
-    with_pages = []
+    addresses = {}
     for summary, name in zip(summaries, table_names(summaries), strict=True):
-        columns = []
         for place, column in enumerate(summary.columns):
-            address = ""
             if not (summary.metric or column.average or column.cost):
                 address = _write(directory, data, summary, place, name)
-            columns.append(attrs.evolve(column, address=address))
-        with_pages.append(attrs.evolve(summary, columns=tuple(columns)))
-    return with_pages
+                if address:
+                    addresses[name, place] = address
+    return addresses
 
 
 def _write(directory: Path, data: StudyData, summary: Summary, place: int, name: str) -> str:

@@ -2,8 +2,8 @@
 
 The shares of all items sum to the difference. That of an item in one score is, for a mean, its value over the
 number of items; for a correlation, the product of the two standard scores (of ranks, for Spearman's) over the
-number of items, which sum to it. Of other statistics, which are no sums over items, it is the item's influence
-(`influence_values.py`): the shares then say which items move the score, and sum to 0.
+number of items, which sum to it. Of other statistics, which are no sums over items, it is the item's
+influence (`influence_values.py`): the shares then say which items move the score, and sum to 0.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from sentbed.helpers import write_atomic
 
-from sentbed_report.item_page.item_page import with_item_pages
+from sentbed_report.item_page.item_page import write_item_pages
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.study.build_summary_tables import summarise
@@ -29,15 +30,19 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
     """
     if summaries is None:
         summaries = summarise(data)
-    page = study_page(data, with_item_pages(summaries, directory, data))
+    page = study_page(data, summaries, write_item_pages(summaries, directory, data))
     # The numbers first: whatever happens while figures are drawn, they are on disk.
     write_atomic(directory / "report.md", page_markdown(page))
     write_atomic(directory / "report.html", page_html(page))
     return directory / "report.html"
 
 
-def study_page(data: StudyData, summaries: Sequence[Summary] | None = None) -> Page:
-    """Return the content of a study's report."""
+def study_page(
+    data: StudyData,
+    summaries: Sequence[Summary] | None = None,
+    item_pages: Mapping[tuple[str, int], str] = MappingProxyType({}),
+) -> Page:
+    """Return the content of a study's report; `item_pages` are those of `write_item_pages`."""
     if summaries is None:
         summaries = summarise(data)
     selection = select(data, summaries)
@@ -48,7 +53,7 @@ def study_page(data: StudyData, summaries: Sequence[Summary] | None = None) -> P
         summary_line(data),
         tuple(answer_lines(data, summaries, selection)),
         facts(data),
-        tuple(sections_of(data, summaries, selection)),
+        tuple(sections_of(data, summaries, selection, item_pages)),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
     )

@@ -30,11 +30,16 @@ _IN_OTHER_SECTIONS = ("effects", "ranks", "cost")
 """Kinds of figures that stand beside their tables."""
 
 
-def sections_of(data: StudyData, summaries: Sequence[Summary], selection: Selection | None) -> list[Section]:
+def sections_of(
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None,
+    item_pages: Mapping[tuple[str, int], str],
+) -> list[Section]:
     """Return the sections of a study's report; those with nothing to say are left out."""
     sections = [
         failures_section(data),
-        *results_sections(data, summaries),
+        *results_sections(data, summaries, item_pages),
         selection_section(selection),
         rank_groups_section(data, summaries),
         effects_section(data, summaries),
