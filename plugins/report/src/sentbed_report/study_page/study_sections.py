@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sentbed_report.formatting import count
 from sentbed_report.page.sections import Section, Text
