@@ -12,6 +12,7 @@ import tomli
 
 from sentbed._document.overrides import apply_overrides
 from sentbed._files import read_file, read_json
+from sentbed._locations import with_absolute_paths
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._recipe.machine_settings import (
@@ -83,7 +84,8 @@ def resume(
         before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
         _require_types_of_facts(state.content.get("facts", {}))
         context.facts.update(state.content.get("facts", {}))
-    after = tomli.loads(resolved_toml(recipe))
+    after = tomli.loads(resolved_toml(recipe, directory))
+    before, after = (with_absolute_paths(table, directory) for table in (before, after))
     for table in (before, after):
         _remove_what_changes_no_score(table, recipe, plugins)
     changes = [f"  {change}" for change in differences(before, after)]
