@@ -153,18 +153,35 @@ def test_a_stopped_run_that_was_moved_with_its_project_goes_on(
     assert files_with(moved, str(tmp_path)) == []
 
 
-def test_a_stopped_run_that_was_moved_alone_goes_on_with_its_recipe_where_changes_are_allowed(
-    project: Path, stopped: Path, tmp_path: Path, plugins: Plugins
-):
-    recipe = load_recipe(project / "recipe.toml", plugins=plugins)
-    run(recipe, tmp_path / "whole", plugins)
+@pytest.fixture
+def moved_alone(stopped: Path, tmp_path: Path) -> Path:
+    """The stopped run elsewhere, at another depth."""
     moved = tmp_path / "deep" / "below" / "stopped"
     moved.parent.mkdir(parents=True)
     shutil.move(stopped, moved)
-    with pytest.raises(RunError, match=r"(?s)stage\.pull\.data\.path: .*deep/data/pairs\.csv.*project/data/"):
-        resume(moved, recipe, plugins)
-    resume(moved, recipe, plugins, allow_changes=True)
-    assert scores_of(moved) == scores_of(tmp_path / "whole")
+    return moved
+
+
+def test_a_stopped_run_that_was_moved_alone_goes_on_with_its_recipe(
+    project: Path, moved_alone: Path, tmp_path: Path, plugins: Plugins
+):
+    recipe = load_recipe(project / "recipe.toml", plugins=plugins)
+    run(recipe, tmp_path / "whole", plugins)
+    resume(moved_alone, recipe, plugins)
+    assert scores_of(moved_alone) == scores_of(tmp_path / "whole")
+    assert 'path = "../../../project/data/pairs.csv"' in (moved_alone / "resolved.toml").read_text()
+
+
+def test_a_stopped_run_that_was_moved_alone_goes_on_with_no_other_data(
+    project: Path, moved_alone: Path, plugins: Plugins
+):
+    (project / "data" / "pairs.csv").write_text(OTHER_PAIRS)
+    recipe = load_recipe(project / "recipe.toml", plugins=plugins)
+    with pytest.raises(RunError, match="the data of stage `pull` is not what it was"):
+        resume(moved_alone, recipe, plugins)
+    other = load_recipe(project / "recipe.toml", ["stage.pull.data.path=data/other.csv"], plugins)
+    with pytest.raises(RunError, match=r"(?s)recipe is not the one.*stage\.pull\.data\.path: .*other\.csv"):
+        resume(moved_alone, other, plugins)
 
 
 def test_a_run_made_before_with_absolute_paths_goes_on(
