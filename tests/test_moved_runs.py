@@ -20,7 +20,9 @@ from toy_plugin import RECIPE, Toy
 
 Put = Callable[[str, str], Path]
 
-TABLE = RECIPE.replace('use = "words", rows = 11', 'use = "table", path = "pairs.csv"')
+TABLE = RECIPE.replace('use = "words", rows = 11', 'use = "table", path = "pairs.csv"').replace(
+    "width = 4", 'width = 4, model = "./weights"'
+)
 PAIRS = "anchor\tpositive\n" + "".join(f"ab{i}\tba{i}\n" for i in range(11))
 OTHER_PAIRS = PAIRS.replace("ab", "cb")
 CHECKPOINTS = f"{TABLE}\n[checkpoint]\nevery = 2\n"
@@ -51,6 +53,7 @@ def project(put: Put) -> Path:
     """A directory with recipes and their data."""
     put("project/data/pairs.csv", PAIRS)
     put("project/data/other.csv", OTHER_PAIRS)
+    put("project/weights/weights.txt", "1 2 3")
     put("project/recipe.toml", CHECKPOINTS.replace("pairs.csv", "data/pairs.csv"))
     study = (TABLE + AXES).replace("pairs.csv", "data/pairs.csv").replace("other.csv", "data/other.csv")
     return put("project/study.toml", study).parent
@@ -87,6 +90,7 @@ def test_no_file_of_a_run_names_a_place_of_this_machine(project: Path, stopped: 
     whole = run(load_recipe(project / "recipe.toml", plugins=plugins), project / "runs" / "whole", plugins)
     for directory in (stopped, whole.directory):
         assert 'path = "../../data/pairs.csv"' in (directory / "resolved.toml").read_text()
+        assert 'model = "../../../weights"' in (directory / "encoder" / "encoder.toml").read_text()
         assert files_with(directory, str(project.parent)) == []
 
 
