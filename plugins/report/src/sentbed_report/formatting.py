@@ -94,15 +94,6 @@ def share(value: float) -> str:
     return f"{percent:.{digits}f} %"
 
 
-def energy(joules: float) -> str:
-    """Return `512 J`, `7.20 kJ` or `1.50 MJ`."""
-    for unit in ("J", "kJ", "MJ"):
-        if joules < 999.5:
-            return f"{joules:.3g} {unit}"
-        joules /= 1000
-    return f"{joules:,.3g} GJ"
-
-
 def count_text(value: float) -> str:
     """Return a whole number with separators of thousands."""
     return f"{value:,.0f}"

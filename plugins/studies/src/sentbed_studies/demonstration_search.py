@@ -134,7 +134,9 @@ def search(
     chosen = attrs.evolve(recipe.encoders[name], prompt=winner)
     write_atomic(
         directory / RESOLVED,
-        resolved_toml(attrs.evolve(recipe.without(Search), encoders={**recipe.encoders, name: chosen})),
+        resolved_toml(
+            attrs.evolve(recipe.without(Search), encoders={**recipe.encoders, name: chosen}), directory
+        ),
     )
     data = RunReport(
         name=recipe.run.name,
@@ -142,7 +144,7 @@ def search(
         error=None,
         started=journal.started,
         seconds=sum(journal.lines[template].seconds for template in prompts),
-        recipe_toml=resolved_toml(recipe),
+        recipe_toml=resolved_toml(recipe, directory),
         manifest=_manifest(recipe, plugins, encoder),
         scores=journal.lines[ranked[0].template].scores,
         ranking=ranking,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -68,7 +69,7 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
     try:
         with locked(own):
             _require_no_other(own, f"{AT_WORK}-{digest}-", directory)
-            write_atomic(directory / RECIPE, _recipe(study))
+            write_atomic(directory / RECIPE, _recipe(study, directory))
             chosen = _sampled_before(directory, content) or list(sampled)
             confirmed = _confirmation_before(directory, content)
             whole = {**content, "sampled": chosen, **confirmed}
@@ -195,14 +196,16 @@ def _content(study: Study, work: Work) -> dict[str, Any]:
     }
 
 
-def _recipe(study: Study) -> str:
+def _recipe(study: Study, directory: Path) -> str:
     """Return the recipe with bases and overrides applied, with a comment on the base of its paths."""
     document = study.document
     named = (document.file, *(file for file, _ in document.places.values()))
-    files = dict.fromkeys(str(Path(file).resolve()) for file in named if file)
-    said = "".join(f"# From {file}\n" for file in files)
-    note = "# A relative path starts from the directory of the file that says it.\n" if files else ""
-    return said + note + tomli_w.dumps(dict(document.data))
+    comment = ""
+    for file in dict.fromkeys(Path(file).resolve() for file in named if file):
+        comment += f"# From {Path(os.path.relpath(file, directory.resolve())).as_posix()}\n"
+    if comment:
+        comment += "# A relative path starts from the directory of the file that says it.\n"
+    return comment + tomli_w.dumps(dict(document.data))
 
 
 def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
@@ -228,7 +231,9 @@ def _run_table(task: Task) -> dict[str, Any]:
 
 
 def _compared(recipe: Recipe) -> Any:
-    table = unstructure(recipe.without(StudyTable))
+    # Paths as the recipe has them, not those of this machine.
+    file = recipe.document.file
+    table = unstructure(recipe.without(StudyTable), Path(file).resolve().parent if file else None)
     table["run"].pop("seed")
     return table
 

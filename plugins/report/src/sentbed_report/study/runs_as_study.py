@@ -14,7 +14,7 @@ import attrs
 import tomli
 from sentbed.errors import RunError
 from sentbed.helpers import read_file
-from sentbed.tools import RESOLVED, differences
+from sentbed.tools import RESOLVED, differences, with_absolute_paths
 
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_study, read_data
@@ -152,7 +152,7 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
     """Return the resolved recipe without name and seed, then name and seed."""
     try:
-        recipe = tomli.loads(read_file(directory / RESOLVED).decode())
+        recipe = with_absolute_paths(tomli.loads(read_file(directory / RESOLVED).decode()), directory)
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(

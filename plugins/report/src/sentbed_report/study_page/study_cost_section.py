@@ -17,7 +17,6 @@ _AMOUNTS = {
     "seconds": Column("time of runs", form="duration"),
     "processor_seconds": Column("processor time", form="duration"),
     "device_seconds": Column("device time", form="duration"),
-    "energy": Column("energy", form="energy"),
     "tokens": Column("tokens trained on", form="count"),
 }
 """Amount of a cost -> its column. Peaks of memory have no sum."""

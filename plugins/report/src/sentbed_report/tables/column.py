@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Direction
 
-from sentbed_report.formatting import count_text, duration, energy, number, probability, share, signed
+from sentbed_report.formatting import count_text, duration, number, probability, share, signed
 
 AVERAGE = "AVG"
 """Task of an average, whether the evaluator gives it or it is computed here."""
 
-Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration", "energy"]
+Form: TypeAlias = Literal["number", "signed", "count", "p-value", "share", "duration"]
 """How the numbers of a column are printed."""
 
 
@@ -74,9 +74,7 @@ class Column:
             return probability(value)
         if self.form == "share":
             return share(value)
-        if self.form == "duration":
-            return duration(value)
-        return energy(value)
+        return duration(value)
 
 
 def heading_of(column: Column, several_metrics: bool) -> str:
