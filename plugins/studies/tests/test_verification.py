@@ -15,6 +15,8 @@ from sentbed_studies.study import read_study
 from sentbed_studies.verification import INCOMPLETE, Check, exit_code, find_checks, judge
 from toy_plugin import RECIPE
 
+Verify = Callable[..., tuple[int, list[str]]]
+
 PAPERS = Path(__file__).parents[3] / "recipes" / "papers"
 
 CHECKS = """
@@ -166,9 +168,7 @@ def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def verify(
-    put: Callable[[str, str], Path], tmp_path: Path, installed_toy: Path, quick: None
-) -> Callable[..., tuple[int, list[str]]]:
+def verify(put: Callable[[str, str], Path], tmp_path: Path, installed_toy: Path, quick: None) -> Verify:
     """Run the checks of a paper with the toy's models; return the exit code and the lines."""
     stages = RECIPE.index("[[stage]]")
     put("papers/toy/verify.toml", RECIPE[:stages] + CHECKS.replace("STAGE", STAGE))
@@ -181,9 +181,7 @@ def verify(
     return run
 
 
-def test_checks_are_run_compared_and_not_run_again(
-    verify: Callable[..., tuple[int, list[str]]], tmp_path: Path
-) -> None:
+def test_checks_are_run_compared_and_not_run_again(verify: Verify, tmp_path: Path) -> None:
     code, before = verify("toy", "--dry-run")
     assert code == 0
     # First what is missing, then the table.
@@ -222,7 +220,7 @@ def test_checks_are_run_compared_and_not_run_again(
     assert code == INCOMPLETE
 
 
-def test_a_table_cannot_be_verified(verify: Callable[..., tuple[int, list[str]]]) -> None:
+def test_a_table_cannot_be_verified(verify: Verify) -> None:
     code, lines = verify("toy:table-1")
     assert code == 2
     assert "`--verify` takes a PAPER" in " ".join(lines)
