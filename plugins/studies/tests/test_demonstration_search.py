@@ -21,7 +21,6 @@ from sentbed._recipe.prompts import TEMPLATES, Demonstration
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import DrivesEncoder
-from sentbed_studies.demonstration_candidates import read_candidates
 from sentbed_studies.demonstration_search import JOURNAL, SearchResult, search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_workbench.vector_cache import VectorCache
@@ -268,16 +267,9 @@ def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
     problems_of(recipe_of, two.replace('\nencoder = "b"', ""), "search.encoder", "several encoders")
 
 
-def test_the_demonstrations_that_come_with_sentbed_are_candidates_of_prompt_eol(recipe_of: Load):
-    recipe = recipe_of(SEARCH.replace('candidates = "d.tsv"\n', ""))
-    table = recipe.table(Search)
+def test_the_demonstrations_that_come_with_sentbed_are_the_default(recipe_of: Load):
+    table = recipe_of(SEARCH.replace('candidates = "d.tsv"\n', "")).table(Search)
     assert table is not None
-    encoder = recipe.encoders["encoder"]
-    assert encoder.prompt is not None
-    found = [c.demonstration for c in read_candidates(table.candidates, encoder.prompt, encoder.pooler)]
-    assert len(found) == 40
-    assert len({d.word for d in found if d}) == len({d.text for d in found if d}) == 40
-    assert all(4 <= len(d.text.split()) <= 14 and d.word.istitle() and " " not in d.word for d in found if d)
     assert locate(table.candidates).name == "demonstrations.tsv"
 
 

@@ -138,12 +138,12 @@ def note_confirmation(directory: Path, work: Work) -> None:
     write_study_record(directory, attrs.evolve(record, confirmation=confirmation))
 
 
-def _require_no_other(own: Path, same: str, directory: Path) -> None:
+def _require_no_other(lock: Path, same: str, directory: Path) -> None:
     """Raise `RunError` if a lock is held whose name does not begin like that of a process on the same study.
 
-    Our own is held already: of two processes that begin at once, one at least sees the other.
+    `lock` is ours, and held already: of two processes that begin at once, one at least sees the other.
     """
-    for other in own.parent.glob(f"{AT_WORK}-*.lock"):
+    for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
         if not other.name.startswith(same) and is_locked(other):
             raise RunError(
                 f"another process works in `{directory}` on a study by another recipe; let it end first, or "
@@ -254,14 +254,14 @@ def is_older(report: Path, place: Path, work: Work) -> bool:
 
 def needed(place: Path, work: Work) -> list[Prefix]:
     """Return the shared stages that unstarted cells still need, shorter ones first."""
-    wanted = set()
+    keys = set()
     for task in work.tasks:
         if manifest_status(place / task.directory) is not None:
             continue
         for prefix in chain(task.above):
             status = manifest_status(place / prefix.directory)
             if status != "finished":
-                wanted.add(prefix.key)
+                keys.add(prefix.key)
             if status is not None:
                 break
-    return [prefix for prefix in work.prefixes if prefix.key in wanted]
+    return [prefix for prefix in work.prefixes if prefix.key in keys]

@@ -43,9 +43,9 @@ def read_data(directory: str | Path) -> StudyData:
     record = read_study_record(place)
     with foreign(RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"):
         _require_axes(record)
-        made = read_decisions(place)
+        written = read_decisions(place)
         # Without `[study.stop]`, which has been taken out, nothing is stopped any more.
-        decisions = None if record.stop is None else made
+        decisions = None if record.stop is None else written
         sampled = _sampled(record)
         planned = with_decided_splits(_cells(place, record, sampled))
         cells = tuple(_without_needless_runs(cell, decisions) for cell in planned)
@@ -66,7 +66,7 @@ def read_data(directory: str | Path) -> StudyData:
             cost=record.cost,
             decide=record.decide,
             decisions=decisions,
-            looks=_looks(record, made),
+            looks=_looks(record, written),
             needless=_number_of_runs(planned) - _number_of_runs(cells),
             sampled=sampled,
             equivalence=record.equivalence,
@@ -97,11 +97,11 @@ def _require_axes(record: StudyRecord) -> None:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
 
 
-def _looks(record: StudyRecord, made: Decisions | None) -> int:
+def _looks(record: StudyRecord, decisions: Decisions | None) -> int:
     """Return the largest number of looks that a study makes, by its recipe, or has made by an earlier one."""
     numbers = [1]
-    if made is not None:
-        numbers += [len(rule.looks) for rule in (made.rule, *made.earlier)]
+    if decisions is not None:
+        numbers += [len(rule.looks) for rule in (decisions.rule, *decisions.earlier)]
     if record.stop is not None:
         numbers.append(len(record.seeds) - int(record.stop["first_look"]) + 1)
     return max(numbers)
