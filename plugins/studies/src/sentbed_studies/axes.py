@@ -298,12 +298,13 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
 
 def _zipped_labels(table: StudyTable, axes: Sequence[Axis]) -> list[list[dict[str, str]]]:
     """Return the rows of labels (axis -> label) of each group of axes that go together."""
-    labels = {axis.name: axis.labels for axis in axes}
-    group_of = {name: group for group in table.zip for name in group}
-    groups = dict.fromkeys(group_of.get(name, (name,)) for name in labels)
+    group_of = {axis.name: (axis.name,) for axis in axes}
+    for group in table.zip:
+        group_of |= dict.fromkeys(group, group)
 
+    labels = {axis.name: axis.labels for axis in axes}
     rows_of_groups = []
-    for group in groups:
+    for group in dict.fromkeys(group_of.values()):
         columns = [labels[name] for name in group]
         rows = [dict(zip(group, row, strict=True)) for row in zip(*columns, strict=True)]
         rows_of_groups.append(rows)

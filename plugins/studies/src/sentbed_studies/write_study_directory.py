@@ -25,7 +25,6 @@ from sentbed_report.study.study_record import (
     CellRecord,
     ConfirmationRecord,
     RunRecord,
-    SharedStages,
     StudyRecord,
     read_study_record,
     write_study_record,
@@ -126,8 +125,8 @@ def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
     before = _record_before(directory)
     if before is None:
         return False
-    runs = [(cell.name, cell.runs) for cell in _cells(study, work)]
-    return runs == [(cell.name, cell.runs) for cell in before.cells]
+    runs = {cell.name: cell.runs for cell in _cells(study, work)}
+    return list(runs.items()) == [(cell.name, cell.runs) for cell in before.cells]
 
 
 def note_confirmation(directory: Path, work: Work) -> None:
@@ -162,7 +161,11 @@ def _require_same_study(before: StudyRecord, record: StudyRecord, directory: Pat
 
 def _keys(record: StudyRecord, name: str = "") -> list[str]:
     """Return the keys of a cell's runs, or of all cells' with an empty name."""
-    return [run.key for cell in record.cells if name in ("", cell.name) for run in cell.runs]
+    keys = []
+    for cell in record.cells:
+        if name in ("", cell.name):
+            keys += [run.key for run in cell.runs]
+    return keys
 
 
 def _record(study: Study, work: Work) -> StudyRecord:
@@ -184,9 +187,6 @@ def _record(study: Study, work: Work) -> StudyRecord:
         equivalence=table.equivalence,
         family=table.family,
         groups=table.groups,
-        shared=tuple(
-            SharedStages(str(prefix), str(prefix.directory), prefix.cells) for prefix in work.prefixes
-        ),
         cells=_cells(study, work),
     )
 

@@ -45,15 +45,6 @@ class CellRecord:
 
 
 @attrs.frozen
-class SharedStages:
-    """Stages that several cells begin with."""
-
-    stages: str
-    directory: str
-    cells: tuple[str, ...]
-
-
-@attrs.frozen
 class ConfirmationRecord:
     """Runs of the chosen cell with fresh seeds."""
 
@@ -84,7 +75,6 @@ class StudyRecord:
     equivalence: float | None = None
     family: Family = "column"
     groups: bool = True
-    shared: tuple[SharedStages, ...] = ()
     cells: tuple[CellRecord, ...]
     sampled: tuple[str, ...] = ()
     """Cells that the sampler has chosen until now."""
