@@ -18,7 +18,6 @@ from sentbed_studies.axes import (
     combinations,
     matches,
     read_axes,
-    unknown_labels,
 )
 from sentbed_studies.study_config import StudyTable
 
@@ -233,6 +232,8 @@ def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content: str):
     ("path", "reason"),
     [
         ("run.seed", "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`"),
+        ("run.name", "a name changes no score; vary what the scores depend on"),
+        ("run.cache", "no score depends on it; take it out"),
         ("study.seeds", "a cell has no study; take it out"),
         ("study", "a cell has no study; take it out"),
         ("", "a path is that of `--set`, such as `encoder.pooler.use`"),
@@ -383,11 +384,6 @@ def test_a_cell_agrees_in_every_axis_that_an_entry_names(
     entry: Mapping[str, str | tuple[str, ...]], agrees: bool
 ):
     assert matches({"a": "x", "b": "y"}, entry) is agrees
-
-
-def test_unknown_labels_says_nothing_of_what_is_there():
-    _, axes, document = read(TWO)
-    assert list(unknown_labels({"size": ("small", "large"), "lr": "0.1"}, axes, document)) == []
 
 
 AXIS = """\
