@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.score_tables import shown
+
+def shown(value: Any) -> str:
+    """Return a protocol's value as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def evaluation_protocol(score: Score) -> dict[str, Any]:

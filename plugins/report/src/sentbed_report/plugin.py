@@ -64,9 +64,10 @@ def write_report(run: Run, data: ReportData) -> Path:
     from sentbed.helpers import derive
 
     from sentbed_report.report_config import Bootstrap, ReportTable
+    from sentbed_report.run_page.scores_section import run_summaries
     from sentbed_report.run_report import RunReport, bootstrapped
     from sentbed_report.score_items import attach_items
-    from sentbed_report.table_formats import write_tables
+    from sentbed_report.study.exports import write_tables
     from sentbed_report.write_report import write_report as write
 
     try:
@@ -82,5 +83,5 @@ def write_report(run: Run, data: ReportData) -> Path:
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
         found = attrs.evolve(found, scatters=())
     page = write(run.directory, found)
-    write_tables(run.directory, data.scores)
+    write_tables(run.directory, run_summaries(found))
     return page

@@ -124,7 +124,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
             problems.append(document.problem(message, ("study", "numbers", name)))
 
         for message in _refused_paths(settings):
-            problems.append(document.problem(message, place))  # noqa: PERF401
+            problems.append(document.problem(message, place))
 
         axes.append(Axis(name, settings, numbers))
     if problems:
@@ -298,7 +298,7 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
 
 def _zipped_labels(table: StudyTable, axes: Sequence[Axis]) -> list[list[dict[str, str]]]:
     """Return the rows of labels (axis -> label) of each group of axes that go together."""
-    group_of = {axis.name: (axis.name,) for axis in axes}
+    group_of: dict[str, tuple[str, ...]] = {axis.name: (axis.name,) for axis in axes}
     for group in table.zip:
         group_of |= dict.fromkeys(group, group)
 

@@ -35,8 +35,8 @@ from sentbed.tools import (
     score_record,
     unstructure,
 )
-from sentbed_report.formatting import verdict
 from sentbed_report.report_json import score_of
+from sentbed_report.run_page.search_section import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache

@@ -14,7 +14,7 @@ from sentbed_report.formatting import number as formatted
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 
 from sentbed_studies.study import Study
 

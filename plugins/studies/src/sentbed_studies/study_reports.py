@@ -10,7 +10,7 @@ from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.selection import choose
-from sentbed_report.study_page import write_study_report
+from sentbed_report.study_page.study_report import write_study_report
 
 from sentbed_studies.write_study_directory import read_data
 

@@ -9,7 +9,7 @@ import attrs
 from sentbed.tools import Plugins
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.study.published_number_comparison import Number
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.published_table_recipes import comparison, numbers_of

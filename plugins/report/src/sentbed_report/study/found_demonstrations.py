@@ -123,8 +123,8 @@ def _gains(
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
     """Return the mean in the last column of a cell's only row that has finished."""
-    means = [row.cells[-1].mean for row in rows if row.cell == cell and row.status == "finished"]
-    return _finite(means[0]) if len(means) == 1 else None
+    values = [row.cells[-1].value for row in rows if row.cell == cell and row.status == "finished"]
+    return _finite(values[0]) if len(values) == 1 else None
 
 
 def _finite(value: Any) -> float | None:

@@ -1,3 +1,11 @@
+const button = document.getElementById("theme");
+const root = document.documentElement;
+const dark = () =>
+  (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const show = () => { button.textContent = dark() ? "Light" : "Dark"; };
+button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; show(); });
+button.hidden = false;
+show();
 // The switch is remembered; a page that may not store is as it was.
 const remembered = "sentbed-theme";
 const store = (use) => { try { return use(localStorage); } catch { return null; } };
@@ -5,8 +13,9 @@ button.addEventListener("click", () => store((s) => s.setItem(remembered, root.d
 
 const rows = [...document.querySelectorAll("tr[data-cell]")];
 const filter = document.querySelector(".filter");
+const labelsOf = filter ? JSON.parse(filter.dataset.labels) : {};
 const matches = (row, text, chosen) => {
-  const labels = JSON.parse(row.dataset.labels);
+  const labels = labelsOf[row.dataset.cell] ?? {};
   return row.dataset.cell.toLowerCase().includes(text) &&
     [...chosen].every(([axis, wanted]) => wanted.has(labels[axis]));
 };
@@ -51,7 +60,7 @@ const sort = (head, column) => {
   body.append(...found);
 };
 for (const table of document.querySelectorAll("table.sortable")) {
-  for (const [column, head] of [...table.tHead.rows[0].cells].entries()) {
+  for (const [column, head] of [...table.tHead.querySelector(".headings").cells].entries()) {
     const control = document.createElement("button");
     control.type = "button";
     control.append(...head.childNodes);
