@@ -140,6 +140,14 @@ def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_
     assert axis(f"l = {written}").settings == {"l": setting}
 
 
+def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
+    recipe = parse(b'[[stage]]\nname = "nli"\n[encoder]\nmax_length = 3\n', "r.toml")
+    several = axis('path = ["stage.0.loss.temperature", "stage.1.x", "encoder.pooler"]\nvalues = [1, 2]')
+    assert several.paths(recipe) == ("stage.nli.loss.temperature", "stage.1.x", "encoder.pooler")
+    of_labels = axis('large = { encoder.backbone.model = "x", "encoder.head" = { dim = 3 } }\nsmall = {}')
+    assert of_labels.paths(recipe) == ("encoder.backbone.model", "encoder.head")
+
+
 def test_a_label_may_have_the_name_of_a_key():
     found = axis("path = { a = 1 }\nvalues = { a = 2 }")
     assert found.settings == {"path": {"a": 1}, "values": {"a": 2}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -21,38 +20,15 @@ def recipe_facts(recipe: str, varied: Collection[str] = ()) -> tuple[Fact, ...]:
     What a path of `varied` sets is left out: it differs from cell to cell. A text that is no recipe has no
     facts.
     """
+    try:
+        data = tomli.loads(recipe)
+    except tomli.TOMLDecodeError:
+        return ()
     facts = []
-    for name, text, paths in _facts(_parsed(recipe)):
+    for name, text, paths in _facts(data):
         if text and not _is_set_by_any(paths, varied):
             facts.append((name, text))
     return tuple(facts)
-
-
-def axis_paths(recipe: str) -> tuple[str, ...]:
-    """Return the paths that the axes of a study's recipe set, with stages by name; empty if it is none."""
-    data = _parsed(recipe)
-    paths: list[str] = []
-    for axis in _table(_table(data.get("study")).get("axes")).values():
-        path = _table(axis).get("path")
-        if isinstance(path, str):
-            paths.append(path)
-        elif isinstance(path, list):
-            paths += map(str, path)
-        else:
-            for setting in _table(axis).values():
-                paths += _leaves(_table(setting))
-
-    for index, (name, _) in enumerate(_stages(data)):
-        paths = [re.sub(rf"^stage\.{index}(?=\.|$)", f"stage.{name}", path) for path in paths]
-    return tuple(dict.fromkeys(paths))
-
-
-def _parsed(recipe: str) -> Mapping[str, Any]:
-    """Return a recipe as TOML; nothing of a text that is none."""
-    try:
-        return tomli.loads(recipe)
-    except tomli.TOMLDecodeError:
-        return {}
 
 
 def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
@@ -62,25 +38,6 @@ def _is_set_by_any(paths: Sequence[str], varied: Collection[str]) -> bool:
         if any(".".join(keys[:end]) in varied for end in range(1, len(keys) + 1)):
             return True
     return False
-
-
-def _leaves(setting: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the paths of a label's values; one that is not quoted is nested tables."""
-    for key, value in setting.items():
-        if "." in key or not isinstance(value, Mapping) or not value:
-            yield key
-            continue
-        for rest in _leaves(value):
-            yield f"{key}.{rest}"
-
-
-def _stages(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return name, or else number, and table of each stage."""
-    stages = data.get("stage")
-    if not isinstance(stages, list):
-        return []
-    tables = map(_table, stages)
-    return [(str(table.get("name", index)), table) for index, table in enumerate(tables)]
 
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
@@ -93,10 +50,12 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
         of = f" of {name}" if len(encoders) > 1 else ""
         yield from _facts_of_encoder(encoder, of, [f"encoders.{name}"])
 
-    stages = _stages(data)
-    for name, stage in stages:
-        of = f" of {name}" if len(stages) > 1 else ""
-        yield f"loss{of}", str(_table(stage.get("loss")).get("use", "")), [f"stage.{name}.loss.use"]
+    stages = data.get("stage")
+    if isinstance(stages, list):
+        for index, stage in enumerate(map(_table, stages)):
+            name = stage.get("name", index)
+            of = f" of {name}" if len(stages) > 1 else ""
+            yield f"loss{of}", str(_table(stage.get("loss")).get("use", "")), [f"stage.{name}.loss.use"]
     yield "seed", str(_table(data.get("run")).get("seed", "")), ["run.seed"]
 
 

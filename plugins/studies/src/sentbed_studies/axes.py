@@ -27,6 +27,9 @@ MOST_RUNS = 20_000
 Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
 """Axis -> label, or several: cells that match it on all its axes."""
 
+Names: TypeAlias = tuple[str, ...]
+"""Keys of a path, with an array element's name instead of its number if it has one."""
+
 _NUMBER = re.compile(r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])")
 """A number of TOML that is a float or could be one."""
 
@@ -72,6 +75,32 @@ class Axis:
                 return None
             numbers.append(number)
         return tuple(numbers)
+
+    def paths(self, document: Document) -> tuple[str, ...]:
+        """Return the paths that the labels set in a recipe, in which stages have their names."""
+        paths: dict[str, None] = {}
+        for setting in self.settings.values():
+            for path in setting:
+                paths[".".join(names_of_path(document, path))] = None
+        return tuple(paths)
+
+
+def names_of_path(document: Document, path: str) -> Names:
+    """Return the keys of a dotted path in a recipe, in which its stages have their names."""
+    place: Any = document.data
+    names: Names = ()
+    for key, index in zip(path.split("."), document.key_path(path), strict=True):
+        try:
+            place = place[index]
+        except (KeyError, IndexError, TypeError):
+            place = None
+        if isinstance(index, int) and isinstance(place, Mapping):
+            name = place.get("name")
+            if isinstance(name, str) and "." not in name and not name.isdigit():
+                names += (name,)
+                continue
+        names += (key,)
+    return names
 
 
 def _only_number(setting: Mapping[str, Any]) -> float | None:

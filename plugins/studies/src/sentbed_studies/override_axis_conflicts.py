@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError
 from sentbed.tools import Document, apply_overrides, set_values
 
-from sentbed_studies.axes import Combination
-
-Names: TypeAlias = tuple[str, ...]
-"""Keys of a path, with an array element's name instead of its number if it has one."""
+from sentbed_studies.axes import Combination, Names, names_of_path
 
 _GONE = object()
 """Stands in for a value: there is no such array element."""
@@ -161,24 +158,7 @@ def _overrides(document: Document) -> Iterator[Override]:
 
 def _namer(document: Document) -> Callable[[str], Names]:
     """Return the function from a dotted path to its names, as they are before the overrides."""
-    return cache(lambda path: _names(document.plain or document, path))
-
-
-def _names(document: Document, path: str) -> Names:
-    place: Any = document.data
-    names: Names = ()
-    for key, index in zip(path.split("."), document.key_path(path), strict=True):
-        try:
-            place = place[index]
-        except (KeyError, IndexError, TypeError):
-            place = None
-        if isinstance(index, int) and isinstance(place, Mapping):
-            name = place.get("name")
-            if isinstance(name, str) and "." not in name and not name.isdigit():
-                names += (name,)
-                continue
-        names += (key,)
-    return names
+    return cache(lambda path: names_of_path(document.plain or document, path))
 
 
 def _value(place: Any, names: Names) -> Any:

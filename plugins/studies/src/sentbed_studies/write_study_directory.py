@@ -172,7 +172,9 @@ def _record(study: Study, work: Work) -> StudyRecord:
     table = study.table
     return StudyRecord(
         name=study.name,
-        axes=tuple(AxisInfo(axis.name, axis.labels, axis.numbers) for axis in study.axes),
+        axes=tuple(
+            AxisInfo(axis.name, axis.labels, axis.numbers, axis.paths(study.document)) for axis in study.axes
+        ),
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
         expected=table.expected,

@@ -30,6 +30,8 @@ class AxisInfo:
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
     """Numbers set by the labels, if each sets a single one, so that the axis can be plotted."""
+    paths: tuple[str, ...] = ()
+    """Paths of the recipe that the labels set, with stages by name; none in studies of earlier versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
