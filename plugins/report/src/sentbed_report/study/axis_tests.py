@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
+import attrs
+
 from sentbed_report.study.contrasts import judge_contrast
-from sentbed_report.study.main_effects import Context, context_of, finished_rows, together_with
+from sentbed_report.study.main_effects import (
+    AxisEffect,
+    Context,
+    context_of,
+    finished_rows,
+    main_effects,
+    together_with,
+)
 from sentbed_report.study.significance import Judged, corrected
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -18,6 +27,39 @@ Weights: TypeAlias = dict[RowKey, float]
 
 MOST_CONTRASTS = 500
 """Contrasts of interactions that are tested; studies of more have labels by the dozen."""
+
+
+@attrs.frozen(eq=False)
+class AxisFindings:
+    """What the axes of a study do to the last column of a table."""
+
+    summary: Summary
+    effects: tuple[AxisEffect, ...]
+    """Means and differences of each axis with several labels."""
+    tests: Mapping[tuple[str, str], Judged]
+    """Axis and label -> the test of its difference from the reference."""
+    interactions: Mapping[tuple[str, str], Judged]
+    """Two axes -> the test of their clearest interaction."""
+
+    @property
+    def compared(self) -> list[AxisEffect]:
+        """Effects of the axes whose labels can be compared."""
+        return [effect for effect in self.effects if effect.compared]
+
+
+def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
+    """Return what the axes do to each table that ranks its cells, of those that have finished."""
+    findings = []
+    for summary in summaries:
+        if not summary.columns[-1].ranked or not any(row.status == "finished" for row in summary.rows):
+            continue
+        effects = main_effects(data, summary)
+        references = {effect.axis: effect.reference for effect in effects if effect.compared}
+        tests = effect_tests(data, summary, references)
+        interactions = interaction_tests(data, summary, references)
+        if effects:
+            findings.append(AxisFindings(summary, effects, tests, interactions))
+    return findings
 
 
 def effect_tests(

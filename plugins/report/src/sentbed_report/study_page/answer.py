@@ -9,6 +9,7 @@ import attrs
 
 from sentbed_report.formatting import count, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
+from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.observed_power import judged_rows, observed_power
 from sentbed_report.study.rank_groups import RankGroups
@@ -26,7 +27,10 @@ MOST_NAMES = 4
 
 
 def answer_lines(
-    data: StudyData, summaries: Sequence[Summary], selection: Selection | None
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None,
+    findings: Sequence[AxisFindings],
 ) -> list[AnswerLine]:
     """Return the lines that are known: best cell, which may be as good, axes, problems, what to do next."""
     main = main_table(summaries)
@@ -36,7 +40,7 @@ def answer_lines(
         lines.append(AnswerLine("Best", best))
     if main is not None and main.groups is not None and main.groups.rows:
         lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups)))
-    effects = effects_line(data, [main]) if main is not None else ""
+    effects = "".join(effects_line(of_table) for of_table in findings if of_table.summary is main)
     if effects:
         lines.append(AnswerLine("Effects", effects))
     problems = list(_problems(data, summaries, selection, main))

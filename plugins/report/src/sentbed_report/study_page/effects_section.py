@@ -7,8 +7,8 @@ from itertools import combinations
 
 from sentbed_report.formatting import sign_of, signed
 from sentbed_report.page.sections import Section
-from sentbed_report.study.axis_tests import effect_tests, interaction_tests
-from sentbed_report.study.main_effects import AxisEffect, Grid, interaction, main_effects
+from sentbed_report.study.axis_tests import AxisFindings
+from sentbed_report.study.main_effects import Grid, interaction
 from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -29,54 +29,57 @@ _NOTES = (
 )
 
 
-def effects_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
-    """Return the section of the effects of single axes; None where none can be compared."""
-    tables, plots, notes = [], [], []
-    for number, summary in enumerate(_ranked(summaries)):
-        effects = main_effects(data, summary)
-        if not effects or not any(row.status == "finished" for row in summary.rows):
-            continue
-        notes += [f"{title_of(summary)}: {note}" for note in _remarks(summary, effects)]
-        compared = [effect for effect in effects if effect.compared]
-        if compared:
-            tables.append(_effect_table(data, summary, compared))
-            plot = effects_plot(data, summary, f"e{number}")
-            plots += [] if plot is None else [plot]
-    if not tables and not notes:
+def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Section | None:
+    """Return the section of the effects of single axes; None where there are none."""
+    if not findings:
         return None
-    summary_line = effects_line(data, summaries)
-    return Section("Effects", summary_line, tables=tuple(tables), notes=(*_NOTES, *notes), plots=tuple(plots))
+    tables, plots, notes = [], [], []
+    for number, of_table in enumerate(findings):
+        title = title_of(of_table.summary)
+        notes += [f"{title}: {note}" for note in _remarks(of_table)]
+        if of_table.compared:
+            tables.append(_effect_table(of_table))
+            plot = effects_plot(data, of_table.summary, f"e{number}")
+            plots += [] if plot is None else [plot]
+    return Section(
+        "Effects",
+        effects_line(findings[0]),
+        tables=tuple(tables),
+        notes=(*_NOTES, *notes),
+        plots=tuple(plots),
+    )
 
 
-def effects_line(data: StudyData, summaries: Sequence[Summary]) -> str:
-    """Return the largest effect of each axis on the first ranked table, with its interval and mark."""
-    for summary in _ranked(summaries):
-        effects = [effect for effect in main_effects(data, summary) if effect.compared]
-        if effects:
-            return "; ".join(_axis_lines(data, summary, effects))
-    return ""
+def effects_line(findings: AxisFindings) -> str:
+    """Return the largest effect of each axis on a table, with its interval and mark."""
+    return "; ".join(_axis_lines(findings))
 
 
-def _axis_lines(data: StudyData, summary: Summary, effects: Sequence[AxisEffect]) -> Iterator[str]:
-    references = {effect.axis: effect.reference for effect in effects}
-    tests = effect_tests(data, summary, references)
-    interactions = interaction_tests(data, summary, references)
-    for effect in effects:
+def _axis_lines(findings: AxisFindings) -> Iterator[str]:
+    digits = findings.summary.digits
+    for effect in findings.compared:
         differences = {label.label: label.difference for label in effect.labels if label.pairs}
         differences.pop(effect.reference, None)
         if not differences:
             continue
         label = max(differences, key=lambda label: abs(differences[label] or 0.0))
-        text = f"{effect.axis}: {label} {signed(differences[label], summary.digits)}"
-        test = tests.get((effect.axis, label))
-        if test is not None and test.low is not None and test.high is not None:
-            low, high = signed(test.low, summary.digits), signed(test.high, summary.digits)
-            text += f" ({low} to {high}){sign_of(test.corrected)}"
+        text = f"{effect.axis}: {label} {signed(differences[label], digits)}"
+        test = findings.tests.get((effect.axis, label))
+        interval = _interval(test)
+        if test is not None and interval is not None:
+            text += f" ({signed(interval[0], digits)} to {signed(interval[1], digits)})"
+            text += sign_of(test.corrected)
         text += f" against {effect.reference}"
-        others = _interacting(effect.axis, interactions)
+        others = _interacting(effect.axis, findings.interactions)
         if others:
             text += f", depending on {' and '.join(others)}"
         yield text
+
+
+def _interval(test: Judged | None) -> tuple[float, float] | None:
+    if test is None or test.low is None or test.high is None:
+        return None
+    return test.low, test.high
 
 
 def _interacting(axis: str, interactions: Mapping[tuple[str, str], Judged]) -> list[str]:
@@ -89,32 +92,25 @@ def _interacting(axis: str, interactions: Mapping[tuple[str, str], Judged]) -> l
     return others
 
 
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
-    return [summary for summary in summaries if summary.columns[-1].ranked]
-
-
-def _effect_table(data: StudyData, summary: Summary, effects: Sequence[AxisEffect]) -> Table:
+def _effect_table(findings: AxisFindings) -> Table:
     """Return a row a label, with its mean and its difference from the reference."""
+    summary = findings.summary
     direction = summary.columns[-1].direction
     columns = (
         Column("mean", direction=direction, digits=summary.digits),
         Column("difference", direction=direction, form="signed", digits=summary.digits),
     )
-    tests = effect_tests(data, summary, {effect.axis: effect.reference for effect in effects})
     rows = []
-    for effect in effects:
+    for effect in findings.compared:
         for label in effect.labels:
             mean = Estimate(value=label.mean, count=label.contexts)
             difference: Cell = "reference"
             if label.label != effect.reference:
-                test = tests.get((effect.axis, label.label))
-                interval = None
-                if test is not None and test.low is not None and test.high is not None:
-                    interval = (test.low, test.high)
+                test = findings.tests.get((effect.axis, label.label))
                 difference = Estimate(
                     value=label.difference,
                     std=label.std,
-                    interval=interval,
+                    interval=_interval(test),
                     count=label.pairs,
                     judged=test,
                 )
@@ -122,8 +118,8 @@ def _effect_table(data: StudyData, summary: Summary, effects: Sequence[AxisEffec
     return Table(title_of(summary), (Header("axis"), Header("label")), columns, tuple(rows))
 
 
-def _remarks(summary: Summary, effects: Sequence[AxisEffect]) -> Iterator[str]:
-    for effect in effects:
+def _remarks(findings: AxisFindings) -> Iterator[str]:
+    for effect in findings.effects:
         if effect.together:
             others = ", ".join(effect.together)
             yield f"{effect.axis} changes together with {others}: one cannot be told from the other."
@@ -133,15 +129,14 @@ def _remarks(summary: Summary, effects: Sequence[AxisEffect]) -> Iterator[str]:
             continue
         for reason, labels in by_reason(effect.left).items():
             yield f"{effect.axis}: no mean of {', '.join(labels)}: {reason}."
-    yield from _seeds_and_degenerate(summary)
+    yield from _seeds_and_degenerate(findings.summary)
 
 
 def _seeds_and_degenerate(summary: Summary) -> Iterator[str]:
-    seeds = {
-        frozenset(row.cells[-1].seeds)
-        for row in summary.rows
-        if row.status == "finished" and row.cells[-1].seeds
-    }
+    seeds = set()
+    for row in summary.rows:
+        if row.status == "finished" and row.cells[-1].seeds:
+            seeds.add(frozenset(row.cells[-1].seeds))
     if len(seeds) > 1:
         yield (
             "cells have different seeds: means are over those that all matched cells have, differences over "
@@ -160,28 +155,16 @@ def by_reason(left: Mapping[str, str]) -> dict[str, list[str]]:
     return reasons
 
 
-def interactions_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+def interactions_section(data: StudyData, findings: Sequence[AxisFindings]) -> Section | None:
     """Return the section of two axes at a time; None where there are no two."""
     tables = []
-    axes = [axis for axis in data.axes if len(axis.labels) > 1]
     clear = []
-    for summary in _ranked(summaries):
-        effects = main_effects(data, summary)
-        together = {(effect.axis, other) for effect in effects for other in effect.together}
-        references = {effect.axis: effect.reference for effect in effects if effect.compared}
-        for pair, test in interaction_tests(data, summary, references).items():
+    for of_table in findings:
+        summary = of_table.summary
+        for pair, test in of_table.interactions.items():
             if sign_of(test.corrected):
                 clear.append(f"{' and '.join(pair)}{sign_of(test.corrected)} in {title_of(summary)}")
-        for first, second in combinations(axes, 2):
-            if (first.name, second.name) in together:
-                continue
-            # The longer axis goes down: a page has more height than width.
-            rows, columns = first, second
-            if len(second.labels) > len(first.labels):
-                rows, columns = second, first
-            grid = interaction(data, summary, rows.name, columns.name)
-            if any(mean is not None for line in grid.means for mean in line):
-                tables.append(_grid_table(grid, summary))
+        tables += [_grid_table(grid, summary) for grid in _grids(data, of_table)]
     if not tables:
         return None
     line = f"depend on each other: {'; '.join(clear)}" if clear else "no two axes are shown to interact"
@@ -190,6 +173,22 @@ def interactions_section(data: StudyData, summaries: Sequence[Summary]) -> Secti
         "seeds and items, corrected over all of them (Holm)."
     )
     return Section("Two axes", line, tables=tuple(tables), notes=(note,))
+
+
+def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
+    """Yield the means of each two axes that have any."""
+    axes = [axis for axis in data.axes if len(axis.labels) > 1]
+    together = {(effect.axis, other) for effect in findings.effects for other in effect.together}
+    for first, second in combinations(axes, 2):
+        if (first.name, second.name) in together:
+            continue
+        # The longer axis goes down: a page has more height than width.
+        rows, columns = first, second
+        if len(second.labels) > len(first.labels):
+            rows, columns = second, first
+        grid = interaction(data, findings.summary, rows.name, columns.name)
+        if any(mean is not None for line in grid.means for mean in line):
+            yield grid
 
 
 def _grid_table(grid: Grid, summary: Summary) -> Table:

@@ -11,6 +11,7 @@ from sentbed.helpers import write_atomic
 from sentbed_report.item_page.item_page import write_item_pages
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
+from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
@@ -46,14 +47,15 @@ def study_page(
     if summaries is None:
         summaries = summarise(data)
     selection = select(data, summaries)
+    findings = axis_findings(data, summaries)
     return Page(
         data.name,
         status_class(data),
         status_line(data),
         summary_line(data),
-        tuple(answer_lines(data, summaries, selection)),
+        tuple(answer_lines(data, summaries, selection, findings)),
         facts(data),
-        tuple(sections_of(data, summaries, selection, item_pages)),
+        tuple(sections_of(data, summaries, selection, item_pages, findings)),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
     )

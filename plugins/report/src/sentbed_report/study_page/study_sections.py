@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sentbed_report.formatting import count
 from sentbed_report.page.sections import Section, Text
+from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -35,6 +36,7 @@ def sections_of(
     summaries: Sequence[Summary],
     selection: Selection | None,
     item_pages: Mapping[tuple[str, int], str],
+    findings: Sequence[AxisFindings],
 ) -> list[Section]:
     """Return the sections of a study's report; those with nothing to say are left out."""
     sections = [
@@ -42,8 +44,8 @@ def sections_of(
         *results_sections(data, summaries, item_pages),
         selection_section(selection),
         rank_groups_section(data, summaries),
-        effects_section(data, summaries),
-        interactions_section(data, summaries),
+        effects_section(data, findings),
+        interactions_section(data, findings),
         equivalence_section(data, summaries),
         power_section(data, summaries),
         published_section(data, summaries),
