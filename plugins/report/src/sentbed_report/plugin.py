@@ -10,9 +10,6 @@ import attrs
 from sentbed import RunError, hookimpl
 from sentbed.protocols import Evaluation, Lazy, ReportData
 
-DIRECTORY = "items"
-"""Directory of the items of a run's scores."""
-
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
@@ -56,6 +53,8 @@ def scores_ready(run: Run, evaluation: Evaluation) -> None:
 @hookimpl
 def tracker_state() -> tuple[str, Mapping[str, Any]]:
     """Return the directory needed to continue a run."""
+    from sentbed_report.score_items import DIRECTORY
+
     return "items", {"files": [DIRECTORY]}
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from sentbed_report.formatting import count, duration
 from sentbed_report.page.sections import Section, Text
-from sentbed_report.recipe_facts import Fact, axis_paths, recipe_facts
+from sentbed_report.recipe_facts import Fact, recipe_facts
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
 from sentbed_report.tables.column import Column
@@ -52,8 +52,11 @@ def summary_line(data: StudyData) -> str:
 def facts(data: StudyData) -> tuple[Fact, ...]:
     """Return what all cells share, then the axes with their labels, baseline, seeds and cells left out."""
     varied = {line.partition(": ")[0] for cell in data.cells for line in cell.differences}
-    # An axis is told with its labels, also where one label alone has cells; seeds are those of the study.
-    shared = recipe_facts(data.recipe, {*varied, *axis_paths(data.recipe), "run.seed"})
+    for axis in data.axes:
+        # An axis is told with its labels, also where one label alone has cells.
+        varied.update(axis.paths)
+    # The seeds are those of the study.
+    shared = recipe_facts(data.recipe, {*varied, "run.seed"})
     lines = [*shared, *((axis.name, " · ".join(axis.labels)) for axis in data.axes)]
     if data.baseline:
         lines.append(("baseline", data.baseline))
