@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from sentbed import RunError
 from sentbed.protocols import Items
-from sentbed_report import resampling as resampling
-from sentbed_report.resampling import compare, interval, resample, value
-from sentbed_report.weighted_statistics import members_of
+from sentbed_report.statistics import resampling as resampling
+from sentbed_report.statistics.resampling import compare, interval, resample, value
+from sentbed_report.statistics.weighted_statistics import members_of
 
 EXCHANGED = ["mean", "spearman", "pearson", "matthews", "f1", "average-precision"]
 STATISTICS = [*EXCHANGED, "v-measure"]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import attrs
 import pytest
 from sentbed.protocols import Score
+from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
+from sentbed_report.statistics.significance import judge
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import observed_power
-from sentbed_report.study.power import Spread, seeds_needed, smallest_difference
-from sentbed_report.study.significance import judge
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.power_section import power_section
 from toy_study import study

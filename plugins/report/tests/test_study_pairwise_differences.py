@@ -6,10 +6,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
-from sentbed_report.item_components import ComponentStore
-from sentbed_report.resampling import value
-from sentbed_report.study.pairwise_differences import TableScores, judge_pairs
-from sentbed_report.study.significance import average_column, corrected, judge_column
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.resampling import value
+from sentbed_report.statistics.significance import (
+    TableScores,
+    average_column,
+    corrected,
+    judge_column,
+    judge_pairs,
+)
 
 Column = dict[str, dict[int, Score]]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.errors import RunError
-from sentbed_report.study.power import SeedsNeeded, Spread, power_of, seeds_needed, smallest_difference
-from sentbed_report.study.significance import judge
+from sentbed_report.statistics.power import SeedsNeeded, Spread, power_of, seeds_needed, smallest_difference
+from sentbed_report.statistics.significance import judge
 from statsmodels.stats.power import TTestPower
 
 

@@ -10,19 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.resampling import value
+from sentbed_report.statistics.letter_groups import letter_groups, letters_of, not_comparable, rank_intervals
+from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
+from sentbed_report.statistics.resampling import value
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.rank_groups import (
-    RankGroups,
-    friedman,
-    letter_groups,
-    letters_of,
-    nemenyi_groups,
-    not_comparable,
-    rank_intervals,
-)
-from sentbed_report.study.significance import Judged
+from sentbed_report.study.rank_groups import RankGroups
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 
 
@@ -302,7 +296,8 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed: int, 
     values = rng.normal(size=(6, 9)) + 0.8 * np.arange(6)[::-1, None]
     if seed == 3:  # ties
         values = values.round()
-    statistic, p_value, ranks, critical = friedman(values)
+    test = friedman(values)
+    statistic, p_value, ranks, critical = test.statistic, test.p_value, test.ranks, test.critical
     expected = stats.friedmanchisquare(*values)
     assert (statistic, p_value) == pytest.approx((expected.statistic, expected.pvalue))
     assert ranks == pytest.approx(stats.rankdata(-values, axis=0).mean(axis=1))
@@ -317,14 +312,14 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed: int, 
 
 def test_the_critical_difference_is_that_of_demsars_example() -> None:
     """Four classifiers over 14 data sets: 1.25 (Demšar, 2006, section 3.2.2); q is 2.569 there."""
-    *_, critical = friedman(np.random.default_rng(0).normal(size=(4, 14)))
+    critical = friedman(np.random.default_rng(0).normal(size=(4, 14))).critical
     assert critical == pytest.approx(2.569 * math.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
 
 
 def test_without_a_difference_by_friedman_there_is_one_group() -> None:
     assert nemenyi_groups([1.0, 3.0, 5.0], 0.5, 0.2) == ((0, 1, 2),)
-    statistic, p_value, ranks, _ = friedman([[1.0, 2.0]] * 3)
-    assert (statistic, p_value, ranks) == (0, 1, [2, 2, 2])
+    test = friedman([[1.0, 2.0]] * 3)
+    assert (test.statistic, test.p_value, test.ranks) == (0, 1, (2, 2, 2))
 
 
 def test_ranks_over_tasks_leave_the_average_out() -> None:

@@ -109,7 +109,7 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
 
 
 def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SETS", 1)
+    monkeypatch.setattr("sentbed_report.statistics.letter_groups.MOST_SETS", 1)
     summaries = summarise(study(), resamples=100)
     found = rank_groups_section(summaries)
     assert found is not None

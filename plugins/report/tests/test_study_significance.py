@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
-from sentbed_report.item_components import ItemComponents, MeanScore, components_of
-from sentbed_report.resampling import value
-from sentbed_report.study.significance import (
+from sentbed_report.statistics.item_components import ItemComponents, MeanScore, components_of
+from sentbed_report.statistics.resampling import value
+from sentbed_report.statistics.significance import (
     Judged,
     average_column,
     corrected,
@@ -233,8 +233,6 @@ def test_single_runs_are_a_pair_whatever_their_seeds_are() -> None:
     alone = judge_column({1: scored(a)}, {"cell": {2: scored(b)}}, 1000, single=True)["cell"]
     assert alone.difference == pytest.approx(value(b) - value(a))
     assert alone.significant
-    two = judge_column(bare([1.0, 2.0]), {"cell": {9: scored(None, 1.0)}}, single=True)["cell"]
-    assert two.reason == "no seed has a score of both"
 
 
 # --- columns and averages ----------------------------------------------------------------------------------
@@ -263,7 +261,7 @@ def test_a_column_is_corrected_and_the_items_of_each_score_are_used_once(
         calls.append(items)
         return components_of(items, resamples)
 
-    monkeypatch.setattr("sentbed_report.item_components.components_of", counted)
+    monkeypatch.setattr("sentbed_report.statistics.item_components.components_of", counted)
     before = {seed: scored(right(0.5, seed=seed)) for seed in (1, 2)}
     cells = {
         name: {seed: scored(right(share, seed=10 * seed)) for seed in (1, 2)}

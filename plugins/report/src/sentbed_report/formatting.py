@@ -10,8 +10,8 @@ from decimal import Decimal
 from sentbed.protocols import ExpectedRow
 
 from sentbed_report.format_independent_table import sign_of
-from sentbed_report.resampling import Method
 from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
+from sentbed_report.statistics.resampling import Method
 
 MINUS = "−"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 from sentbed_report.plugin import DIRECTORY
 from sentbed_report.report_json import read_score
-from sentbed_report.weighted_statistics import function_named, name_of
+from sentbed_report.statistics.weighted_statistics import function_named, name_of
 
 LARGEST_ITEMS = 1 << 30
 """Bytes of the largest file of items that is read."""

@@ -16,21 +16,21 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.format_independent_table import Place
-from sentbed_report.item_components import ComponentStore
 from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
 from sentbed_report.run_cost import cost_scores
 from sentbed_report.score_tables import encoder_order
-from sentbed_report.study.comparable_scores import alike
-from sentbed_report.study.pairwise_differences import TableScores
-from sentbed_report.study.published_number_comparison import with_published
-from sentbed_report.study.significance import (
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
     Scored,
+    TableScores,
     average_column,
     corrected,
     judge_column,
 )
+from sentbed_report.study.comparable_scores import alike
+from sentbed_report.study.published_number_comparison import with_published
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
 

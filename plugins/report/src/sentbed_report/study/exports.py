@@ -15,7 +15,8 @@ from sentbed.helpers import atomic_file, read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalences, key_of
@@ -24,7 +25,6 @@ from sentbed_report.study.published_number_comparison import Number, published_n
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.selection import select
-from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryRow
 from sentbed_report.table_formats import DIRECTORY, csv_text, reduced, to_latex, to_markdown

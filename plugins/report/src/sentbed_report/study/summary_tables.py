@@ -18,10 +18,9 @@ from sentbed.protocols import Direction, ExpectedRow
 from sentbed_report.format_independent_table import Place, PrintedCell, PrintedRow, PrintedTable, sign_of
 from sentbed_report.formatting import cost_digits, count, expected_digits, number
 from sentbed_report.paper_style_tables import AVERAGE, Column
-from sentbed_report.resampling import SIGNIFICANT
-from sentbed_report.study.pairwise_differences import TableScores
+from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.significance import Judged, TableScores
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellStatus, Family
 
 

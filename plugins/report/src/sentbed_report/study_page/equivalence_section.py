@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from sentbed_report.format_independent_table import sign_of
 from sentbed_report.formatting import probability, signed, spread
-from sentbed_report.study.equivalence import CONFIDENCE, Equivalence, equivalences, key_of
+from sentbed_report.statistics.equivalence import CONFIDENCE, Equivalence
+from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow, title_of
 from sentbed_report.study_page.sections import Section, SectionRow, SectionTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed_report.formatting import number, probability
-from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.summary_tables import Summary, title_of

@@ -12,9 +12,9 @@ from sentbed.tools import plain
 
 from sentbed_report.format_independent_table import PrintedCell, PrintedTable
 from sentbed_report.formatting import expected_digits, expected_verdict, number, probability, signed, spread
-from sentbed_report.resampling import CONFIDENCE
 from sentbed_report.score_tables import shown
-from sentbed_report.study.significance import Judged
+from sentbed_report.statistics.resampling import CONFIDENCE
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
 
