@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import pytest
 from matplotlib.markers import CARETLEFT, CARETRIGHT
-from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.study_data import StudyData
