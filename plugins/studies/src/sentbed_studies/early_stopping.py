@@ -59,34 +59,34 @@ def parts_between_looks(
     decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
     done = begun
     left_out: set[Task] = set()
-    for look in rule.looks:
+    for number_of_seeds in rule.looks:
+        run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
+        new_seeds = run_seeds[done:]
+        done = number_of_seeds
         at_work = set(test.at_work)
-        yield work.of(
-            [cell for cell in study.cells if cell.name in at_work and cell.seed in seeds[done:look]]
-        )
-        done = look
-        known = evidence.of(test.at_work, seeds[:look])
-        if not known.values:
-            _require_scores(known.left, evidence, [t for t in work.tasks if t.cell.seed in seeds[:look]])
-        claims = test.look(known.values, known.items)
-        has_ended = look == rule.looks[-1] or len(test.at_work) < 2
+        yield work.of([cell for cell in study.cells if cell.name in at_work and cell.seed in new_seeds])
+        facts = evidence.of(test.at_work, run_seeds)
+        if not facts.values:
+            _require_scores(facts.left, evidence, [t for t in work.tasks if t.cell.seed in run_seeds])
+        claims = test.look(facts.values, facts.items)
+        has_ended = not later_seeds or len(test.at_work) < 2
         stopped = set(test.cells) if has_ended else {claim.cell for claim in claims}
         for task in work.tasks:
-            if task.cell.name in stopped and task.cell.seed in seeds[look:] and task not in left_out:
+            if task.cell.name in stopped and task.cell.seed in later_seeds and task not in left_out:
                 left_out.add(task)
                 needless(task)
         decisions = attrs.evolve(
             decisions,
             claims=tuple(test.claims),
-            looks=(*decisions.looks, look),
+            looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
-            left=known.left,
-            over_items=known.items is not no_items,
+            left=facts.left,
+            over_items=facts.items is not no_items,
             ended=has_ended,
         )
         if not _is_behind(decisions, read_decisions(directory)):
             write_decisions(directory, decisions)
-        digits = score_digits(chain.from_iterable(known.values.values()))
+        digits = score_digits(chain.from_iterable(facts.values.values()))
         for claim in claims:
             say(_stopped(claim, digits))
         if has_ended:
