@@ -33,7 +33,7 @@ import attrs
 import numpy as np
 from scipy import special, stats
 from sentbed.protocols import Items, Score
-from sentbed_report.item_components import ComponentStore, MeanScore
+from sentbed_report.statistics.item_components import ComponentStore, MeanScore
 from sentbed_studies.deciding_evidence import item_variances
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.spending import shares
@@ -167,8 +167,8 @@ class VariancesOverItems:
     def after(self, seeds: Sequence[int]) -> np.ndarray:
         """Return the variances of the means over `seeds`, two or more, `(..., cells, cells)`.
 
-        As in `sentbed_report.study.significance.estimated`: less what one seed does to one item, which is in
-        the variance over seeds, but by no more than that.
+        As in `sentbed_report.statistics.significance.estimated`: less what one seed does to one item, which
+        is in the variance over seeds, but by no more than that.
         """
         count = len(seeds)
         chosen = [*seeds]

@@ -31,10 +31,10 @@ import attrs
 import numpy as np
 from scipy import stats
 from sentbed.protocols import Items, Score
+from sentbed_report.statistics.significance import judge_column, mean_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
-from sentbed_report.study.significance import judge_column, mean_column
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.spending import shares

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sentbed.protocols import Items, Score
-from sentbed_report.resampling import value
+from sentbed_report.statistics.resampling import value
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
 

@@ -13,7 +13,7 @@ from scipy import stats
 from sentbed import DataError, RunError
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.senteval_sts_files import YEARS
-from sentbed_report.resampling import value
+from sentbed_report.statistics.resampling import value
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -12,7 +12,7 @@ from scipy import stats
 from sentbed import DataError
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.sts import STS
-from sentbed_report.resampling import value
+from sentbed_report.statistics.resampling import value
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -13,9 +13,9 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import ReportSection
 from sentbed_report.formatting import share
-from sentbed_report.resampling import value
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_items import attach_items
+from sentbed_report.statistics.resampling import value
 from sentbed_report.write_report import write_report
 from toy_plugin import RECIPE
 

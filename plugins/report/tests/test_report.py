@@ -29,10 +29,10 @@ from sentbed_report.formatting import (
 from sentbed_report.html_report import to_html
 from sentbed_report.markdown_report import escape, to_markdown
 from sentbed_report.report_json import to_json
-from sentbed_report.resampling import Comparison
 from sentbed_report.run_plots import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed_report.run_report import Bootstrapped, Candidate, Difference, Ranking, RunReport
 from sentbed_report.score_tables import GeometryPoint, encoder_order, geometry_panels, score_tables
+from sentbed_report.statistics.resampling import Comparison
 from sentbed_report.training_curve_plots import metrics_plot, score_plots, trajectory_panels, trajectory_plot
 from sentbed_report.write_report import write_report
 

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from sentbed import RunError
 from sentbed.protocols import Items
-from sentbed_report import resampling as resampling
-from sentbed_report.resampling import compare, interval, resample, value
-from sentbed_report.weighted_statistics import members_of
+from sentbed_report.statistics import resampling as resampling
+from sentbed_report.statistics.resampling import compare, interval, resample, value
+from sentbed_report.statistics.weighted_statistics import members_of
 
 EXCHANGED = ["mean", "spearman", "pearson", "matthews", "f1", "average-precision"]
 STATISTICS = [*EXCHANGED, "v-measure"]
@@ -43,7 +43,7 @@ def items(statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more
     return Items(statistic, gold, (gold + noise * rng.normal(size=n)).round(1), **more)
 
 
-def reference(statistic: str, x: np.ndarray, y: np.ndarray | None) -> float:
+def reference(statistic: Any, x: np.ndarray, y: np.ndarray | None = None) -> float:
     """x 100, as the libraries have it; 0 where they have nothing."""
     from sklearn import metrics
 
@@ -53,6 +53,8 @@ def reference(statistic: str, x: np.ndarray, y: np.ndarray | None) -> float:
         return 0.0
     if statistic == "average-precision" and not np.any(x):
         return 0.0
+    if callable(statistic):
+        return 100 * statistic(x, y)
     function: dict[str, Callable[[Any, Any], Any]] = {
         "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
         "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
@@ -67,31 +69,34 @@ def reference(statistic: str, x: np.ndarray, y: np.ndarray | None) -> float:
 # --- values ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_value_is_that_of_the_library(statistic: str) -> None:
-    found = items(statistic)
-    assert value(found) == pytest.approx(reference(statistic, found.x, found.y))
-
-
-def test_values_equal_those_computed_by_hand() -> None:
-    # Ranks 4 2 3 1 against 4 3 2 1: 1 - 6 * (1 + 1) / (4 * 15) = 0.8.
-    spearman = Items("spearman", np.array([5.0, 2, 3, 1]), np.array([0.9, 0.5, 0.4, -0.3]))
-    assert value(spearman) == pytest.approx(80)
-    # 3 found of 4 ones, 1 found that is none: 2 * 3 / (4 + 4).
-    gold, found = np.array([1.0, 1, 1, 1, 0, 0]), np.array([1.0, 1, 1, 0, 1, 0])
-    assert value(Items("f1", gold, found)) == pytest.approx(75)
-    # (3 * 1 - 1 * 1) / sqrt(4 * 4 * 2 * 2)
-    assert value(Items("matthews", gold, found)) == pytest.approx(25)
-    assert value(Items("mean", np.array([1.0, 0, 1, 1]), scale=1.0)) == 0.75
-
-
-def test_matthews_of_three_classes_is_that_of_scikit_learn() -> None:
-    from sklearn.metrics import matthews_corrcoef
-
-    rng = np.random.default_rng(0)
-    gold, found = rng.integers(0, 3, (2, 50)).astype(float)
-    found = np.where(rng.random(50) < 0.5, gold, found)
-    assert value(Items("matthews", gold, found)) == pytest.approx(100 * matthews_corrcoef(gold, found))
+@pytest.mark.parametrize(
+    ("statistic", "x", "y", "expected"),
+    [
+        ("mean", [1, 0, 1, 1], None, 75),
+        # Ranks 4 2 3 1 against 4 3 2 1: 1 - 6 * (1 + 1) / (4 * 15) = 0.8.
+        ("spearman", [5, 2, 3, 1], [0.9, 0.5, 0.4, -0.3], 80),
+        ("pearson", [1, 2, 3], [2, 4, 6], 100),
+        # 3 found of 4 ones, 1 found that is none: 2 * 3 / (4 + 4).
+        ("f1", [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], 75),
+        # (3 * 1 - 1 * 1) / sqrt(4 * 4 * 2 * 2)
+        ("matthews", [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], 25),
+        # Found first, third and fourth of four.
+        ("average-precision", [1, 0, 1, 1], [0.9, 0.8, 0.7, 0.6], 100 * (1 + 2 / 3 + 3 / 4) / 3),
+        # Each of two classes split in two pure clusters: homogeneity 1, completeness log 2 / log 4.
+        ("v-measure", [0, 0, 1, 1], [0, 1, 2, 3], 100 * 2 * 0.5 / 1.5),
+        # Not defined.
+        ("spearman", [0, 1, 1], [0.1, 0.1, 0.1], 0),
+        ("pearson", [0.1, 0.1, 0.1], [0, 1, 1], 0),
+        ("matthews", [0, 1, 1], [1, 1, 1], 0),
+        ("f1", [0, 0, 0], [0, 0, 0], 0),
+        ("v-measure", [0, 0, 1, 1], [0, 0, 0, 0], 0),
+    ],
+)
+def test_values_equal_those_computed_by_hand(
+    statistic: Any, x: list[float], y: list[float] | None, expected: float
+) -> None:
+    predicted = None if y is None else np.array(y, float)
+    assert value(Items(statistic, np.array(x, float), predicted)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -103,22 +108,12 @@ def test_groups_are_scored_apart_and_averaged(weighted: bool) -> None:
     assert value(found) == pytest.approx(np.average(parts, weights=[10, 20, 30] if weighted else None))
 
 
-@pytest.mark.parametrize("statistic", ["spearman", "pearson", "matthews"])
-def test_a_constant_side_scores_zero(statistic: Any) -> None:
-    assert value(Items(statistic, np.array([0.0, 1, 1]), np.full(3, 0.1))) == 0.0
-    assert value(Items(statistic, np.full(3, 0.1), np.array([0.0, 1, 1]))) == 0.0
-
-
-def test_f1_of_nothing_to_be_found_is_zero() -> None:
-    assert value(Items("f1", np.zeros(3), np.zeros(3))) == 0.0
-
-
 # --- resamples ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", [*STATISTICS, hit_rate])
 def test_every_draw_is_the_librarys_value_of_the_items_drawn(
-    statistic: str, monkeypatch: pytest.MonkeyPatch
+    statistic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[np.ndarray] = []
     draw = resampling._draw
@@ -129,17 +124,40 @@ def test_every_draw_is_the_librarys_value_of_the_items_drawn(
 
     monkeypatch.setattr(resampling, "_draw", listen)
     monkeypatch.setattr(resampling, "_BLOCK", 600)
-    found = items(statistic, n=12)
-    result = resample(found, resamples=120)
+    drawn_from = items(statistic, n=12)
+    result = resample(drawn_from, resamples=120)
     assert len(drawn) > 1
     counts = np.concatenate(drawn, axis=1).astype(int)
     assert counts.shape == (12, 120)
     np.testing.assert_array_equal(counts.sum(axis=0), 12)
-    naive = [
-        reference(statistic, np.repeat(found.x, c), None if found.y is None else np.repeat(found.y, c))
-        for c in counts.T
-    ]
+    columns = [column for column in (drawn_from.x, drawn_from.y) if column is not None]
+    naive = [reference(statistic, *(np.repeat(column, count) for column in columns)) for count in counts.T]
     np.testing.assert_allclose(result.draws, naive, atol=1e-9)
+    assert value(drawn_from) == pytest.approx(reference(statistic, *columns))
+
+
+@pytest.mark.parametrize("systems", [1, 2])
+@pytest.mark.parametrize("statistic", ["pearson", "spearman"])
+def test_an_interval_is_about_that_of_scipy(statistic: str, systems: int) -> None:
+    a, b = items(statistic, 150, 1), items(statistic, 150, 2)
+
+    def score(x: np.ndarray, first: np.ndarray) -> float:
+        return reference(statistic, x, first)
+
+    def difference(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
+        return score(x, second) - score(x, first)
+
+    if systems == 1:
+        bounds, columns, function = interval(a, resamples=4000), (a.x, a.y), score
+    else:
+        comparison = compare(a, b, resamples=4000)
+        bounds, columns, function = (comparison.low, comparison.high), (a.x, a.y, b.y), difference
+    expected = stats.bootstrap(
+        columns, function, paired=True, vectorized=False, n_resamples=1000, method="percentile", rng=1
+    ).confidence_interval
+    # Quantiles of 1,000 draws have a standard error of about 0.08 standard deviations.
+    slack = (expected.high - expected.low) / 4 * 0.35
+    np.testing.assert_allclose(bounds, expected, atol=slack)
 
 
 def test_draws_of_groups_keep_each_groups_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,22 +169,6 @@ def test_draws_of_groups_keep_each_groups_size(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_array_equal(counts[groups == 1].sum(axis=0), 2)
     # Each of three items is drawn once on average: standard error sqrt(2/3 / 200) = 0.06.
     np.testing.assert_allclose(counts.mean(axis=1), 1, atol=0.25)
-
-
-@pytest.mark.parametrize("statistic", ["mean", "pearson", "spearman"])
-def test_an_interval_is_about_that_of_scipy(statistic: str) -> None:
-    found = items(statistic, n=200)
-    columns = (found.x,) if found.y is None else (found.x, found.y)
-
-    def of(x: np.ndarray, y: np.ndarray | None = None) -> float:
-        return reference(statistic, x, y)
-
-    expected = stats.bootstrap(
-        columns, of, paired=True, vectorized=False, n_resamples=1500, method="percentile", rng=1
-    ).confidence_interval
-    # Quantiles of 1,500 draws have a standard error of about 0.07 standard deviations.
-    slack = (expected.high - expected.low) / 4 * 0.3
-    np.testing.assert_allclose(interval(found, resamples=4000), expected, atol=slack)
 
 
 def test_an_interval_covers_the_truth_as_often_as_it_says() -> None:
@@ -225,12 +227,6 @@ def test_the_better_system_comes_out_better_whichever_comes_first(statistic: str
     assert back.p_value == pytest.approx(found.p_value, abs=0.01)
 
 
-def test_a_p_value_is_never_zero() -> None:
-    a, b = Items("mean", np.zeros(50)), Items("mean", np.ones(50))
-    assert compare(a, b, resamples=199).p_value == pytest.approx(2 / 200)
-    assert compare(a, b, resamples=199, method="randomisation").p_value == pytest.approx(1 / 200)
-
-
 def test_paired_draws_are_of_the_same_items() -> None:
     # b is a plus one everywhere: whichever items are drawn, the difference is one.
     a = items("mean", scale=1.0)
@@ -241,53 +237,41 @@ def test_paired_draws_are_of_the_same_items() -> None:
     assert (found.low, found.high) == pytest.approx((1, 1))
 
 
-def test_the_interval_of_a_difference_is_about_that_of_scipy() -> None:
-    a, b = items("spearman", 150, 1), items("spearman", 150, 2)
-
-    def of(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
-        return reference("spearman", x, second) - reference("spearman", x, first)
-
-    assert a.y is not None
-    assert b.y is not None
-    expected = stats.bootstrap(
-        (a.x, a.y, b.y), of, paired=True, vectorized=False, n_resamples=1000, method="percentile", rng=1
-    ).confidence_interval
-    found = compare(a, b, resamples=4000)
-    slack = (expected.high - expected.low) / 4 * 0.35
-    np.testing.assert_allclose((found.low, found.high), expected, atol=slack)
-
-
-def test_randomisation_is_that_of_scipy_where_all_exchanges_are_counted() -> None:
-    a, b = items("mean", 10, 1), items("mean", 10, 2)
+@pytest.mark.parametrize("statistic", ["mean", "spearman"])
+def test_randomisation_is_that_of_scipy_where_all_exchanges_are_counted(statistic: str) -> None:
+    """Of Spearman's correlation, ranks are exchanged."""
+    a, b = items(statistic, 9, 1, noise=3), items(statistic, 9, 2, noise=0.5)
 
     def difference(first: np.ndarray, second: np.ndarray) -> float:
-        return float(second.mean() - first.mean())
+        if statistic == "mean":
+            return float(second.mean() - first.mean())
+        return reference(statistic, a.x, second) - reference(statistic, a.x, first)
 
+    values = (a.x, b.x) if statistic == "mean" else (stats.rankdata(a.y), stats.rankdata(b.y))
     exact = stats.permutation_test(
-        (a.x, b.x), difference, permutation_type="samples", vectorized=False, n_resamples=np.inf
+        values, difference, permutation_type="samples", vectorized=False, n_resamples=np.inf
     ).pvalue
-    found = compare(a, b, resamples=20000, method="randomisation").p_value
-    assert found == pytest.approx(exact, abs=0.015)  # four standard errors
+    comparison = compare(a, b, resamples=20000, method="randomisation")
+    assert comparison.p_value == pytest.approx(exact, abs=0.015)  # four standard errors
+    if b.y is not None:
+        # The scale of the cosines changes nothing.
+        shifted = attrs.evolve(b, y=b.y / 10 + 7)
+        assert compare(a, shifted, resamples=20000, method="randomisation") == comparison
 
 
-def test_randomisation_of_spearman_exchanges_ranks() -> None:
-    a, b = items("spearman", 9, 1, noise=3), items("spearman", 9, 2, noise=0.5)
-    assert a.y is not None
-    assert b.y is not None
-    x = a.x
+@pytest.mark.parametrize(("method", "p_value"), [("bootstrap", 2 / 200), ("randomisation", 1 / 200)])
+def test_a_p_value_is_never_zero(method: Any, p_value: float) -> None:
+    a, b = Items("mean", np.zeros(50)), Items("mean", np.ones(50))
+    assert compare(a, b, resamples=199, method=method).p_value == pytest.approx(p_value)
 
-    def difference(first: np.ndarray, second: np.ndarray) -> float:
-        return reference("spearman", x, second) - reference("spearman", x, first)
 
-    ranks = stats.rankdata(a.y), stats.rankdata(b.y)
-    exact = stats.permutation_test(
-        ranks, difference, permutation_type="samples", vectorized=False, n_resamples=np.inf
-    ).pvalue
-    found = compare(a, b, resamples=20000, method="randomisation")
-    assert found.p_value == pytest.approx(exact, abs=0.015)
-    # The scale of the cosines changes nothing.
-    shifted = attrs.evolve(b, y=b.y / 10 + 7)
-    assert compare(a, shifted, resamples=20000, method="randomisation") == found
+@pytest.mark.parametrize("statistic", ["v-measure", hit_rate])
+def test_clusters_and_values_of_a_plugins_statistic_cannot_be_exchanged(statistic: Any) -> None:
+    worse, better = items(statistic, 300, 1, noise=3), items(statistic, 300, 2, noise=0.2)
+    comparison = compare(worse, better)
+    assert 0 < comparison.low < comparison.difference < comparison.high
+    with pytest.raises(RunError, match=r"cannot be exchanged under the statistic `.*`; use `method ="):
+        compare(worse, better, method="randomisation")
 
 
 @pytest.mark.parametrize("method", resampling.METHODS)
@@ -300,39 +284,6 @@ def test_p_values_of_equal_systems_are_rarely_small(method: Any) -> None:
         small += compare(a, b, resamples=200, seed=trial, method=method).p_value < 0.05
     # 0.05 with a standard error of 0.015
     assert small / trials < 0.1
-
-
-def test_clusters_are_compared_by_bootstrap_alone() -> None:
-    worse, better = (items("v-measure", 300, seed, noise=noise) for seed, noise in ((1, 3.0), (2, 0.2)))
-    found = compare(worse, better)
-    assert 0 < found.low < found.difference < found.high
-    renamed = attrs.evolve(better, y=9 - better.y)
-    assert value(renamed) == pytest.approx(value(better))
-    with pytest.raises(RunError, match=r"cannot be exchanged under the statistic `v-measure`; use `method ="):
-        compare(worse, better, method="randomisation")
-
-
-def test_values_of_rankings_and_clusters_are_those_computed_by_hand() -> None:
-    # Found first, third and fourth of four: (1 + 2 / 3 + 3 / 4) / 3.
-    ranked = Items("average-precision", np.array([1.0, 0, 1, 1]), np.array([0.9, 0.8, 0.7, 0.6]))
-    assert value(ranked) == pytest.approx(100 * (1 + 2 / 3 + 3 / 4) / 3)
-    # Each of two classes split in two pure clusters: homogeneity 1, completeness log 2 / log 4.
-    split = Items("v-measure", np.array([0.0, 0, 1, 1]), np.array([0.0, 1, 2, 3]))
-    assert value(split) == pytest.approx(100 * 2 * 0.5 / 1.5)
-    assert value(Items("v-measure", np.array([0.0, 0, 1, 1]), np.zeros(4))) == 0.0
-
-
-def test_any_function_of_the_items_can_be_resampled() -> None:
-    found = items("spearman", 80)
-    ours = attrs.evolve(found, statistic=hit_rate)
-    assert value(ours) == pytest.approx(100 * hit_rate(found.x, found.y))
-    # What a mean of hits gives, a function that counts them gives.
-    hits = Items("mean", (np.abs(found.x - found.y) < 0.5).astype(float))
-    np.testing.assert_allclose(resample(ours).draws, resample(hits).draws)
-    other = attrs.evolve(ours, y=ours.x)
-    assert compare(ours, other).difference == pytest.approx(100 - value(ours))
-    with pytest.raises(RunError, match=r"exchanged under the statistic `.*test_resampling:hit_rate`"):
-        compare(ours, other, method="randomisation")
 
 
 # --- what cannot be resampled ------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ from sentbed._run.report_json import record_json as to_json
 from sentbed.protocols import Items, ReportData, Score
 from sentbed_report import score_items as items
 from sentbed_report.paper_style_tables import AVERAGE, paper_tables
-from sentbed_report.resampling import compare
 from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
 from sentbed_report.run_report import bootstrapped
 from sentbed_report.run_results import read_results
 from sentbed_report.run_tables import run_tables
+from sentbed_report.statistics.resampling import compare
 from sentbed_report.table_formats import (
     latex,
     to_csv,

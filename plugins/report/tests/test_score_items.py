@@ -10,9 +10,9 @@ import pytest
 from sentbed import RunError
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
-from sentbed_report import resampling
 from sentbed_report import score_items as items
 from sentbed_report.report_json import read_score
+from sentbed_report.statistics import resampling
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
@@ -152,7 +152,8 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
 
 
 @pytest.mark.parametrize(
-    "name", ["os:system", "sentbed_report.resampling:Items", "sentbed_report.resampling:no"]
+    "name",
+    ["os:system", "sentbed_report.statistics.resampling:Items", "sentbed_report.statistics.resampling:no"],
 )
 def test_a_file_names_no_other_code(name: str, tmp_path: Path) -> None:
     items.keep_items(tmp_path, [score()])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import RunError
-from sentbed_report.resampling import value
+from sentbed_report.statistics.resampling import value
 from sentbed_report.study.read_cell_run import read_run
 
 Write = Callable[..., Path]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import attrs
 import pytest
 from sentbed.protocols import Score
+from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
+from sentbed_report.statistics.significance import judge
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import observed_power
-from sentbed_report.study.power import Spread, seeds_needed, smallest_difference
-from sentbed_report.study.significance import judge
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.power_section import power_section
 from toy_study import study
@@ -17,11 +17,13 @@ from toy_study import study
 
 def of_numbers(numbers: Mapping[str, Mapping[int, float]], baseline: str | None = "base") -> StudyData:
     """A study of one task without items: cell -> seed -> score."""
-    said = {"encoder": {}, "evaluator": {"id": "p"}}
+    protocol = {"encoder": {}, "evaluator": {"id": "p"}}
     cells = []
     for name, seeds in numbers.items():
-        scores = ((seed, (Score("T", "m", value, said, "en", "e"),)) for seed, value in seeds.items())
-        runs = (CellRun(name, seed, "finished", scores=found) for seed, found in scores)
+        runs = []
+        for seed, value in seeds.items():
+            score = Score("T", "m", value, protocol, "en", "e")
+            runs.append(CellRun(name, seed, "finished", scores=(score,)))
         cells.append(CellInfo(name, {}, tuple(runs)))
     return StudyData("toy", (), tuple(cells), baseline, (1, 2, 3, 4))
 
@@ -102,27 +104,12 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
 def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> None:
     data = study()
     summaries = summarise(data, resamples=100)
-    close = [
-        attrs.evolve(
-            summary,
-            rows=tuple(
-                attrs.evolve(
-                    row,
-                    cells=tuple(
-                        attrs.evolve(
-                            cell,
-                            judged=cell.judged
-                            and attrs.evolve(judge({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99), corrected=1.0),
-                        )
-                        for cell in row.cells
-                    ),
-                )
-                for row in summary.rows
-            ),
-        )
-        for summary in summaries[:1]
-    ]
-    section = power_section(data, close)
+    hidden = attrs.evolve(judge({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99), corrected=1.0)
+    rows = []
+    for row in summaries[0].rows:
+        cells = [attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells]
+        rows.append(attrs.evolve(row, cells=tuple(cells)))
+    section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
     assert section is not None
     reasons = {row.entries[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1

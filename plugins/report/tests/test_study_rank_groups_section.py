@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import pytest
 from matplotlib.markers import CARETLEFT, CARETRIGHT
-from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.study_data import StudyData
@@ -109,7 +108,7 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
 
 
 def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SETS", 1)
+    monkeypatch.setattr("sentbed_report.statistics.letter_groups.MOST_SETS", 1)
     summaries = summarise(study(), resamples=100)
     found = rank_groups_section(summaries)
     assert found is not None

@@ -14,11 +14,11 @@ from scipy import stats
 from sentbed.protocols import Direction, Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
+from sentbed_report.statistics.significance import average_column, judge_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_rows, to_json
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.significance import average_column, judge_column
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.html_and_markdown_content import published_notes

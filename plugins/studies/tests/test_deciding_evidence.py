@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
-from sentbed_report.item_components import ComponentStore, MeanScore
+from sentbed_report.statistics.item_components import ComponentStore, MeanScore
+from sentbed_report.statistics.significance import RESAMPLES, judge_column
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.significance import RESAMPLES, judge_column
-from sentbed_studies.deciding_evidence import _wrong, item_variances
+from sentbed_studies.deciding_evidence import item_variances, why_undecided
 
 
 def hits(share: float, seed: int, n: int) -> Items:
@@ -49,10 +49,10 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
     ],
 )
 def test_scores_that_cannot_decide_say_why(scores: tuple[Score, ...], message: str) -> None:
-    assert _wrong(3, scores, Decide()).startswith(message)
-    assert bool(_wrong(3, scores, Decide())) == bool(message)
+    assert why_undecided(3, scores, Decide()).startswith(message)
+    assert bool(why_undecided(3, scores, Decide())) == bool(message)
 
 
 def test_every_task_that_is_to_decide_must_have_a_score() -> None:
     scores = (Score("a", "accuracy", 1.0, {}),)
-    assert _wrong(3, scores, Decide(("a", "b"))) == "it has no score of b under seed 3"
+    assert why_undecided(3, scores, Decide(("a", "b"))) == "it has no score of b under seed 3"

@@ -18,6 +18,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
 from sentbed_report.study.selection import select
+from sentbed_studies import runner
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.early_stopping import needless_runs
@@ -62,9 +63,44 @@ def study(put: Callable[[str, str], Path]) -> Study:
 
 
 def decided(directory: Path) -> Decisions:
-    found = read_decisions(directory)
-    assert found is not None
-    return found
+    decisions = read_decisions(directory)
+    assert decisions is not None
+    return decisions
+
+
+def progress(lines: list[str]) -> list[str]:
+    """What lines of progress count: `3 of 20` and so on."""
+    counts = [line.split(": ")[0] for line in lines]
+    return [count for count in counts if " of " in count]
+
+
+class StopsHereError(Exception):
+    """Raised in place of a kill."""
+
+
+def run_until(study: Study, directory: Path, runs_done: int) -> None:
+    """Run a study until so many runs have finished, and one more."""
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if len(progress(lines)) > runs_done:
+            raise StopsHereError
+
+    with pytest.raises(StopsHereError):
+        run_study(study, directory, say=say)
+
+
+def fail_where(monkeypatch: pytest.MonkeyPatch, fails: Callable[[runner.Job], bool]) -> None:
+    """Let some runs fail."""
+    run = runner._run
+
+    def run_or_fail(directory: Path, plugins: object, job: runner.Job, *rest: object) -> None:
+        if fails(job):
+            raise RunError("no")
+        run(directory, plugins, job, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "_run", run_or_fail)
 
 
 def runs(directory: Path) -> set[tuple[str, int]]:
@@ -135,9 +171,8 @@ def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
             line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than") for line in said
         )
     # Every run is counted once, and those that are not done are taken from the whole.
-    counted = [line.split(": ")[0] for line in said if " of " in line.split(": ")[0]]
-    assert counted[-1] == f"{len(expected)} of {len(expected)}"
-    assert len(counted) == len(expected)
+    assert progress(said)[-1] == f"{len(expected)} of {len(expected)}"
+    assert len(progress(said)) == len(expected)
 
 
 def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
@@ -156,24 +191,11 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
     assert tuple(test.claims) == decided(whole).claims
 
 
-class StopsHereError(Exception):
-    """Raised in place of a kill."""
-
-
 @pytest.mark.parametrize(
     "after", [pytest.param(3, marks=pytest.mark.slow), 9, pytest.param(14, marks=pytest.mark.slow)]
 )
 def test_an_interrupted_study_decides_the_same(after: int, study: Study, whole: Path, tmp_path: Path) -> None:
-    told = 0
-
-    def say(line: str) -> None:
-        nonlocal told
-        told += " of " in line.split(": ")[0]
-        if told > after:
-            raise StopsHereError
-
-    with pytest.raises(StopsHereError):
-        run_study(study, tmp_path / "study", say=say)
+    run_until(study, tmp_path / "study", after)
     run_study(study, tmp_path / "study")
     assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
     assert runs(tmp_path / "study") == runs(whole)
@@ -211,19 +233,9 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(study: Study, t
     assert {one.cell for one in found.claims} <= {*data.sampled.names}
     assert found.claims
     assert data.finished == data.total == 15 - data.needless < 15
-    counted = [line.split(": ")[0] for line in said if " of " in line.split(": ")[0]]
-    assert counted[-1] == f"{data.total} of {data.total}"
+    assert progress(said)[-1] == f"{data.total} of {data.total}"
 
-    told = 0
-
-    def say(line: str) -> None:
-        nonlocal told
-        told += " of " in line.split(": ")[0]
-        if told > 4:
-            raise StopsHereError
-
-    with pytest.raises(StopsHereError):
-        run_study(study, tmp_path / "again", say=say)
+    run_until(study, tmp_path / "again", 4)
     run_study(study, tmp_path / "again")
     assert decided(tmp_path / "again") == found
     assert runs(tmp_path / "again") == runs(tmp_path / "study")
@@ -269,16 +281,7 @@ def test_against_the_baseline_better_cells_go_on(study: Study, tmp_path: Path) -
 def test_a_failed_cell_is_not_compared_and_says_why(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sentbed_studies import runner as running
-
-    run = running._run
-
-    def fails(directory: Path, plugins: object, job: running.Job, *rest: object) -> None:
-        if str(job).startswith("0.02, 0.5, seed 2"):
-            raise RunError("no")
-        run(directory, plugins, job, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(running, "_run", fails)
+    fail_where(monkeypatch, lambda job: str(job).startswith("0.02, 0.5, seed 2"))
     result = run_study(study, tmp_path / "study", keep_going=True)
     assert [str(one.job) for one in result.failed] == ["0.02, 0.5, seed 2"]
     found = decided(tmp_path / "study")
@@ -319,16 +322,7 @@ def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
 def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sentbed_studies import runner as running
-
-    run = running._run
-
-    def fails(directory: Path, plugins: object, job: running.Job, *rest: object) -> None:
-        if job.stages is not None and job.recipe.run.seed == 2:
-            raise RunError("no")
-        run(directory, plugins, job, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(running, "_run", fails)
+    fail_where(monkeypatch, lambda job: job.stages is not None and job.recipe.run.seed == 2)
     run_study(study, tmp_path / "study", keep_going=True)
     assert decided(tmp_path / "study").ended
     data = read_data(tmp_path / "study")

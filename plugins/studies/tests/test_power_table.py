@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sentbed._cli import main as cli
 from sentbed.errors import RunError
-from sentbed_report.study.power import Spread, seeds_needed, smallest_difference
+from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
 from sentbed_report.study.study_data import StudyData
 from sentbed_studies.power_table import power_of_spread, power_of_study
 from sentbed_studies.runner import run_study

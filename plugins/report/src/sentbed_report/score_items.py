@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from sentbed_report.report_json import read_score
-from sentbed_report.weighted_statistics import function_named, name_of
+from sentbed_report.statistics.weighted_statistics import function_named, name_of
 
 DIRECTORY = "items"
 """Directory of the items of a run's scores."""

@@ -88,10 +88,10 @@ def _final_choice(study: Study, decide: Decide, directory: Path) -> Selection | 
 
 def _with_fresh_seeds(study: Study, decide: Decide, name: str, keys: CellKeys, share: bool) -> Work:
     """Return the runs of the cell `name` with the seeds that follow the largest one of the study."""
-    known = next(cell for cell in study.cells if cell.name == name)
+    chosen = next(cell for cell in study.cells if cell.name == name)
     first = max(study.seeds) + 1
-    fresh = []
+    cells = []
     for seed in range(first, first + decide.confirm):
-        recipe = attrs.evolve(known.recipe, run=attrs.evolve(known.recipe.run, seed=seed))
-        fresh.append(attrs.evolve(known, seed=seed, recipe=recipe))
-    return plan_work(fresh, keys, share)
+        recipe = attrs.evolve(chosen.recipe, run=attrs.evolve(chosen.recipe.run, seed=seed))
+        cells.append(attrs.evolve(chosen, seed=seed, recipe=recipe))
+    return plan_work(cells, keys, share)

@@ -37,22 +37,28 @@ def cannot_decide(
     """
     decide = table.decides_by
     place = ("study", table.decides_for or "decide")
-    names = list(dict.fromkeys(one.name for one in evaluators))
+    names = list(dict.fromkeys(evaluator.name for evaluator in evaluators))
     if decide.evaluator and decide.evaluator not in names:
         message = f"no cell is evaluated by `{decide.evaluator}`.{suggest(decide.evaluator, names)}"
         yield document.problem(message, (*place, "evaluator"))
         return
-    ours = [one for one in evaluators if decide.evaluator in ("", one.name)]
-    if unknown := list(_unknown_tasks(decide, ours)):
-        yield from (document.problem(message, (*place, "tasks")) for message in unknown)
+    if decide.evaluator:
+        evaluators = [evaluator for evaluator in evaluators if evaluator.name == decide.evaluator]
+    unknown = list(_unknown_tasks(decide, evaluators))
+    for message in unknown:
+        yield document.problem(message, (*place, "tasks"))
+    if unknown:
+        return
+    if not evaluators:
+        yield document.problem("no cell is evaluated after its last stage; add an `[[evaluate]]`", place)
         return
     # An average may be over any of them.
-    wanted = () if AVERAGE in decide.tasks else decide.tasks
-    data = {_data(part) for one in ours for part in _parts(one, wanted)}
-    if not ours:
-        yield document.problem("no cell is evaluated after its last stage; add an `[[evaluate]]`", place)
-    elif data == {"test"} and not decide.test_data:
-        yield document.problem(_only_test_data(ours), place)
+    tasks = () if AVERAGE in decide.tasks else decide.tasks
+    data = set()
+    for evaluator in evaluators:
+        data |= {_data(part) for part in _parts(evaluator, tasks)}
+    if data == {"test"} and not decide.test_data:
+        yield document.problem(_only_test_data(evaluators), place)
     elif data == {"development"} and decide.test_data:
         message = "`test_data = true`, and all that could decide is on development data; take it out"
         yield document.problem(message, (*place, "test_data"))
@@ -60,10 +66,18 @@ def cannot_decide(
 
 def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[str]:
     """Yield a message for each deciding task that no evaluator has, if all of them list their tasks."""
-    known = list(dict.fromkeys(task for one in evaluators for task in _tasks(one)))
-    for task in decide.tasks if all(map(_tasks, evaluators)) else ():
-        if task != AVERAGE and not any(_gives(one, own, task) for one in evaluators for own in _tasks(one)):
-            yield f"no cell has scores of the task `{task}`.{suggest(task, known)}"
+    pairs = []
+    for evaluator in evaluators:
+        tasks = _tasks(evaluator)
+        if not tasks:
+            return
+        pairs += [(evaluator, task) for task in tasks]
+    for deciding_task in decide.tasks:
+        if deciding_task == AVERAGE:
+            continue
+        if not any(_gives(evaluator, task, deciding_task) for evaluator, task in pairs):
+            hint = suggest(deciding_task, list(dict.fromkeys(task for _, task in pairs)))
+            yield f"no cell has scores of the task `{deciding_task}`.{hint}"
 
 
 def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
@@ -72,38 +86,42 @@ def _tasks(evaluator: Evaluator) -> tuple[str, ...]:
     The task of an evaluator of one file has the name of its field `task`, or else that of the file.
     """
     fields = _fields(evaluator)
-    if fields >= {"task", "path"}:
-        task, path = getattr(evaluator, "task", None), getattr(evaluator, "path", None)
+    if {"task", "path"} <= fields.keys():
+        task, path = fields["task"], fields["path"]
         if isinstance(task, str):
             return (task,)
+        if not isinstance(path, str):
+            return ()
         # A directory has no suffix, whatever points its name has.
-        return tuple(dict.fromkeys((Path(path).stem, Path(path).name))) if isinstance(path, str) else ()
-    found = getattr(evaluator, "tasks", None) if "tasks" in fields else None
-    return found if isinstance(found, tuple) else ()
+        return tuple(dict.fromkeys((Path(path).stem, Path(path).name)))
+    tasks = fields.get("tasks")
+    return tasks if isinstance(tasks, tuple) else ()
 
 
-def _gives(evaluator: Evaluator, own: str, task: str) -> bool:
-    """Whether the task `own` of an evaluator can have scores that are called `task`.
+def _gives(evaluator: Evaluator, task: str, scored_task: str) -> bool:
+    """Whether a task of an evaluator can have scores that are called `scored_task`.
 
     Of an evaluator that does not say on which data it is, a task may have several, such as one a language,
     whose names begin like its own.
     """
-    if task == own:
+    if scored_task == task:
         return True
-    if "tasks" not in _fields(evaluator):
+    if "tasks" not in _fields(evaluator) or not scored_task.startswith(task):
         return False
-    return task.startswith(own) and _data(_with(evaluator, {"tasks": (own,)})) == "unknown"
+    return _data(_with(evaluator, {"tasks": (task,)})) == "unknown"
 
 
-def _parts(evaluator: Evaluator, wanted: Sequence[str]) -> list[Evaluator]:
+def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
     """Return the evaluator once for each of its tasks that decides, with this task alone."""
     tasks = _tasks(evaluator)
     if not tasks:
         return [evaluator]
     if "tasks" not in _fields(evaluator):
-        return [evaluator] if not wanted or set(tasks) & set(wanted) else []
-    ours = [own for own in tasks if not wanted or any(_gives(evaluator, own, task) for task in wanted)]
-    return [_with(evaluator, {"tasks": (own,)}) for own in ours]
+        is_left_out = deciding and not set(tasks) & set(deciding)
+        return [] if is_left_out else [evaluator]
+    if deciding:
+        tasks = tuple(task for task in tasks if any(_gives(evaluator, task, name) for name in deciding))
+    return [_with(evaluator, {"tasks": (task,)}) for task in tasks]
 
 
 def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
@@ -120,7 +138,7 @@ def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
 def _remedy(evaluator: Evaluator) -> dict[str, Any]:
     """Return a setting with which an evaluator would be on development data; empty if none is known."""
     for setting in _DEVELOPMENT:
-        if setting.keys() <= _fields(evaluator) and _with(evaluator, setting).traits.development:
+        if setting.keys() <= _fields(evaluator).keys() and _with(evaluator, setting).traits.development:
             return setting
     return {}
 
@@ -130,19 +148,18 @@ def _with(evaluator: Any, setting: Mapping[str, Any]) -> Evaluator:
     return changed
 
 
-def _fields(evaluator: Any) -> set[str]:
-    return {field.name for field in attrs.fields(type(evaluator))}
+def _fields(evaluator: Any) -> dict[str, Any]:
+    return {field.name: getattr(evaluator, field.name) for field in attrs.fields(type(evaluator))}
 
 
 def _only_test_data(evaluators: Iterable[Evaluator]) -> str:
     remedies: dict[str, str] = {}
-    for one in evaluators:
-        for name, value in _remedy(one).items():
-            shown = f'["{value[0]}"]' if isinstance(value, tuple) else f'"{value}"'
-            remedies.setdefault(one.name, f"`{name} = {shown}`")
-    listed = ", or ".join(f"{remedy} of `{name}`" for name, remedy in remedies.items())
+    for evaluator in evaluators:
+        for name, value in _remedy(evaluator).items():
+            setting = f'["{value[0]}"]' if isinstance(value, tuple) else f'"{value}"'
+            remedies.setdefault(evaluator.name, f"`{name} = {setting}` of `{evaluator.name}`")
     return (
         "all scores that could decide are on test data, and the score of a cell that is chosen by it is too "
-        f"good; add an `[[evaluate]]` on development data ({listed}), or set `test_data = true`: the report "
-        "then says that the choice was made on test data"
+        f"good; add an `[[evaluate]]` on development data ({', or '.join(remedies.values())}), or set "
+        "`test_data = true`: the report then says that the choice was made on test data"
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,10 +15,10 @@ from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed_report.data_splits import is_development
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.item_components import ComponentStore, MeanScore, require_same_items
+from sentbed_report.statistics.item_components import ComponentStore, MeanScore, require_same_items
+from sentbed_report.statistics.significance import RESAMPLES, compared
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_cell_run import read_run
-from sentbed_report.study.significance import RESAMPLES, compared
 from sentbed_report.study.study_data import CellRun
 
 from sentbed_studies.sequential_test import ItemVariances, no_items
@@ -26,8 +27,8 @@ from sentbed_studies.shared_work_plan import Task
 if TYPE_CHECKING:
     from sentbed_studies.sequential_test import Floats
 
-Name: TypeAlias = tuple[str, str, str]
-"""Evaluator, protocol id and task of a score."""
+ScoresOfRun: TypeAlias = tuple[Score, ...]
+"""Deciding scores of one run."""
 
 
 @attrs.frozen
@@ -48,58 +49,55 @@ class DecidingEvidence:
     directory: Path
     decide: Decide
     tasks: Sequence[Task]
-    _scores: dict[Path, tuple[Score, ...]] = attrs.field(factory=dict, init=False)
+    _scores: dict[Path, ScoresOfRun] = attrs.field(factory=dict, init=False)
     _components: ComponentStore = attrs.field(factory=lambda: ComponentStore(RESAMPLES), init=False)
 
     def of(self, cells: Sequence[str], seeds: Sequence[int]) -> Evidence:
         """Return what is known of `cells` under `seeds`. Raises `RunError` if a run cannot be read."""
         runs = {(task.cell.name, task.cell.seed): task for task in self.tasks}
-        found: dict[str, list[tuple[Score, ...]]] = {}
+        scores = {cell: [self._deciding(runs[cell, seed]) for seed in seeds] for cell in cells}
+        tasks_of_runs = Counter(_tasks(run) for run in chain.from_iterable(scores.values()) if run)
+        values: dict[str, tuple[float, ...]] = {}
+        means: dict[str, list[MeanScore]] = {}
         left: dict[str, str] = {}
-        every = {cell: [self._of(runs[cell, seed]) for seed in seeds] for cell in cells}
-        names = Counter(tuple(map(_name, one)) for scores in every.values() for one in scores if one)
-        for cell, scores in every.items():
-            wrong = next(
-                filter(None, (_wrong(*pair, self.decide) for pair in zip(seeds, scores, strict=True))), ""
-            )
-            if not wrong and any(tuple(map(_name, one)) != names.most_common(1)[0][0] for one in scores):
-                wrong = "its scores are of other tasks or protocols than those of the other cells"
-            if wrong:
-                left[cell] = wrong
-            else:
-                found[cell] = scores
-        means = {cell: tuple(MeanScore(of_seed) for of_seed in scores) for cell, scores in found.items()}
-        values = {
-            cell: tuple(mean_of(of_seed) or 0.0 for of_seed in scores) for cell, scores in found.items()
-        }
-        if any(score.items is None for scores in found.values() for score in itertools.chain(*scores)):
+        has_items = True
+        for cell, of_seeds in scores.items():
+            reason = self._why_left(of_seeds, seeds)
+            if not reason and set(map(_tasks, of_seeds)) != {tasks_of_runs.most_common(1)[0][0]}:
+                reason = "its scores are of other tasks or protocols than those of the other cells"
+            if reason:
+                left[cell] = reason
+                continue
+            values[cell] = tuple(mean_of(run) or 0.0 for run in of_seeds)
+            means[cell] = list(map(MeanScore, of_seeds))
+            has_items &= all(score.items is not None for score in chain.from_iterable(of_seeds))
+        if not has_items:
             return Evidence(values, no_items, left)
-        reference = next(iter(means.values()), ())
+
+        reference = next(iter(means.values()), [])[:1]
         for cell, of_cell in means.items():
             try:
-                for mean in of_cell:
-                    require_same_items(reference[0], mean)
-                    self._components.of(mean)
+                require_same_items([*reference, *of_cell])
+                self._components.of_all(of_cell)
             except RunError as error:
                 left[cell] = str(error)
-        kept = {cell: scores for cell, scores in values.items() if cell not in left}
-        return Evidence(kept, partial(item_variances, means, self._components), left)
+                del values[cell]
+        return Evidence(values, partial(item_variances, means, self._components), left)
 
     def tasks_of(self, task: Task) -> str:
         """Return the tasks of a finished run with the data that they are on, in words."""
-        read = self._read(task)
-        data = {
-            f"{one.task} ({'development' if is_development(one) else 'test'} data)": None
-            for one in read.scores
-            if one.axis != "cost"
-        }
-        return ", ".join(data) or "no task"
+        tasks: dict[str, None] = {}
+        for score in self._read(task).scores:
+            if score.axis != "cost":
+                data = "development" if is_development(score) else "test"
+                tasks[f"{score.task} ({data} data)"] = None
+        return ", ".join(tasks) or "no task"
 
     def _read(self, task: Task) -> CellRun:
         run, cell = self.directory / task.directory, task.cell
         return read_run(run, cell.name, cell.seed, self.directory, task.evaluation_keys)
 
-    def _of(self, task: Task) -> tuple[Score, ...]:
+    def _deciding(self, task: Task) -> ScoresOfRun:
         """Return the deciding scores of a run; none if it has not finished."""
         if task.directory not in self._scores:
             if not task.is_done(self.directory):
@@ -107,21 +105,35 @@ class DecidingEvidence:
             self._scores[task.directory] = deciding_scores(self._read(task).scores, self.decide)
         return self._scores[task.directory]
 
+    def _why_left(self, scores: Sequence[ScoresOfRun], seeds: Sequence[int]) -> str:
+        """Return why the scores of a cell cannot decide; empty if they can."""
+        for seed, of_seed in zip(seeds, scores, strict=True):
+            reason = why_undecided(seed, of_seed, self.decide)
+            if reason:
+                return reason
+        return ""
 
-def _name(score: Score) -> Name:
-    return score.evaluator, score.protocol_id, score.task
+
+def _tasks(scores: ScoresOfRun) -> tuple[tuple[str, str, str], ...]:
+    """Return evaluator, protocol id and task of each score."""
+    return tuple((score.evaluator, score.protocol_id, score.task) for score in scores)
 
 
-def _wrong(seed: int, scores: Sequence[Score], decide: Decide) -> str:
-    """Return why scores cannot decide; empty if they can."""
+def why_undecided(seed: int, scores: Sequence[Score], decide: Decide) -> str:
+    """Return why the scores of one run cannot decide; empty if they can."""
     if not scores:
         return f"it has no score that decides under seed {seed}"
-    if lacking := [task for task in decide.tasks if all(score.task != task for score in scores)]:
-        return f"it has no score of {lacking[0]} under seed {seed}"
-    if mean_of(scores) is None or any(score.value - score.value != 0 for score in scores):
+    tasks = {score.task for score in scores}
+    missing = [task for task in decide.tasks if task not in tasks]
+    if missing:
+        return f"it has no score of {missing[0]} under seed {seed}"
+    # Raises if the scores have no mean.
+    mean_of(scores)
+    if not all(math.isfinite(score.value) for score in scores):
         return f"a score under seed {seed} is not finite"
     for score in scores:
-        if reason := degenerate_of(score):
+        reason = degenerate_of(score)
+        if reason:
             return f"its score of {score.task} under seed {seed} is degenerate: {reason}"
     return ""
 
@@ -135,10 +147,10 @@ def item_variances(
     item is left to the variance over seeds.
     """
     variances, degrees = no_items(cells)
-    for (row, first), (column, second) in itertools.combinations(enumerate(cells), 2):
-        pairs = dict(enumerate(zip(scores[first], scores[second], strict=True)))
-        found = compared(pairs, components)
-        if found.item_variance is not None:
-            variances[row, column] = variances[column, row] = found.item_variance
-            degrees[row, column] = degrees[column, row] = found.item_degrees
+    of_seeds = {cell: dict(enumerate(scores[cell])) for cell in cells}
+    for (row, first), (column, second) in combinations(enumerate(cells), 2):
+        judged = compared(of_seeds[first], of_seeds[second], components)
+        if judged.item_variance is not None:
+            variances[row, column] = variances[column, row] = judged.item_variance
+            degrees[row, column] = degrees[column, row] = judged.item_degrees
     return variances, degrees

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -41,52 +42,54 @@ def parts_between_looks(
     """
     seeds, decide = study.seeds, study.table.decides_by
     rule = rule_of(study, stop)
-    looks = rule.looks
     earlier = _earlier(directory, rule)
     compared = {task.cell.name for task in work.tasks}
+    plans = [(before.seeds, before.looks) for before in earlier]
     test = SequentialTest(
         tuple(name for name in study.names if name in compared),
-        looks,
+        rule.looks,
         stop.error_rate,
         stop.margin,
         study.baseline if stop.worse_than == "baseline" else None,
         among=len(study.names),
         promise=stop.promise,
-        shares=shares((rule.seeds, rule.looks), [(one.seeds, one.looks) for one in earlier]),
+        shares=shares((rule.seeds, rule.looks), plans),
     )
     evidence = DecidingEvidence(directory, decide, work.tasks)
-    made = Decisions(rule, at_work=test.at_work, earlier=earlier)
+    decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
     done = begun
-    left_out: dict[Task, None] = {}
-    for look in looks:
-        cells = [cell for cell in study.cells if cell.name in test.at_work]
-        yield work.of([cell for cell in cells if cell.seed in seeds[done:look]])
-        done = look
-        known = evidence.of(test.at_work, seeds[:look])
-        if not known.values:
-            _require_scores(known.left, evidence, [t for t in work.tasks if t.cell.seed in seeds[:look]])
-        claims = test.look(known.values, known.items)
-        ended = look == looks[-1] or len(test.at_work) < 2
-        stopped = set(test.cells if ended else (claim.cell for claim in claims))
+    left_out: set[Task] = set()
+    for number_of_seeds in rule.looks:
+        run_seeds, later_seeds = seeds[:number_of_seeds], seeds[number_of_seeds:]
+        new_seeds = run_seeds[done:]
+        done = number_of_seeds
+        at_work = set(test.at_work)
+        yield work.of([cell for cell in study.cells if cell.name in at_work and cell.seed in new_seeds])
+        facts = evidence.of(test.at_work, run_seeds)
+        if not facts.values:
+            _require_scores(facts.left, evidence, [t for t in work.tasks if t.cell.seed in run_seeds])
+        claims = test.look(facts.values, facts.items)
+        has_ended = not later_seeds or len(test.at_work) < 2
+        stopped = set(test.cells) if has_ended else {claim.cell for claim in claims}
         for task in work.tasks:
-            if task.cell.name in stopped and task.cell.seed in seeds[look:] and task not in left_out:
-                left_out[task] = None
+            if task.cell.name in stopped and task.cell.seed in later_seeds and task not in left_out:
+                left_out.add(task)
                 needless(task)
-        made = attrs.evolve(
-            made,
+        decisions = attrs.evolve(
+            decisions,
             claims=tuple(test.claims),
-            looks=(*made.looks, look),
+            looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
-            left=known.left,
-            over_items=known.items is not no_items,
-            ended=ended,
+            left=facts.left,
+            over_items=facts.items is not no_items,
+            ended=has_ended,
         )
-        if not _is_behind(made, read_decisions(directory)):
-            write_decisions(directory, made)
-        digits = score_digits(value for of_cell in known.values.values() for value in of_cell)
+        if not _is_behind(decisions, read_decisions(directory)):
+            write_decisions(directory, decisions)
+        digits = score_digits(chain.from_iterable(facts.values.values()))
         for claim in claims:
-            say(_said(claim, digits))
-        if ended:
+            say(_stopped(claim, digits))
+        if has_ended:
             return
 
 
@@ -103,15 +106,13 @@ def _require_scores(left: Mapping[str, str], evidence: DecidingEvidence, tasks: 
 
 def rule_of(study: Study, stop: Stop) -> Rule:
     """Return the rule by which a study stops cells."""
-    looks = tuple(range(stop.first_look, len(study.seeds) + 1))
-    score = score_of(study.table.decides_by)
     return Rule(
         stop.worse_than,
         stop.margin,
         stop.error_rate,
-        looks,
+        tuple(range(stop.first_look, len(study.seeds) + 1)),
         study.names,
-        score,
+        score_of(study.table.decides_by),
         study.seeds,
         stop.promise,
     )
@@ -127,31 +128,32 @@ def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]
     """
     if study.table.stop is None:
         return ()
-    made = read_decisions(directory)
-    if made is None or made.rule != rule_of(study, study.table.stop):
+    decisions = read_decisions(directory)
+    if decisions is None or decisions.rule != rule_of(study, study.table.stop):
         return ()
-    found: list[Task] = []
-    for name in dict.fromkeys((*made.at_work, *(claim.cell for claim in made.claims))):
-        tasks = [task for task in work.tasks if task.cell.name == name]
-        waiting = [task for task in tasks if not task.is_done(directory)]
-        last = made.last_seeds(name)
+    needless: list[Task] = []
+    for name in dict.fromkeys((*decisions.at_work, *(claim.cell for claim in decisions.claims))):
+        waiting = [task for task in work.tasks if task.cell.name == name and not task.is_done(directory)]
+        last = decisions.last_seeds(name)
         if last is not None and all(task.cell.seed in study.seeds[last:] for task in waiting):
-            found += waiting
-    return tuple(found)
+            needless += waiting
+    return tuple(needless)
 
 
-def _is_behind(made: Decisions, held: Decisions | None) -> bool:
-    """Whether decisions are the beginning of those that are held, which stay while looks are made again."""
-    if held is None or held.rule != made.rule or len(held.looks) <= len(made.looks):
+def _is_behind(decisions: Decisions, stored: Decisions | None) -> bool:
+    """Whether decisions are the beginning of those that are stored, which stay while looks are made again."""
+    looks, claims = decisions.looks, decisions.claims
+    if stored is None or stored.rule != decisions.rule or len(stored.looks) <= len(looks):
         return False
-    return held.looks[: len(made.looks)] == made.looks and held.claims[: len(made.claims)] == made.claims
+    return stored.looks[: len(looks)] == looks and stored.claims[: len(claims)] == claims
 
 
 def score_of(decide: Decide) -> str:
     """Return the score that decides, in words."""
     data = "test" if decide.test_data else "development"
     tasks = ", ".join(decide.tasks) or f"all tasks on {data} data"
-    return f"the mean of {tasks}" + (f" ({decide.evaluator})" if decide.evaluator else "")
+    evaluator = f" ({decide.evaluator})" if decide.evaluator else ""
+    return f"the mean of {tasks}{evaluator}"
 
 
 def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
@@ -166,7 +168,7 @@ def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
     return () if rules == (rule,) else rules
 
 
-def _said(claim: Claim, digits: int) -> str:
+def _stopped(claim: Claim, digits: int) -> str:
     return (
         f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
         f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -57,18 +58,21 @@ class OptunaSampler(CellSampler):
         from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
         from optuna.trial import TrialState, create_trial
 
-        ordered = {axis for axis, value in cells[0].items() if not isinstance(value, str)}
-        values = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in cells[0]}
-        values = {axis: sorted(found) if axis in ordered else found for axis, found in values.items()}
-        # An axis with one label decides nothing.
-        values = {axis: found for axis, found in values.items() if len(found) > 1}
-        space: dict[str, BaseDistribution] = {
-            axis: IntDistribution(0, len(found) - 1)
-            if axis in ordered
-            else CategoricalDistribution(range(len(found)))
-            for axis, found in values.items()
-        }
-        places = [{axis: found.index(cell[axis]) for axis, found in values.items()} for cell in cells]
+        ordered = {axis for axis, label in cells[0].items() if not isinstance(label, str)}
+        labels: dict[str, list[Any]] = {}
+        space: dict[str, BaseDistribution] = {}
+        for axis in cells[0]:
+            of_axis = list(dict.fromkeys(cell[axis] for cell in cells))
+            if len(of_axis) == 1:
+                # An axis with one label decides nothing.
+                continue
+            if axis in ordered:
+                labels[axis] = sorted(of_axis)
+                space[axis] = IntDistribution(0, len(of_axis) - 1)
+            else:
+                labels[axis] = of_axis
+                space[axis] = CategoricalDistribution(range(len(of_axis)))
+        places = [{axis: labels[axis].index(cell[axis]) for axis in labels} for cell in cells]
         rng = np.random.default_rng([seed, len(scores)])
         # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -77,6 +81,15 @@ class OptunaSampler(CellSampler):
         def add(cell: int, state: TrialState, value: float | None = None) -> None:
             study.add_trial(create_trial(state=state, params=places[cell], distributions=space, value=value))
 
+        def distance(cell: int, proposal: Mapping[str, int]) -> float:
+            total = 0.0
+            for axis, place in places[cell].items():
+                if axis in ordered:
+                    total += abs(place - proposal[axis]) / (len(labels[axis]) - 1)
+                else:
+                    total += place != proposal[axis]
+            return total
+
         for cell, score in scores.items():
             if score is not None:
                 add(cell, TrialState.COMPLETE, score)
@@ -84,23 +97,14 @@ class OptunaSampler(CellSampler):
         chosen: list[int] = []
         for _ in range(count):
             trial = study.ask(space)
-            wanted = dict(trial.params)
+            proposal = dict(trial.params)
             study.tell(trial, state=TrialState.FAIL)
-            cell = min(free, key=lambda cell: _distance(places[cell], wanted, values, ordered))
+            cell = min(free, key=partial(distance, proposal=proposal))
             free.remove(cell)
             chosen.append(cell)
             # Its score is not known: what is proposed next keeps away from it.
             add(cell, TrialState.RUNNING)
         return chosen
-
-
-def _distance(
-    one: Mapping[str, int], other: Mapping[str, int], values: Mapping[str, Sequence[Any]], ordered: set[str]
-) -> float:
-    return sum(
-        abs(one[axis] - other[axis]) / (len(found) - 1) if axis in ordered else one[axis] != other[axis]
-        for axis, found in values.items()
-    )
 
 
 @attrs.frozen

@@ -7,9 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 from sentbed.errors import RunError
 from sentbed_report.formatting import count
+from sentbed_report.statistics.power import (
+    LEVEL,
+    POWER,
+    SeedsNeeded,
+    Spread,
+    seeds_needed,
+    smallest_difference,
+)
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import TIMES, observed_power
-from sentbed_report.study.power import LEVEL, POWER, SeedsNeeded, Spread, seeds_needed, smallest_difference
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import title_of
 from sentbed_report.tables.terminal import aligned
@@ -47,9 +54,11 @@ class PowerTable:
         )
         rows = [(f"{seeds:,}", f"{least:.3g}") for seeds, least in self.smallest.items()]
         yield from aligned([("seeds", "smallest difference"), *rows], left=0)
-        for difference, found in self.needed.items():
-            need = found.reason if found.seeds is None else f"{count(found.seeds, 'seed')} needed"
-            yield f"difference {difference:g}: {need}"
+        for difference, needed in self.needed.items():
+            answer = needed.reason
+            if needed.seeds is not None:
+                answer = f"{count(needed.seeds, 'seed')} needed"
+            yield f"difference {difference:g}: {answer}"
 
 
 def power_of_spread(
@@ -85,27 +94,22 @@ def power_of_study(
     Raises:
         RunError: if no cell was compared under two seeds or more, or an argument is out of its range.
     """
-    if data.baseline is None:
-        done = (cell.name for cell in data.cells if any(run.scores for run in cell.runs))
-        data = attrs.evolve(data, baseline=next(done, None))
-    found = observed_power(summarise(data))
-    if not found:
+    baseline = data.baseline
+    if baseline is None:
+        baseline = next((cell.name for cell in data.cells if any(run.scores for run in cell.runs)), None)
+    observed = observed_power(summarise(attrs.evolve(data, baseline=baseline)))
+    if not observed:
         raise RunError(
             f"of {data.name}, no cell has been compared with another under two seeds or more, so that it is "
             "not known how much seeds differ; run more seeds, or give the spread with `--seed-std`"
         )
-    return tuple(
-        _table(
-            f"{title_of(one.summary)}, against {data.baseline}",
-            one.spread,
-            seeds or [times * one.seeds for times in TIMES],
-            differences,
-            power,
-            level,
-            comparisons or one.comparisons,
-        )
-        for one in found
-    )
+    tables = []
+    for table in observed:
+        title = f"{title_of(table.summary)}, against {baseline}"
+        numbers = seeds or [times * table.seeds for times in TIMES]
+        compared = comparisons or table.comparisons
+        tables.append(_table(title, table.spread, numbers, differences, power, level, compared))
+    return tuple(tables)
 
 
 def _table(

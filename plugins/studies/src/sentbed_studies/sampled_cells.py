@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,33 +37,47 @@ def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tup
     batch = sampling.batch if sampler.learns else sampling.cells
     scores: dict[int, float | None] = {}
     while len(scores) < sampling.cells:
-        chosen = [names.index(study.baseline)] if study.baseline is not None and not scores else []
+        chosen = []
+        if study.baseline is not None and not scores:
+            chosen.append(names.index(study.baseline))
         count = min(batch, sampling.cells - len(scores)) - len(chosen)
         if count:
-            told = {**scores, **dict.fromkeys(chosen)}
-            found = list(sampler.choose(cells, told, count, sampling.seed))
-            if len(found) != count or len({*found} & {*range(len(cells))} - {*told}) != count:
-                wrong = f"returned {found!r:.80}, expected {count} of the indices below {len(cells)} without "
-                raise fault(sampler, "choose", wrong + "those that have been chosen")
-            chosen += found
+            chosen += _chosen(sampling, cells, {**scores, **dict.fromkeys(chosen)}, count)
         yield tuple(names[cell] for cell in chosen)
         scores |= dict.fromkeys(chosen)
         if sampler.learns and len(scores) < sampling.cells:
             scores |= {cell: score_of(names[cell]) for cell in chosen}
 
 
+def _chosen(
+    sampling: Sampling, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int
+) -> list[int]:
+    """Return the cells that the sampler chooses after those of `scores`."""
+    sampler = sampling.with_
+    chosen = list(sampler.choose(cells, scores, count, sampling.seed))
+    free = set(range(len(cells))) - set(scores)
+    if len(chosen) != count or len(free.intersection(chosen)) != count:
+        raise fault(
+            sampler,
+            "choose",
+            f"returned {chosen!r:.80}, expected {count} of the indices below {len(cells)} without "
+            "those that have been chosen",
+        )
+    return chosen
+
+
 def points(study: Study) -> list[Mapping[str, Any]]:
     """Return the cells of a study for a sampler: axis -> label, or its number if all labels have one."""
-    numbers = {
-        axis.name: dict(zip(axis.labels, axis.numbers, strict=True))
-        for axis in study.axes
-        if axis.numbers is not None
-    }
-    labels = {cell.name: cell.labels for cell in study.cells}
-    return [
-        {axis: numbers[axis][label] if axis in numbers else label for axis, label in found.items()}
-        for found in labels.values()
-    ]
+    numbers: dict[str, dict[str, float]] = {}
+    for axis in study.axes:
+        if axis.numbers is not None:
+            numbers[axis.name] = dict(zip(axis.labels, axis.numbers, strict=True))
+    cells: dict[str, Mapping[str, Any]] = {}
+    for cell in study.cells:
+        cells[cell.name] = {
+            axis: numbers[axis][label] if axis in numbers else label for axis, label in cell.labels.items()
+        }
+    return list(cells.values())
 
 
 def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf:
@@ -79,18 +93,21 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
         task = tasks[name]
         if not task.is_done(directory):
             return None
-        run = directory / task.directory
-        read = read_run(run, name, seed, directory, task.evaluation_keys)
-        scores = deciding_scores(read.scores, decide)
-        score, known = mean_of(scores), {one.task for one in scores}
-        absent = [task for task in decide.tasks if task not in known]
-        if score is None or absent:
-            of = f" of {', '.join(absent)}" if absent else ""
+        path = directory / task.directory
+        run = read_run(path, name, seed, directory, task.evaluation_keys)
+        scores = deciding_scores(run.scores, decide)
+        score = mean_of(scores)
+        scored = {score.task for score in scores}
+        missing = [task for task in decide.tasks if task not in scored]
+        if score is None or missing:
+            of_tasks = f" of {', '.join(missing)}" if missing else ""
             raise RunError(
-                f"the run `{run}` has no score{of} to choose further cells by; let `[study.decide]` name "
-                "tasks that it has, or evaluate on development data"
+                f"the run `{path}` has no score{of_tasks} to choose further cells by; let `[study.decide]` "
+                "name tasks that it has, or evaluate on development data"
             )
-        return score if math.isfinite(score) and not any(map(degenerate_of, scores)) else None
+        if not math.isfinite(score) or any(map(degenerate_of, scores)):
+            return None
+        return score
 
     return score_of
 
@@ -114,10 +131,14 @@ def sampled_parts(
 def first_batch(study: Study) -> tuple[str, ...]:
     """Return the cells that are run first, whatever their scores; none without a sampler."""
     sampling = study.table.sampler
-    return () if sampling is None else next(sampled(study, sampling, lambda _: None))
+    if sampling is None:
+        return ()
+    return next(sampled(study, sampling, lambda _: None))
 
 
 def runs_of(study: Study, work: Work) -> int:
     """Return the number of runs of a study, with those of cells that have not been chosen yet."""
     sampling = study.table.sampler
-    return len(work.tasks) if sampling is None else sampling.cells * len(study.seeds)
+    if sampling is None:
+        return len(work.tasks)
+    return sampling.cells * len(study.seeds)

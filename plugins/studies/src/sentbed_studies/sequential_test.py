@@ -4,8 +4,8 @@ After each look (when every cell at work has its first n seeds), each pair of ce
 worse than the other by more than the margin? A cell for which that is shown gets no further seeds.
 
 - The estimate is the mean over the n seeds of the paired differences d(s). Its variance has two sources, as
-  in `sentbed_report.study.significance`: the items, which are the same at every look and which no further
-  seed changes, and the seeds.
+  in `sentbed_report.statistics.significance`: the items, which are the same at every look and which no
+  further seed changes, and the seeds.
 - With two or three seeds a sample variance says little. That of a pair's differences is therefore moderated
   (Smyth, 2004): s2 = (d0 s0 + (n - 1) s) / (d0 + n - 1), where s is the pair's own and s0 the mean over all
   pairs that are tested, with d0 = 3 degrees of freedom: the standard deviations of cells may well differ by
@@ -29,8 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 from sentbed_report.study.decisions import Claim, Promise
-from sentbed_report.study.estimated_difference import EstimatedDifference, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,57 +107,54 @@ class SequentialTest:
         count = scores.shape[1]
         means = scores.mean(1)
         differences = means[:, None] - means[None, :]
-        tested = self._tested(names)
-        seeds, degrees = self._moderated(scores, tested)
-        level = self.level(count)
+        is_tested = self._tested(names)
+        pair_variance, seed_degrees = self._moderated(scores, is_tested)
+        seed_variances = pair_variance / count
         item_variances, item_degrees = items(names)
+        level = self.level(count)
         # Against the margin, in standard errors; both sources of one pair as in `EstimatedDifference`.
-        shown = differences - self.margin > reach(
-            (seeds / count, degrees), (item_variances, item_degrees), level
-        )
+        limits = reach((seed_variances, seed_degrees), (item_variances, item_degrees), level)
         # Where neither items nor seeds vary, nothing is known of what is chance.
-        shown &= seeds / count + item_variances > _NO_SPREAD
-        shown &= tested
-        found = []
-        for worse in np.flatnonzero(shown.any(0)):
-            better = max(np.flatnonzero(shown[:, worse]), key=lambda one: differences[one, worse])
-            sources = [
-                Source(float(variance), float(of))
-                for variance, of in (
-                    (seeds[better, worse] / count, degrees),
-                    (item_variances[better, worse], item_degrees[better, worse]),
-                )
-                if variance > _NO_SPREAD
-            ]
-            estimate = EstimatedDifference(float(differences[better, worse]), tuple(sources))
+        varies = seed_variances + item_variances > _NO_SPREAD
+        is_shown = is_tested & varies & (differences - self.margin > limits)
+        claims = []
+        for worse in np.flatnonzero(is_shown.any(0)):
+            better = max(np.flatnonzero(is_shown[:, worse]), key=lambda cell: differences[cell, worse])
+            pair = better, worse
+            sources = (
+                Source(float(seed_variances[pair]), float(seed_degrees)),
+                Source(float(item_variances[pair]), float(item_degrees[pair])),
+            )
+            varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
+            estimate = EstimatedDifference(float(differences[pair]), varying)
             p_value = min(1.0, estimate.p_above(self.margin) * self.error_rate / level)
             at_least = estimate.value - estimate.error * estimate.critical(level)
-            found.append(Claim(names[worse], names[better], count, estimate.value, at_least, p_value))
-        self.claims += found
-        return tuple(found)
+            claims.append(Claim(names[worse], names[better], count, estimate.value, at_least, p_value))
+        self.claims += claims
+        return tuple(claims)
 
     def _tested(self, names: Sequence[str]) -> Bools:
         """Return which cells, the rows, may be shown to be better than which others, the columns."""
         import numpy as np
 
-        tested = ~np.eye(len(names), dtype=bool)
+        is_tested = ~np.eye(len(names), dtype=bool)
         if self.baseline is not None:
-            tested[[name != self.baseline for name in names]] = False
-        return tested
+            is_tested[[name != self.baseline for name in names]] = False
+        return is_tested
 
-    def _moderated(self, scores: Floats, tested: Bools) -> tuple[Floats, float]:
+    def _moderated(self, scores: Floats, is_tested: Bools) -> tuple[Floats, float]:
         """Return the moderated variances of the pairs' differences, one seed each, and their degrees."""
-        count = scores.shape[1]
-        own = pair_variances(scores)
-        if not tested.any():
-            return own, count - 1.0
+        degrees = scores.shape[1] - 1.0
+        variances = pair_variances(scores)
+        if not is_tested.any():
+            return variances, degrees
         # A baseline that varies more than the others is in all pairs that are tested, and in few of all.
-        shared = Source(float(own[tested].mean()), (count - 1) * _effective(scores))
+        shared = Source(float(variances[is_tested].mean()), degrees * _effective(scores))
         if self._shared is None or shared.degrees >= self._shared.degrees:
             self._shared = shared
-        degrees = PRIOR_DEGREES + count - 1
-        moderated = (PRIOR_DEGREES * self._shared.variance + (count - 1) * own) / degrees
-        return moderated, min(degrees, self._shared.degrees)
+        total = PRIOR_DEGREES + degrees
+        moderated = (PRIOR_DEGREES * self._shared.variance + degrees * variances) / total
+        return moderated, min(total, self._shared.degrees)
 
 
 def _effective(scores: Floats) -> float:
@@ -166,7 +163,6 @@ def _effective(scores: Floats) -> float:
     It is that of cells of equal spread which would know it as well (Satterthwaite, 1946): a cell whose seeds
     vary more than all others' decides the variance almost alone.
     """
-
     cells = len(scores)
     residuals = scores - scores.mean(1, keepdims=True) - scores.mean(0) + scores.mean()
     squares = (residuals**2).sum(1)
@@ -189,17 +185,20 @@ def pair_variances(scores: Floats) -> Floats:
 
     residuals = scores - scores.mean(1, keepdims=True)
     covariances = residuals @ residuals.T / (scores.shape[1] - 1)
-    own = np.diag(covariances)
-    found: Floats = np.maximum(own[:, None] + own[None, :] - 2 * covariances, 0.0)
-    return found
+    variances = np.diag(covariances)
+    of_pairs: Floats = variances[:, None] + variances[None, :] - 2 * covariances
+    return np.maximum(of_pairs, 0.0)
 
 
 def reach(seeds: tuple[Floats, float], items: tuple[Floats, Floats], level: float) -> Floats:
-    """Return what estimates exceed with probability `level`; see `EstimatedDifference.critical`."""
+    """Return what estimates exceed with probability `level`; see `EstimatedDifference.critical`.
+
+    `seeds` and `items` are variances of the estimates and their degrees of freedom.
+    """
     import numpy as np
     from scipy import special
 
-    found: Floats = np.sqrt(
-        sum(variance * special.stdtrit(degrees, level) ** 2 for variance, degrees in (seeds, items))
-    )
-    return found
+    (of_seeds, seed_degrees), (of_items, item_degrees) = seeds, items
+    squares: Floats = of_seeds * special.stdtrit(seed_degrees, level) ** 2
+    squares = squares + of_items * special.stdtrit(item_degrees, level) ** 2
+    return np.sqrt(squares)

@@ -30,21 +30,20 @@ def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
     """
     first, *later = [*earlier, plan]
     planned = _looks(first)
-    added: dict[tuple[int, ...], None] = {}
+    added: list[tuple[int, ...]] = []
     for other in later:
         for seeds in _looks(other):
-            if seeds not in planned:
-                added.setdefault(seeds)
-    numbers = {seeds: len(planned) + 1 + place for place, seeds in enumerate(added)}
+            if seeds not in planned and seeds not in added:
+                added.append(seeds)
     total = sum((len(seeds) - 1) ** 2 for seeds in planned)
-    found = {}
+    result = {}
     for seeds in _looks(plan):
         if seeds in planned:
-            found[len(seeds)] = (1 - RESERVE) * (len(seeds) - 1) ** 2 / total
+            result[len(seeds)] = (1 - RESERVE) * (len(seeds) - 1) ** 2 / total
         else:
-            number = numbers[seeds]
-            found[len(seeds)] = RESERVE * (len(planned) + 1) / (number * (number + 1))
-    return found
+            number = len(planned) + 1 + added.index(seeds)
+            result[len(seeds)] = RESERVE * (len(planned) + 1) / (number * (number + 1))
+    return result
 
 
 def _looks(plan: Plan) -> list[tuple[int, ...]]:

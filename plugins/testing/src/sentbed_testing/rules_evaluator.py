@@ -248,7 +248,7 @@ def _numbers(found: Evaluation) -> dict[tuple[str, ...], float]:
 
 def items(subject: Subject) -> Findings:
     """A score that says what it was computed from follows from it."""
-    from sentbed_report.resampling import value
+    from sentbed_report.statistics.resampling import value
 
     for score in _first(subject)[0].scores:
         if score.items is None:

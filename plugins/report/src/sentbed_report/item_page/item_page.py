@@ -28,7 +28,7 @@ from sentbed_report.tables.latex import reduced
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from sentbed_report.weighted_statistics import Floats
+    from sentbed_report.statistics.weighted_statistics import Floats
 
 DIRECTORY = "pages"
 """Directory of the pages of items, in that of the study."""

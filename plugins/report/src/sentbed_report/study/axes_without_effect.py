@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.study.study_data import CellRun, StudyData
 
 
 def axes_without_effect(data: StudyData) -> Iterator[str]:
@@ -19,23 +19,22 @@ def axes_without_effect(data: StudyData) -> Iterator[str]:
 
 
 def _changes_nothing(data: StudyData, axis: str) -> bool:
+    """Whether cells that differ in an axis alone have the same scores; not if there are no such cells."""
     groups: dict[tuple[Any, ...], list[Mapping[Any, float]]] = {}
     for cell in data.cells:
-        others = tuple(label for name, label in cell.labels.items() if name != axis)
-        for seed, scores in _scores(cell).items():
-            groups.setdefault((others, seed), []).append(scores)
+        others = [label for name, label in cell.labels.items() if name != axis]
+        for run in cell.runs:
+            if run.status == "finished" and run.scores:
+                groups.setdefault((*others, run.seed), []).append(_scores(run))
     compared = [group for group in groups.values() if len(group) > 1]
-    return bool(compared) and all(scores == group[0] for group in compared for scores in group)
+    return bool(compared) and all(group.count(group[0]) == len(group) for group in compared)
 
 
-def _scores(cell: CellInfo) -> dict[int, dict[Any, float]]:
-    """Return the scores of each finished run of a cell by seed, without costs."""
-    scores: dict[int, dict[Any, float]] = {}
-    for run in cell.runs:
-        if run.status == "finished" and run.scores:
-            scores[run.seed] = {
-                (score.encoder, score.evaluator, score.task, score.metric, score.protocol_id): score.value
-                for score in run.scores
-                if score.axis != "cost" and "machine" not in score.evaluator_protocol
-            }
+def _scores(run: CellRun) -> dict[Any, float]:
+    """Return the scores of a run, without costs."""
+    scores = {}
+    for score in run.scores:
+        if score.axis != "cost" and "machine" not in score.evaluator_protocol:
+            name = (score.encoder, score.evaluator, score.task, score.metric, score.protocol_id)
+            scores[name] = score.value
     return scores

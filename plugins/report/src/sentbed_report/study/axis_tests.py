@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
+from sentbed_report.statistics.significance import Judged, corrected
 from sentbed_report.study.contrasts import judge_contrast
 from sentbed_report.study.main_effects import (
     AxisEffect,
@@ -17,7 +18,6 @@ from sentbed_report.study.main_effects import (
     main_effects,
     together_with,
 )
-from sentbed_report.study.significance import Judged, corrected
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 

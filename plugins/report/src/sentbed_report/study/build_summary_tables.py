@@ -14,20 +14,20 @@ from sentbed.protocols import START, Direction, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import cost_digits
-from sentbed_report.item_components import ComponentStore
-from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
-from sentbed_report.study.equivalence import equivalences
-from sentbed_report.study.measurements import Measurement, measurements
-from sentbed_report.study.pairwise_differences import TableScores
-from sentbed_report.study.published_number_comparison import with_published
-from sentbed_report.study.significance import (
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
     Scored,
+    TableScores,
     average_column,
     corrected,
     judge_column,
 )
+from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
+from sentbed_report.study.equivalence import equivalences
+from sentbed_report.study.measurements import Measurement, measurements
+from sentbed_report.study.published_number_comparison import with_published
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow
 from sentbed_report.tables.column import AVERAGE, Column, heading_of

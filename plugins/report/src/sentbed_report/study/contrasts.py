@@ -1,22 +1,17 @@
 """Tests of contrasts of cells: weighted sums of their scores, such as the effect of a label of an axis.
 
-A contrast is estimated and tested as a difference of two cells is (`significance.py`): under each seed that
-all of its cells have, over the items that they share.
+A contrast is estimated and tested as a difference of two cells is (`sentbed_report.statistics.significance`):
+under each seed that all of its cells have, over the items that they share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from sentbed.errors import RunError
 
-from sentbed_report.item_components import ItemComponents, is_degenerate, require_same_items
-from sentbed_report.study.pairwise_differences import TableScores
-from sentbed_report.study.significance import Judged, Key, estimated, with_test
-
-if TYPE_CHECKING:
-    from sentbed_report.weighted_statistics import Floats
+from sentbed_report.statistics.item_components import is_degenerate
+from sentbed_report.statistics.significance import Judged, Key, TableScores, estimated, with_test
 
 
 def judge_contrast(weights: Mapping[Key, float], scores: TableScores[Key]) -> Judged:
@@ -24,37 +19,26 @@ def judge_contrast(weights: Mapping[Key, float], scores: TableScores[Key]) -> Ju
 
     The weights sum to 0, so that items that are easy for every cell cancel.
     """
-    of_cells = {key: scores.column.get(key, {}) for key in weights}
-    seeds = set.intersection(*(set(of_cell) for of_cell in of_cells.values()))
-    every = [of_cell[seed] for of_cell in of_cells.values() for seed in of_cell]
-    if any(is_degenerate(score) for score in every):
+    of_cells = {cell: scores.column.get(cell, {}) for cell in weights}
+    shared = set.intersection(*(set(of_cell) for of_cell in of_cells.values()))
+    if not shared:
+        return Judged(reason="no seed has a score of all cells")
+
+    seeds = sorted(shared)
+    used = [of_cells[cell][seed] for seed in seeds for cell in weights]
+    if any(map(is_degenerate, used)):
         return Judged(reason="a score is degenerate")
-    differences = {}
-    for seed in sorted(seeds):
-        differences[seed] = sum(weight * of_cells[key][seed].value for key, weight in weights.items())
-    components: list[ItemComponents | None] = []
-    parts: list[Floats] = []
     try:
-        for score in every[1:]:
-            require_same_items(every[0], score)
-        for seed in differences:
-            of_seed = {key: scores.components.of(of_cells[key][seed]) for key in weights}
-            components += of_seed.values()
-            parts += _weighted_sum(weights, of_seed)
+        components = scores.components.of_all(used)
     except RunError as error:
         return Judged(reason=str(error))
-    if not differences:
-        return Judged(reason="no seed has a score of all cells")
-    return with_test(estimated(differences, components, parts))
 
-
-def _weighted_sum(
-    weights: Mapping[Key, float], components: Mapping[Key, ItemComponents | None]
-) -> Iterator[Floats]:
-    """Yield the components of a contrast under one seed; nothing where a score has no items."""
-    terms = []
-    for key, part in components.items():
-        if part is None:
-            return
-        terms.append(weights[key] * part.values)
-    yield sum(terms[1:], terms[0])
+    values = {}
+    for seed in seeds:
+        values[seed] = sum(weight * of_cells[cell][seed].value for cell, weight in weights.items())
+    parts = []
+    rest = iter(components)
+    for _ in seeds if components else ():
+        terms = [weight * next(rest).values for weight in weights.values()]
+        parts.append(sum(terms[1:], terms[0]))
+    return with_test(estimated(values, components, parts))

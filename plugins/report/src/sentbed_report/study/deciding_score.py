@@ -47,7 +47,7 @@ def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...
     are named, scores of another metric or direction than the first one: they have no common unit. Of several
     encoders the first one that was scored counts.
     """
-    found: dict[tuple[str, str, str], Score] = {}
+    deciding: dict[tuple[str, str, str], Score] = {}
     unit = None
     for score in scores:
         if score.axis == "cost" or score.direction == "none" or score.encoder.endswith(START):
@@ -60,8 +60,8 @@ def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...
             continue
         unit = unit or _unit(score)
         if decide.tasks or _unit(score) == unit:
-            found.setdefault((score.evaluator, score.protocol_id, score.task), score)
-    return tuple(found.values())
+            deciding.setdefault((score.evaluator, score.protocol_id, score.task), score)
+    return tuple(deciding.values())
 
 
 def described(score: Score) -> str:
@@ -89,8 +89,12 @@ def mean_of(scores: Sequence[Score]) -> float | None:
     """
     if why := without_mean(scores):
         raise RunError(why)
-    values = [-score.value if score.direction == "lower" else score.value for score in scores]
-    return sum(values) / len(values) if values else None
+    if not scores:
+        return None
+    total = 0.0
+    for score in scores:
+        total += -score.value if score.direction == "lower" else score.value
+    return total / len(scores)
 
 
 def _unit(score: Score) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from sentbed.helpers import atomic_file, read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations

@@ -15,17 +15,17 @@ import attrs
 from sentbed.errors import RunError, suggest
 from sentbed.protocols import START, Items, Score
 
-from sentbed_report.influence_values import has_influences, influences
-from sentbed_report.resampling import require_same, require_usable
+from sentbed_report.statistics.influence_values import influences
+from sentbed_report.statistics.resampling import require_same, require_usable
+from sentbed_report.statistics.weighted_statistics import members_of
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.weighted_statistics import members_of
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
     from numpy.typing import NDArray
 
-    from sentbed_report.weighted_statistics import Floats
+    from sentbed_report.statistics.weighted_statistics import Floats
 
 SUMS = ("mean", "pearson", "spearman")
 """Statistics that are sums over items."""
@@ -162,7 +162,7 @@ def item_shares(items: Items) -> Floats:
     """Return the share of each item in the score, `(n,)`; zero where nothing is known of the statistic."""
     import numpy as np
 
-    if not has_influences(items):
+    if callable(items.statistic):
         return np.zeros(len(items.x))
     if items.statistic not in SUMS:
         return influences(items)

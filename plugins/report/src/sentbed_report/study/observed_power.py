@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 import attrs
 
-from sentbed_report.study.power import (
+from sentbed_report.statistics.power import (
     LEVEL,
     POWER,
     SeedsNeeded,
     Spread,
+    observed_spread,
     seeds_needed,
     smallest_difference,
 )
-from sentbed_report.study.significance import Judged
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.summary_tables import Summary, SummaryRow
 
 TIMES = (1, 2, 4)
@@ -53,8 +53,8 @@ class ObservedPower:
         item_std = math.sqrt(judged.item_variance or 0.0)
         if self.spread.seed_std == item_std == 0:
             return SeedsNeeded(None, "neither seeds nor items vary")
-        own = Spread(self.spread.seed_std, item_std, judged.item_degrees)
-        return seeds_needed(own, judged.difference or 0.0, power, level, self.comparisons)
+        spread = Spread(self.spread.seed_std, item_std, judged.item_degrees)
+        return seeds_needed(spread, judged.difference or 0.0, power, level, self.comparisons)
 
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
@@ -62,29 +62,23 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
 
     A table without comparisons under two seeds or more is left out: how much seeds differ is not known.
     """
-    found = (_of(summary) for summary in summaries if summary.columns[-1].ranked)
-    return tuple(one for one in found if one is not None)
+    powers = []
+    for summary in summaries:
+        if not summary.columns[-1].ranked:
+            continue
+        judged = [judged for _, judged in judged_rows(summary)]
+        observed = observed_spread(judged)
+        if observed is not None:
+            spread, seeds = observed
+            powers.append(ObservedPower(summary, spread, seeds, len(judged) * summary.looks))
+    return tuple(powers)
 
 
 def judged_rows(summary: Summary) -> list[tuple[SummaryRow, Judged]]:
     """Return the rows of a table whose last column was tested against the baseline."""
-    rows = ((row, row.cells[-1].judged) for row in summary.rows)
-    return [(row, judged) for row, judged in rows if judged is not None and judged.p_value is not None]
-
-
-def _of(summary: Summary) -> ObservedPower | None:
-    tested = [judged for _, judged in judged_rows(summary)]
-    repeated = [(one.seed_variance, len(one.differences) - 1) for one in tested]
-    known = [(variance, degrees) for variance, degrees in repeated if variance is not None]
-    items = [one.item_variance for one in tested if one.item_variance is not None]
-    if not known:
-        return None
-    pooled = sum(variance * degrees for variance, degrees in known) / sum(degrees for _, degrees in known)
-    item_variance = sum(items) / len(items) if items else 0.0
-    if pooled == item_variance == 0:
-        return None
-    counts = Counter(degrees + 1 for _, degrees in known)
-    spread = Spread(math.sqrt(pooled), math.sqrt(item_variance), min(one.item_degrees for one in tested))
-    return ObservedPower(
-        summary, spread, max(counts, key=lambda n: (counts[n], n)), len(tested) * summary.looks
-    )
+    rows = []
+    for row in summary.rows:
+        judged = row.cells[-1].judged
+        if judged is not None and judged.p_value is not None:
+            rows.append((row, judged))
+    return rows

@@ -1,19 +1,12 @@
 """Which rows of a table cannot be told apart: letters, intervals of ranks, and ranks over many tasks.
 
-Every two rows are compared in the last column (`pairwise_differences.py`), over seeds and items, with Holm's
-correction over all pairs. From which pairs differ follow
+Every two rows are compared in the last column (`judge_pairs`), over seeds and items, with Holm's correction
+over all pairs. From which pairs differ follow letters and intervals of ranks
+(`sentbed_report.statistics.letter_groups`).
 
-- **letters** (compact letter display): rows that share a letter cannot be told apart, rows that share none
-  differ. Insert and absorb (Piepho, 2004) finds all largest sets of rows no two of which differ; of these the
-  least number is kept that still has every pair which does not differ (Gramm et al., 2007);
-- **intervals of ranks** (Klein, Wright and Wieczorek, 2020; Mogstad et al., 2024): from 1 + the number of
-  rows that are significantly better, to the number of rows less those that are significantly worse. Where
-  no pair is wrongly told apart, all true ranks lie within.
-
-Where a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks (Demšar, 2006)
-ask another question: not whether other seeds and items would give the same order, but whether other tasks
-would. Tasks are the blocks, and what a task's score is over plays no part. It is over the seeds that all
-rows have.
+Where a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks ask another
+question: not whether other seeds and items would give the same order, but whether other tasks would
+(`sentbed_report.statistics.ranks_over_tasks`). They are over the seeds that all rows have.
 
 Rows of stopped cells (`StudyData.stopped`) come after all others, since their means are over other seeds.
 """
@@ -21,24 +14,27 @@ Rows of stopped cells (`StudyData.stopped`) come after all others, since their m
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 
-from sentbed_report.resampling import SIGNIFICANT
-from sentbed_report.study.pairwise_differences import TableScores
-from sentbed_report.study.significance import Judged, corrected, judge
+from sentbed_report.statistics.letter_groups import (
+    MOST_SETS,
+    Pairs,
+    letter_groups,
+    letters_of,
+    not_comparable,
+    rank_intervals,
+    significantly_better,
+)
+from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
+from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.significance import TableScores, corrected, with_test
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sentbed_report.study.summary_tables import Summary, SummaryRow
-
-    Matrix: TypeAlias = NDArray[np.bool_]
 
 MOST_ROWS = 200
 """Rows of a table with groups; more have too many pairs."""
@@ -47,10 +43,6 @@ FEWEST_TASKS = 5
 FEWEST_ROWS = 3
 """Rows from which ranks over tasks are compared, as Friedman's test demands."""
 
-_MOST_SETS = 500
-"""Largest sets of rows, beyond which their number grows without an end to be seen."""
-_NODES = 1000
-"""Nodes of the search for the least number of letters; where they do not do, there are more letters."""
 _DECIMALS = 9
 """To which scores are compared, since a mean over seeds has rounding errors."""
 
@@ -165,258 +157,129 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
     if len(finished) < 2:
         return None
     left = [(row.name, "it has not finished") for row in scored if row.status != "finished"]
-    judgeable: list[SummaryRow] = []
+    rows = []
     for row in finished:
-        mean, why = row.cells[-1].value, row.cells[-1].degenerate
-        if why or mean is None or not math.isfinite(mean):
-            left.append((row.name, f"degenerate: {why}" if why else "its score is not finite"))
+        cell = row.cells[-1]
+        if cell.degenerate:
+            left.append((row.name, f"degenerate: {cell.degenerate}"))
+        elif not math.isfinite(cell.value or 0.0):
+            left.append((row.name, "its score is not finite"))
         else:
-            judgeable.append(row)
-    tasks = _over_tasks(summary)
-    if len(judgeable) > MOST_ROWS:
-        why = f"{len(judgeable):,} rows have {math.comb(len(judgeable), 2):,} pairs; up to {MOST_ROWS} rows"
-        return RankGroups((), tuple(left), f"{why} are compared with each other", tasks=tasks)
-    judgeable.sort(key=lambda row: (not row.stopped, _worth(row, -1, summary)), reverse=True)
-    found = scores.pairs([(row.cell, row.encoder) for row in judgeable])
-    numbers = {(row.cell, row.encoder): number for number, row in enumerate(judgeable)}
-    pairs = {(numbers[first], numbers[second]): one for (first, second), one in found.items()}
-    apart = not_comparable(pairs)
-    kept = [number for number in range(len(judgeable)) if number not in apart]
+            rows.append(row)
+    tasks = _ranks_over_tasks(summary)
+    if len(rows) > MOST_ROWS:
+        pairs_of_rows = f"{len(rows):,} rows have {math.comb(len(rows), 2):,} pairs"
+        reason = f"{pairs_of_rows}; up to {MOST_ROWS} rows are compared with each other"
+        return RankGroups((), tuple(left), reason, tasks=tasks)
+
+    rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, summary)), reverse=True)
+    judged = scores.pairs([(row.cell, row.encoder) for row in rows])
+    pairs = dict(zip(combinations(range(len(rows)), 2), judged.values(), strict=True))
+    reasons = not_comparable(pairs)
+    kept = [number for number in range(len(rows)) if number not in reasons]
     if len(kept) < 2:
-        reasons = "; ".join(dict.fromkeys(apart.values())) or "fewer than two rows can be compared"
-        return RankGroups((), tuple(left), reasons, tasks=tasks)
-    left += [(judgeable[number].name, why) for number, why in apart.items()]
-    places = {number: place for place, number in enumerate(kept)}
-    used = {
-        (places[first], places[second]): one
-        for (first, second), one in pairs.items()
-        if first in places and second in places
-    }
-    return _grouped(
-        summary, [judgeable[number] for number in kept], corrected(used, summary.looks), tuple(left), tasks
-    )
+        reason = "; ".join(dict.fromkeys(reasons.values())) or "fewer than two rows can be compared"
+        return RankGroups((), tuple(left), reason, tasks=tasks)
+    left += [(rows[number].name, reason) for number, reason in reasons.items()]
+    judged_kept = [pairs[pair] for pair in combinations(kept, 2)]
+    pairs = dict(zip(combinations(range(len(kept)), 2), judged_kept, strict=True))
+    groups = _grouped([rows[number] for number in kept], corrected(pairs, summary.looks), summary)
+    return attrs.evolve(groups, left=tuple(left), tasks=tasks)
 
 
-def _grouped(
-    summary: Summary,
-    rows: Sequence[SummaryRow],
-    pairs: dict[tuple[int, int], Judged],
-    left: tuple[tuple[str, str], ...],
-    tasks: TaskRanks | None,
-) -> RankGroups:
-    import numpy as np
-
-    better = np.zeros((len(rows), len(rows)), bool)
-    for (first, second), one in pairs.items():
-        if one.significant and one.difference:
-            wins = (one.difference < 0) != summary.columns[-1].lower
-            better[(first, second) if wins else (second, first)] = True
+def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, summary: Summary) -> RankGroups:
+    """Return the groups of rows, the best first, of which every pair was compared."""
+    better = significantly_better(pairs, len(rows), summary.columns[-1].lower)
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
+    # The interval of the difference from the best row holds for all pairs at once.
     confidence = 1 - SIGNIFICANT / len(pairs) / summary.looks
     grouped = []
     for number, row in enumerate(rows):
         from_best, low, high = 0.0, 0.0, 0.0
         if number:
-            one = pairs[0, number]
-            own = judge(one.differences, one.item_variance, one.item_degrees, confidence)
-            from_best, low, high = own.difference or 0.0, own.low or 0.0, own.high or 0.0
-        of = tuple(place for place, group in enumerate(groups or ()) if number in group)
-        mean = row.cells[-1].value
-        assert mean is not None
-        bounds = *intervals[number], from_best, low, high
-        grouped.append(GroupedRow(row.cell, row.encoder, row.name, mean, of, *bounds, row.stopped))
-    bases = {one.basis for one in pairs.values() if one.basis}
-    basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
-    reason = "" if groups is not None else f"the rows have more than {_MOST_SETS} overlapping groups"
-    return RankGroups(tuple(grouped), left, reason, basis, groups is not None, tasks)
+            judged = with_test(pairs[0, number], confidence)
+            from_best, low, high = judged.difference or 0.0, judged.low or 0.0, judged.high or 0.0
+        groups_of_row = [place for place, group in enumerate(groups or ()) if number in group]
+        grouped.append(
+            GroupedRow(
+                row.cell,
+                row.encoder,
+                row.name,
+                row.cells[-1].value or 0.0,
+                tuple(groups_of_row),
+                *intervals[number],
+                from_best,
+                low,
+                high,
+                row.stopped,
+            )
+        )
+    bases = {judged.basis for judged in pairs.values() if judged.basis}
+    basis = bases.pop() if len(bases) == 1 else "items and seeds"
+    if groups is None:
+        reason = f"the rows have more than {MOST_SETS} overlapping groups"
+        return RankGroups(tuple(grouped), reason=reason, basis=basis, lettered=False)
+    return RankGroups(tuple(grouped), basis=basis)
 
 
-def not_comparable(pairs: dict[tuple[int, int], Judged]) -> dict[int, str]:
-    """Return the rows to leave out, with the reason, so that every pair of the others has a p-value.
-
-    Out goes the row with the most pairs that have none, of equal ones the last; then the next.
-    """
-    failed = {pair: one.reason for pair, one in pairs.items() if one.p_value is None}
-    found: dict[int, str] = {}
-    while failed:
-        counts = Counter(number for pair in failed for number in pair)
-        worst = max(counts, key=lambda number: (counts[number], number))
-        reasons = dict.fromkeys(why for pair, why in failed.items() if worst in pair)
-        found[worst] = "; ".join(reasons)
-        failed = {pair: why for pair, why in failed.items() if worst not in pair}
-    return found
-
-
-def rank_intervals(better: Matrix) -> list[tuple[int, int]]:
-    """Return lowest and highest rank of each row, `better[i, j]` where i is significantly better than j."""
-    count = len(better)
-    return [(1 + int(better[:, row].sum()), count - int(better[row].sum())) for row in range(count)]
-
-
-def letters_of(groups: Sequence[int]) -> str:
-    """Return the letters of groups: a to z, then aa, ab and so on, with spaces where one is that long."""
-    named = [_letter(number) for number in groups]
-    return (" " if any(len(name) > 1 for name in named) else "").join(named)
-
-
-def _letter(number: int) -> str:
-    rest, last = divmod(number, 26)
-    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
-
-
-def letter_groups(different: Matrix) -> tuple[tuple[int, ...], ...] | None:
-    """Return groups of rows, as few as can be: two rows share one if and only if they do not differ.
-
-    `different` is symmetric, `(rows, rows)`. Groups are in the order of their first rows. None if the largest
-    sets of rows that do not differ are more than hundreds.
-    """
-    sets = _largest_sets(different)
-    if sets is None:
-        return None
-    return tuple(sorted(_cover(sets, different)))
-
-
-def _largest_sets(different: Matrix) -> list[int] | None:
-    """Return all largest sets of rows no two of which differ, as bits, by insert and absorb."""
-    count = len(different)
-    sets = [(1 << count) - 1]
-    for first, second in combinations(range(count), 2):
-        if not different[first, second]:
-            continue
-        both = 1 << first | 1 << second
-        split = [one for one in sets if one & both == both]
-        kept = [one for one in sets if one & both != both]
-        # A part is absorbed by a set that stays or by another part.
-        parts = {one & ~(1 << row) for one in split for row in (first, second)}
-        sets = kept + [
-            part
-            for part in parts
-            if not any(part & other == part for other in kept)
-            and not any(part != other and part & other == part for other in parts)
-        ]
-        if len(sets) > _MOST_SETS:
-            return None
-    return sets
-
-
-def _cover(sets: Sequence[int], different: Matrix) -> list[tuple[int, ...]]:
-    """Return the fewest sets that still have every row, and every two rows that do not differ."""
-    count = len(different)
-    groups = sorted(tuple(row for row in range(count) if one >> row & 1) for one in sets)
-    having: dict[tuple[int, int], list[int]] = {}
-    for number, group in enumerate(groups):
-        for first in group:
-            for second in group:
-                if first <= second:
-                    having.setdefault((first, second), []).append(number)
-    choices = {tuple(numbers) for numbers in having.values()}
-    kept = {numbers[0] for numbers in choices if len(numbers) == 1}
-    open_ = sorted(numbers for numbers in choices if kept.isdisjoint(numbers))
-    return [groups[number] for number in sorted(kept | _fewest(open_))]
-
-
-def _fewest(choices: Sequence[tuple[int, ...]]) -> set[int]:
-    """Return the fewest numbers of which each choice has one, or all if that takes too long."""
-    if not choices:
-        return set()
-    import numpy as np
-    from scipy import optimize
-
-    numbers = sorted({number for choice in choices for number in choice})
-    matrix = np.array([[number in choice for number in numbers] for choice in choices], float)
-    found = optimize.milp(
-        np.ones(len(numbers)),
-        integrality=np.ones(len(numbers)),
-        bounds=optimize.Bounds(0, 1),
-        constraints=optimize.LinearConstraint(matrix, lb=1),
-        options={"node_limit": _NODES},
-    )
-    if found.x is None:
-        return set(numbers)
-    return {number for number, taken in zip(numbers, found.x, strict=True) if taken > 0.5}
-
-
-def _over_tasks(summary: Summary) -> TaskRanks | None:
+def _ranks_over_tasks(summary: Summary) -> TaskRanks | None:
     """Return the ranks of a table's rows over its tasks; None where there are not enough of either."""
-    columns = [index for index, one in enumerate(summary.columns) if one.ranked and not one.average]
-    rows: list[SummaryRow] = []
-    left: list[tuple[str, str]] = []
+    places = [place for place, column in enumerate(summary.columns) if column.ranked and not column.average]
+    rows = []
+    left = []
     for row in summary.rows:
-        if not any(row.cells[index].seeds for index in columns):
+        if not any(row.cells[place].seeds for place in places):
             continue
-        lacking = [summary.columns[index].task for index in columns if not row.cells[index].seeds]
-        values = [row.cells[index] for index in columns if row.cells[index].seeds]
-        if row.status != "finished":
-            left.append((row.name, "it has not finished"))
-        elif any(one.degenerate or not math.isfinite(one.value or 0.0) for one in values):
-            left.append((row.name, "a score of it is degenerate or not finite"))
-        elif lacking:
-            left.append((row.name, f"it has no score of {', '.join(lacking)}"))
+        reason = _why_not_ranked(row, places, summary)
+        if reason:
+            left.append((row.name, reason))
         else:
             rows.append(row)
-    if len(columns) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
+    if len(places) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
-    shared = set.intersection(*(set(row.cells[index].seeds) for row in rows for index in columns))
-    seeds = tuple(seed for seed in summary.seeds if seed in shared)
-    values_of = [[_worth(row, index, summary, seeds) for index in columns] for row in rows]
-    statistic, p_value, ranks, critical = friedman(values_of)
-    order = sorted(range(len(rows)), key=lambda number: ranks[number])
-    groups = nemenyi_groups([ranks[number] for number in order], critical, p_value)
-    found = [
-        TaskRank(
-            rows[number].cell,
-            rows[number].encoder,
-            rows[number].name,
-            ranks[number],
-            tuple(nth for nth, group in enumerate(groups) if place in group),
-        )
-        for place, number in enumerate(order)
-    ]
-    tasks = tuple(summary.columns[index].task for index in columns)
-    return TaskRanks(tasks, tuple(found), statistic, p_value, critical, seeds, tuple(left))
+    seeds = [seed for seed in summary.seeds if _has_seed(rows, places, seed)]
+    test = friedman([[_worth(row, place, summary, seeds) for place in places] for row in rows])
+    order = sorted(range(len(rows)), key=test.ranks.__getitem__)
+    groups = nemenyi_groups([test.ranks[number] for number in order], test.critical, test.p_value)
+    ranked = []
+    for place, number in enumerate(order):
+        row = rows[number]
+        groups_of_row = tuple(nth for nth, group in enumerate(groups) if place in group)
+        ranked.append(TaskRank(row.cell, row.encoder, row.name, test.ranks[number], groups_of_row))
+    return TaskRanks(
+        tuple(summary.columns[place].task for place in places),
+        tuple(ranked),
+        test.statistic,
+        test.p_value,
+        test.critical,
+        tuple(seeds),
+        tuple(left),
+    )
 
 
-def friedman(values: Sequence[Sequence[float]]) -> tuple[float, float, list[float], float]:
-    """Return Friedman's statistic, its p-value, mean ranks and Nemenyi's critical difference at 5 %.
-
-    `values` are `(rows, tasks)`, higher is better, of at least three rows. The p-value is that of the
-    chi-squared distribution, and 1 where all rows are equal on each task.
-    """
-    import numpy as np
-    from scipy import stats
-
-    table = np.array(values, float)
-    count, blocks = table.shape
-    ranks = stats.rankdata(-table, axis=0)
-    # The correction for ties divides by zero where there is nothing but ties.
-    tied = bool((table == table[0]).all())
-    statistic, p_value = (0.0, 1.0) if tied else map(float, stats.friedmanchisquare(*table))
-    quantile = float(stats.studentized_range.ppf(1 - SIGNIFICANT, count, np.inf)) / math.sqrt(2)
-    critical = quantile * math.sqrt(count * (count + 1) / (6 * blocks))
-    return statistic, p_value, [float(rank) for rank in ranks.mean(axis=1)], critical
+def _why_not_ranked(row: SummaryRow, places: Sequence[int], summary: Summary) -> str:
+    """Return why a row has no rank over the tasks of the columns at `places`; empty if it has one."""
+    if row.status != "finished":
+        return "it has not finished"
+    missing = []
+    for place in places:
+        cell = row.cells[place]
+        if not cell.seeds:
+            missing.append(summary.columns[place].task)
+        elif cell.degenerate or not math.isfinite(cell.value or 0.0):
+            return "a score of it is degenerate or not finite"
+    return f"it has no score of {', '.join(missing)}" if missing else ""
 
 
-def nemenyi_groups(
-    ranks: Sequence[float], critical: float, p_value: float = 0.0
-) -> tuple[tuple[int, ...], ...]:
-    """Return groups of mean ranks, the least first, that differ by less than `critical`.
-
-    All are one group where Friedman's `p_value` is not below 0.05.
-    """
-    if p_value >= SIGNIFICANT:
-        return (tuple(range(len(ranks))),)
-    # Of sorted numbers, the largest sets are runs.
-    runs: list[tuple[int, ...]] = []
-    for first, rank in enumerate(ranks):
-        run = tuple(one for one in range(first, len(ranks)) if ranks[one] - rank < critical)
-        if not runs or run[-1] > runs[-1][-1]:
-            runs.append(run)
-    return tuple(runs)
+def _has_seed(rows: Sequence[SummaryRow], places: Sequence[int], seed: int) -> bool:
+    """Whether all rows have a score under a seed in all columns at `places`."""
+    return all(seed in row.cells[place].seeds for row in rows for place in places)
 
 
-def _worth(row: SummaryRow, index: int, summary: Summary, seeds: Sequence[int] = ()) -> float:
+def _worth(row: SummaryRow, place: int, summary: Summary, seeds: Sequence[int] = ()) -> float:
     """Return a mean score, over all seeds by default, to nine decimals, signed so that higher is better."""
-    values = row.cells[index].seeds
-    mean = math.fsum(values[seed] for seed in seeds or values) / len(seeds or values)
-    return round(-mean if summary.columns[index].lower else mean, _DECIMALS)
+    values = row.cells[place].seeds
+    used = seeds or list(values)
+    mean = math.fsum(values[seed] for seed in used) / len(used)
+    return round(-mean if summary.columns[place].lower else mean, _DECIMALS)

@@ -53,10 +53,10 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
     equal places, all are on it or none.
     """
     front: list[int] = []
-    for place in sorted(range(len(costs)), key=lambda one: (costs[one], -scores[one])):
-        best = front[-1] if front else None
-        equal = best is not None and (costs[best], scores[best]) == (costs[place], scores[place])
-        if best is None or equal or scores[place] > scores[best]:
+    for place in sorted(range(len(costs)), key=lambda place: (costs[place], -scores[place])):
+        last = front[-1] if front else place
+        is_equal = costs[place] == costs[last] and scores[place] == scores[last]
+        if is_equal or scores[place] > scores[last]:
             front.append(place)
     return tuple(front)
 
@@ -67,61 +67,71 @@ def scores_against_cost(summaries: Sequence[Summary], cost: str = "") -> tuple[S
     `cost` is a task of any table, by default the first that an evaluator has measured as a cost. Scores that
     cannot be ranked and tables of further metrics are left out; nothing is returned if there is no cost.
     """
-    return tuple(
-        found
-        for costs, index in _columns(summaries, cost)
-        for scores in summaries
-        if scores is not costs and scores.columns[-1].ranked and not scores.metric
-        if (found := _against(scores, costs, index)).points
-    )
+    tables = []
+    for costs, index in _columns(summaries, cost):
+        for scores in summaries:
+            if scores is costs or scores.metric or not scores.columns[-1].ranked:
+                continue
+            table = _against(scores, costs, index)
+            if table.points:
+                tables.append(table)
+    return tuple(tables)
 
 
 def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
     """Return a sentence that says which tasks there are if none is called `cost`; empty if there is one."""
     if not cost or not summaries or any(_columns(summaries, cost)):
         return ""
-    tasks = dict.fromkeys(column.task for one in summaries for column in one.columns if column.cost)
-    listed = ", ".join(f"`{task}`" for task in tasks)
-    return f"The study's `cost` is `{cost}`, which was not measured; " + (
-        f"set it to one of {listed}." if listed else "add the evaluator `encoding-cost`."
-    )
+    tasks = [column.task for summary in summaries for column in summary.columns if column.cost]
+    if tasks:
+        remedy = f"set it to one of {', '.join(f'`{task}`' for task in dict.fromkeys(tasks))}."
+    else:
+        remedy = "add the evaluator `encoding-cost`."
+    return f"The study's `cost` is `{cost}`, which was not measured; {remedy}"
 
 
 def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
     """Yield the columns of a cost: several, if it was measured under different protocols."""
-    # Cells that differ in their seconds by chance alone are not to be drawn over them unasked.
-    measured = (one for one in summaries if one.evaluator != KEY)
-    wanted = cost or next((c.task for one in measured for c in one.columns if c.cost), None)
+    for summary in summaries:
+        for column in summary.columns:
+            # Cells that differ in their seconds by chance alone are not to be drawn over them unasked.
+            if not cost and column.cost and summary.evaluator != KEY:
+                cost = column.task
     for summary in summaries:
         for index, column in enumerate(summary.columns):
-            if column.task == wanted and column.direction != "none":
+            if column.task == cost and column.direction != "none":
                 yield summary, index
 
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
-    rows = {(row.cell, row.encoder): row for row in costs.rows if row.status == "finished"}
-    pairs: list[tuple[SummaryRow, tuple[Estimate, ...], float, float]] = []
+    """Return the last column of `scores` against the column `index` of `costs`."""
+    finished = {(row.cell, row.encoder): row for row in costs.rows if row.status == "finished"}
+    points = []
     left = []
     for row in scores.rows:
-        other = rows.get((row.cell, row.encoder))
-        if other is None:
+        row_of_costs = finished.get((row.cell, row.encoder))
+        if row_of_costs is None:
             continue
-        score, cost = _mean(row.cells[-1]), _mean(other.cells[index])
+        score, cost = _mean(row.cells[-1]), _mean(row_of_costs.cells[index])
         if score is None or cost is None:
             left.append(row.name)
         else:
-            pairs.append((row, other.cells, score, cost))
-    signs = 1 if costs.columns[index].lower else -1, -1 if scores.columns[-1].lower else 1
-    front = pareto_front([signs[0] * one[3] for one in pairs], [signs[1] * one[2] for one in pairs])
-    numbers = {place: number for number, place in enumerate(front, start=1)}
-    points = (CostPoint(*one, numbers.get(place)) for place, one in enumerate(pairs))
+            points.append(CostPoint(row, row_of_costs.cells, score, cost, None))
+    cost_sign = 1 if costs.columns[index].lower else -1
+    score_sign = -1 if scores.columns[-1].lower else 1
+    front = pareto_front(
+        [cost_sign * point.cost for point in points], [score_sign * point.score for point in points]
+    )
+    for number, place in enumerate(front, start=1):
+        points[place] = attrs.evolve(points[place], front=number)
     return ScoreAgainstCost(scores, costs, index, tuple(points), tuple(left))
 
 
 def _mean(cell: Estimate) -> float | None:
     """Return a number that can be drawn, or None."""
-    mean = cell.value
-    return None if mean is None or not math.isfinite(mean) or cell.degenerate else mean
+    if cell.value is None or cell.degenerate or not math.isfinite(cell.value):
+        return None
+    return cell.value
 
 
 def title_of_both(against: ScoreAgainstCost) -> str:

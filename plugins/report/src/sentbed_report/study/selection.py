@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import fmean, stdev
+from typing import TypeAlias
 
 import attrs
 from sentbed.errors import RunError
@@ -13,17 +15,9 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
-from sentbed_report.item_components import ComponentStore, require_same_items
-from sentbed_report.resampling import CONFIDENCE
-from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.deciding_score import (
-    Decide,
-    deciding_scores,
-    described,
-    mean_of,
-    without_mean,
-)
-from sentbed_report.study.significance import (
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.resampling import CONFIDENCE
+from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
     Scored,
@@ -32,8 +26,19 @@ from sentbed_report.study.significance import (
     mean_column,
     with_test,
 )
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.deciding_score import (
+    Decide,
+    deciding_scores,
+    described,
+    mean_of,
+    without_mean,
+)
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow
+
+_Task: TypeAlias = tuple[str, str, str]
+"""Evaluator, protocol id and task: what cells have in common, whatever their encoders are called."""
 
 _ROUNDING = 9
 """Decimals to which scores are compared: means over seeds have rounding errors."""
@@ -123,23 +128,29 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
     the intervals, 5 %, is divided by the number of cells that were tried (Bonferroni), which bounds the
     probability that the interval of whichever cell is chosen misses its mean.
     """
-    found = choose(data)
-    if found is None or data.decide is None or not found.cell:
-        return found
-    cell = next(cell for cell in data.cells if cell.name == found.cell)
-    deciding = {
-        (score.encoder, *_key(score)) for of_seed in _deciding(cell, data.decide) for score in of_seed
-    }
-    confidence = 1 - (1 - CONFIDENCE) / found.among
+    selection = choose(data)
+    if selection is None or data.decide is None or not selection.cell:
+        return selection
+    cell = next(cell for cell in data.cells if cell.name == selection.cell)
+    deciding = set()
+    for score in chain.from_iterable(_deciding(cell, data.decide)):
+        deciding.add((score.encoder, *_task(score)))
+    confidence = 1 - (1 - CONFIDENCE) / selection.among
     fresh = tuple(run for run in cell.confirmation if run.status == "finished")
     if len(fresh) > 1 and len(fresh) == len(cell.confirmation):
         confidence = CONFIDENCE
         cell = attrs.evolve(cell, runs=fresh)
         alone = attrs.evolve(data, cells=(cell,), baseline=None, groups=False, expected={}, references={})
         summaries = summarise(alone, resamples=resamples)
-        found = attrs.evolve(found, fresh_seeds=tuple(run.seed for run in fresh))
-    scores = tuple(_on_test_data(cell, summaries, deciding, resamples, confidence))
-    return attrs.evolve(found, scores=scores, confidence=confidence)
+        selection = attrs.evolve(selection, fresh_seeds=tuple(run.seed for run in fresh))
+    scores: list[ChosenScore] = []
+    for summary in summaries:
+        if summary.metric or summary.development:
+            continue
+        for row in summary.rows:
+            if row.cell == cell.name and not row.encoder.endswith(START):
+                scores += _scores_of_row(cell, summary, row, deciding, resamples, confidence)
+    return attrs.evolve(selection, scores=tuple(scores), confidence=confidence)
 
 
 def choose(data: StudyData) -> Selection | None:
@@ -152,50 +163,61 @@ def choose(data: StudyData) -> Selection | None:
     """
     if data.decide is None:
         return None
-    found = {cell.name: _deciding(cell, data.decide) for cell in data.cells}
-    tried = {name: scores for name, scores in found.items() if any(scores)}
-    tasks = {_key(score): score for scores in tried.values() for of_seed in scores for score in of_seed}
-    worse = {} if data.decisions is None else {claim.cell: claim for claim in data.decisions.claims}
+    tried: dict[str, list[tuple[Score, ...]]] = {}
+    tasks: dict[_Task, Score] = {}
+    for cell in data.cells:
+        scores = _deciding(cell, data.decide)
+        if any(scores):
+            tried[cell.name] = scores
+        for score in chain.from_iterable(scores):
+            tasks[_task(score)] = score
+    claims = () if data.decisions is None else data.decisions.claims
+    worse = {claim.cell: claim for claim in claims}
     most = max((len(scores) for name, scores in tried.items() if name not in worse), default=0)
-    mixed = without_mean([*tasks.values()])
-    values: dict[str, list[float]] = {}
+
+    fit: list[str] = []
     left: list[tuple[str, str]] = []
     for name, scores in tried.items():
-        if claim := worse.get(name):
-            left.append((name, f"shown to be worse than {claim.than} after {count(claim.seeds, 'seed')}"))
-        elif why := _unfit(scores, data.decide.tasks, tasks.keys(), most):
-            left.append((name, why))
-        elif not mixed:
-            values[name] = [value for of_seed in scores if (value := mean_of(of_seed)) is not None]
-    base = Selection(
+        claim = worse.get(name)
+        if claim is not None:
+            reason = f"shown to be worse than {claim.than} after {count(claim.seeds, 'seed')}"
+        else:
+            reason = _unfit(scores, data.decide.tasks, tasks, most)
+        if reason:
+            left.append((name, reason))
+        else:
+            fit.append(name)
+    no_mean = without_mean([*tasks.values()])
+    if no_mean:
+        fit = []
+    selection = Selection(
         "",
         "",
         len(tried),
-        len(values) + len(tried.keys() & worse.keys()),
+        len(fit) + len(tried.keys() & worse.keys()),
         tuple(map(described, tasks.values())),
         data.decide.test_data,
         data.finished == data.total,
         left=tuple(left),
     )
-    if not values:
-        return attrs.evolve(base, reason=mixed or _none(data, base))
-    means = {name: round(fmean(of_cell), _ROUNDING) for name, of_cell in values.items()}
-    best, *ties = [name for name, mean in means.items() if mean == max(means.values())]
+    if not fit:
+        return attrs.evolve(selection, reason=no_mean or _why_none(data, selection))
+
+    values = {name: [mean_of(scores) or 0.0 for scores in tried[name]] for name in fit}
+    means = {name: round(fmean(values[name]), _ROUNDING) for name in fit}
+    highest = max(means.values())
+    best, *ties = [name for name in fit if means[name] == highest]
     return attrs.evolve(
-        base,
+        selection,
         cell=best,
         score=fmean(values[best]),
-        std=stdev(values[best]) if len(values[best]) > 1 else None,
-        seeds=len(values[best]),
+        std=stdev(values[best]) if most > 1 else None,
+        seeds=most,
         ties=tuple(ties),
     )
 
 
-_Key = tuple[str, str, str]
-"""Evaluator, protocol id and task: what cells have in common, whatever their encoders are called."""
-
-
-def _key(score: Score) -> _Key:
+def _task(score: Score) -> _Task:
     return score.evaluator, score.protocol_id, score.task
 
 
@@ -205,7 +227,7 @@ def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
 
 
 def _unfit(
-    scores: Sequence[Sequence[Score]], named: Collection[str], tasks: Collection[_Key], most: int
+    scores: Sequence[Sequence[Score]], named: Collection[str], tasks: Collection[_Task], most: int
 ) -> str:
     """Return why a cell cannot be chosen; empty if it can.
 
@@ -213,11 +235,13 @@ def _unfit(
     """
     if len(scores) < most:
         return f"it has {count(len(scores), 'seed')} of {most}"
-    known = {score.task for of_seed in scores for score in of_seed}
-    if absent := [task for task in named if task not in known]:
-        return f"it has no score of {', '.join(absent)}"
+    scored = {score.task for score in chain.from_iterable(scores)}
+    missing = [task for task in named if task not in scored]
+    if missing:
+        return f"it has no score of {', '.join(missing)}"
     for of_seed in scores:
-        missing = [key[2] for key in tasks if key not in map(_key, of_seed)]
+        scored_tasks = set(map(_task, of_seed))
+        missing = [task[-1] for task in tasks if task not in scored_tasks]
         if missing:
             return f"it has no score of {', '.join(missing)} under every seed"
         if any(map(degenerate_of, of_seed)):
@@ -227,34 +251,19 @@ def _unfit(
     return ""
 
 
-def _none(data: StudyData, found: Selection) -> str:
-    if found.left:
-        return "; ".join(f"{name}: {why}" for name, why in found.left)
+def _why_none(data: StudyData, selection: Selection) -> str:
+    """Return why no cell could be chosen."""
+    if selection.left:
+        return "; ".join(f"{name}: {reason}" for name, reason in selection.left)
     if not data.finished:
         return "nothing has finished"
-    where = "test" if found.test_data else "development"
+    where = "test" if selection.test_data else "development"
     if data.decide is not None and data.decide.tasks:
         return f"no score of {', '.join(data.decide.tasks)} is on {where} data"
     return f"no score is on {where} data"
 
 
-def _on_test_data(
-    cell: CellInfo,
-    summaries: Sequence[Summary],
-    deciding: Collection[tuple[str, ...]],
-    resamples: int,
-    confidence: float,
-) -> Iterator[ChosenScore]:
-    """Yield the scores of a cell in each table that is on test data, each task by its first metric."""
-    for summary in summaries:
-        if summary.metric or summary.development:
-            continue
-        for row in summary.rows:
-            if row.cell == cell.name and not row.encoder.endswith(START):
-                yield from _of_row(cell, summary, row, deciding, resamples, confidence)
-
-
-def _of_row(
+def _scores_of_row(
     cell: CellInfo,
     summary: Summary,
     row: SummaryRow,
@@ -262,22 +271,23 @@ def _of_row(
     resamples: int,
     confidence: float,
 ) -> Iterator[ChosenScore]:
+    """Yield the scores of a cell in a table, each task by its first metric."""
+    store = ComponentStore(resamples)
     tasks: list[dict[int, Score]] = []
     for column, measured in zip(summary.columns, row.cells, strict=True):
         if not column.ranked or measured.value is None:
             continue
-        of_task = {
-            run.seed: score
-            for run in cell.runs
-            for score in reversed(run.scores)
-            if (score.encoder, score.evaluator, score.protocol_id, score.task, score.metric)
-            == (row.encoder, summary.evaluator, summary.protocol, column.task, column.metric)
-        }
+        name = (row.encoder, summary.evaluator, summary.protocol, column.task)
+        of_task: dict[int, Score] = {}
+        for run in cell.runs:
+            for score in run.scores:
+                if (score.encoder, *_task(score)) == name and score.metric == column.metric:
+                    of_task.setdefault(run.seed, score)
         scores: Scored = of_task
         if column.average and not of_task:
             scores = mean_column(tasks)
         tasks.append(of_task)
-        found = _interval(measured.seeds, scores, resamples, confidence)
+        judged = _judged_mean(measured.seeds, scores, store, confidence)
         yield ChosenScore(
             summary.evaluator,
             summary.protocol,
@@ -287,25 +297,23 @@ def _of_row(
             measured.value,
             measured.std,
             len(measured.seeds),
-            found.low,
-            found.high,
-            found.basis or "",
-            (row.encoder, summary.evaluator, summary.protocol, column.task) in deciding,
+            judged.low,
+            judged.high,
+            judged.basis or "",
+            name in deciding,
         )
 
 
-def _interval(values: Mapping[int, float], scores: Scored, resamples: int, confidence: float) -> Judged:
-    """Return the interval of a mean over seeds, over the items where all seeds have the same ones."""
-    store = ComponentStore(resamples)
+def _judged_mean(
+    values: Mapping[int, float], scores: Scored, store: ComponentStore, confidence: float
+) -> Judged:
+    """Return a mean over seeds with its interval, over the items where all seeds have the same ones."""
     of_seeds = [scores[seed] for seed in values if seed in scores]
     try:
-        components = [store.of(score) for score in of_seeds]
-        for score in of_seeds[1:]:
-            require_same_items(of_seeds[0], score)
+        components = store.of_all(of_seeds)
     except RunError:
         # Other items under each seed: what they add is in the spread over the seeds.
         components = []
-    parts = [one.values for one in components if one is not None]
-    if len(parts) < len(values):
+    if len(components) < len(values):
         return judge(values, confidence=confidence)
-    return with_test(estimated(values, components, parts), confidence)
+    return with_test(estimated(values, components, [each.values for each in components]), confidence)

@@ -9,9 +9,9 @@ import attrs
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count
-from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.axis_columns import axis_column
-from sentbed_report.study.pairwise_differences import TableScores
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.study_data import CellStatus, Family
 from sentbed_report.tables.column import Column

@@ -7,9 +7,9 @@ from itertools import combinations
 
 from sentbed_report.formatting import sign_of, signed
 from sentbed_report.page.sections import Section
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.main_effects import Grid, interaction
-from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.axis_effect_plots import effects_plot

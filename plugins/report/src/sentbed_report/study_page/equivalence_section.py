@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sentbed_report.formatting import count, related_probability, sign_of
 from sentbed_report.page.sections import Section
-from sentbed_report.study.equivalence import CONFIDENCE
+from sentbed_report.statistics.equivalence import CONFIDENCE
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed_report.page.sections import Section
+from sentbed_report.statistics.power import LEVEL, POWER
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.observed_power import TIMES, ObservedPower, judged_rows, observed_power
-from sentbed_report.study.power import LEVEL, POWER
-from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column

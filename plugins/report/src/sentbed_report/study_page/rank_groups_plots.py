@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from sentbed_report.formatting import number
 from sentbed_report.matplotlib_svg import Drawing, colour, label_text
 from sentbed_report.run_plots import WIDTH, Plot
-from sentbed_report.study.rank_groups import RankGroups, letters_of
+from sentbed_report.statistics.letter_groups import letters_of
+from sentbed_report.study.rank_groups import RankGroups
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.cell_plots import name_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section
-from sentbed_report.resampling import SIGNIFICANT
+from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.study_data import StudyData

@@ -22,8 +22,8 @@ from sentbed_report.formatting import (
     sign_of,
     signed,
 )
-from sentbed_report.study.equivalence import Equivalence
-from sentbed_report.study.significance import Judged
+from sentbed_report.statistics.equivalence import Equivalence
+from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 
 Place: TypeAlias = Literal[1, 2]

@@ -17,15 +17,15 @@ from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.influence_values import has_influences, influences, summed
-from sentbed_report.resampling import require_same, require_usable, resample
-from sentbed_report.weighted_statistics import members_of
+from sentbed_report.statistics.influence_values import influences
+from sentbed_report.statistics.resampling import require_same, require_usable, resample
+from sentbed_report.statistics.weighted_statistics import members_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed_report.weighted_statistics import Floats
+    from sentbed_report.statistics.weighted_statistics import Floats
 
 
 @attrs.frozen
@@ -54,14 +54,15 @@ def is_degenerate(score: AnyScore) -> bool:
     return any(degenerate_of(part) for part in parts_of(score))
 
 
-def require_same_items(one: AnyScore, other: AnyScore) -> None:
-    """Raise `RunError` if two scores, all of which have items, cannot be paired item by item."""
-    first, second = parts_of(one), parts_of(other)
-    if len(first) != len(second):
-        raise RunError("the two scores cannot be paired: one is a mean over other tasks than the other")
-    for own, others in zip(first, second, strict=True):
-        if own.items is not None and others.items is not None:
-            require_same(own.items, others.items)
+def require_same_items(scores: Sequence[AnyScore]) -> None:
+    """Raise `RunError` if scores cannot be paired item by item; those without items are not looked at."""
+    for score in scores[1:]:
+        parts, others = parts_of(scores[0]), parts_of(score)
+        if len(parts) != len(others):
+            raise RunError("the two scores cannot be paired: one is a mean over other tasks than the other")
+        for part, other in zip(parts, others, strict=True):
+            if part.items is not None and other.items is not None:
+                require_same(part.items, other.items)
 
 
 @attrs.frozen
@@ -104,17 +105,18 @@ class ItemComponents:
         start = 0
         for block in self.blocks:
             part = values[start : start + block.size]
-            parts.append((float(part @ part), block.degrees))
             start += block.size
+            if part.any():
+                parts.append((float(part @ part), block.degrees))
         if self.shared is not None:
-            return min((degrees for variance, degrees in parts if variance > 0), default=math.inf)
+            return min((degrees for _, degrees in parts), default=math.inf)
         return satterthwaite(parts)
 
 
 def satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
     """Return Satterthwaite's degrees of freedom of a sum of variances, each with its own degrees."""
     total = sum(variance for variance, _ in parts)
-    below = sum(variance**2 / degrees for variance, degrees in parts if variance > 0)
+    below = sum(variance**2 / degrees for variance, degrees in parts)
     return total**2 / below if below > 0 else math.inf
 
 
@@ -126,7 +128,8 @@ class ComponentStore:
 
     def __init__(self, resamples: int) -> None:
         self._resamples = resamples
-        self._components: dict[tuple[int, ...], tuple[AnyScore, ItemComponents | None]] = {}
+        # With the scores, so that their ids are not reused.
+        self._components: dict[tuple[int, ...], tuple[tuple[Score, ...], ItemComponents | None]] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
         """Return the components of a score; None if it, or a part of it, has no items to generalise from.
@@ -134,23 +137,30 @@ class ComponentStore:
         Raises:
             RunError: if its items cannot be used.
         """
-        key = tuple(map(id, parts_of(score)))
+        parts = parts_of(score)
+        key = tuple(map(id, parts))
         if key not in self._components:
-            parts = [self._of_part(part) for part in parts_of(score)]
-            known = [part for part in parts if part is not None]
-            components = None
-            if len(known) == len(parts):
-                components = known[0] if len(known) == 1 else _mean(known)
-            # Keep a reference to the score, so that its id is not reused.
-            self._components[key] = score, components
+            self._components[key] = parts, self._of_parts(parts)
         return self._components[key][1]
 
-    def _of_part(self, score: Score) -> ItemComponents | None:
-        key = (id(score),)
-        if key not in self._components:
-            components = None if score.items is None else components_of(score.items, self._resamples)
-            self._components[key] = score, components
-        return self._components[key][1]
+    def of_all(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
+        """Return the components of scores on the same items; empty if any score has none.
+
+        Raises:
+            RunError: if the scores are not on the same items, or these cannot be used.
+        """
+        components = [self.of(score) for score in scores]
+        require_same_items(scores)
+        present = [each for each in components if each is not None]
+        return present if len(present) == len(scores) else []
+
+    def _of_parts(self, parts: Sequence[Score]) -> ItemComponents | None:
+        if len(parts) > 1:
+            components = [self.of(part) for part in parts]
+            present = [each for each in components if each is not None]
+            return _mean(present) if len(present) == len(parts) else None
+        items = parts[0].items
+        return None if items is None else components_of(items, self._resamples)
 
 
 def components_of(items: Items, resamples: int) -> ItemComponents | None:
@@ -162,45 +172,34 @@ def components_of(items: Items, resamples: int) -> ItemComponents | None:
     import numpy as np
 
     require_usable(items)
-    known = item_degrees(items)
-    if known is None:
+    sizes = [_independent(items, members) for members in members_of(items)]
+    repeated = [size for size in sizes if size > 1]
+    if not repeated:
         return None
-    degrees, missing = known
     names = items.clusters
-    if not has_influences(items):
+    if callable(items.statistic):
         draws = resample(items, resamples).draws
         values = (draws - draws.mean()) / math.sqrt(len(draws) - 1)
         names = None
     else:
         values = influences(items)
         if names is not None:
-            values, names = summed(values, names)
-    values = np.asarray(values * math.sqrt(missing))
+            names, cluster_of_item = np.unique(names, return_inverse=True)
+            values = np.bincount(cluster_of_item, values)
+    # The variance of each group's part, if those of single items are alike; of one item it is not known.
+    variances = [size if items.weighted else 1 / size for size in repeated]
+    degrees = satterthwaite([(part, size - 1) for part, size in zip(variances, repeated, strict=True)])
+    # The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance.
+    seen = sum(part * (size - 1) / size for part, size in zip(variances, repeated, strict=True))
+    values = values * math.sqrt(sum(variances) / seen)
     return ItemComponents(values, (Block(len(values), degrees),), names)
 
 
-def item_degrees(items: Items) -> tuple[float, float] | None:
-    """Return the degrees of freedom of a variance over items, and what to multiply it by.
-
-    The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance. Clusters
-    count as items. None if every group has one item.
-    """
-    sizes = [group_size(items, members) for members in members_of(items)]
-    # The variance of each group's part, if those of single items are alike; of one item it is not known.
-    parts = [((size if items.weighted else 1 / size), size - 1) for size in sizes if size > 1]
-    if not parts:
-        return None
-    missing = sum(part for part, _ in parts) / sum(part * most / (most + 1) for part, most in parts)
-    return satterthwaite(parts), missing
-
-
-def group_size(items: Items, members: NDArray[np.int64]) -> int:
+def _independent(items: Items, members: NDArray[np.int64]) -> int:
     """Return the number of independent items of a group: its clusters, or its items."""
     import numpy as np
 
-    if items.clusters is None:
-        return len(members)
-    return len(np.unique(items.clusters[members]))
+    return len(members) if items.clusters is None else len(np.unique(items.clusters[members]))
 
 
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
@@ -209,23 +208,14 @@ def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
 
     values = np.concatenate([part.values for part in parts]) / len(parts)
     blocks = tuple(part.blocks[0] for part in parts)
-    named = [part.names for part in parts if part.names is not None]
-    if not named:
+    names = [part.names for part in parts if part.names is not None]
+    if not names:
         return ItemComponents(values, blocks, None)
-    every = np.concatenate(named)
-    distinct, numbers = np.unique(every, return_inverse=True)
-    if len(distinct) == len(every):
+    distinct, numbers = np.unique(np.concatenate(names), return_inverse=True)
+    if len(distinct) == len(numbers):
         return ItemComponents(values, blocks, None)
-    shared = np.empty(len(values), np.int64)
-    start = used = 0
-    unnamed = len(distinct)
-    for part in parts:
-        size = len(part.values)
-        if part.names is None:
-            shared[start : start + size] = np.arange(unnamed, unnamed + size)
-            unnamed += size
-        else:
-            shared[start : start + size] = numbers[used : used + size]
-            used += size
-        start += size
+    # An item without a name is no item of another task.
+    is_named = np.concatenate([np.full(len(part.values), part.names is not None) for part in parts])
+    shared = len(distinct) + np.arange(len(values))
+    shared[is_named] = numbers
     return ItemComponents(values, blocks, None, shared)

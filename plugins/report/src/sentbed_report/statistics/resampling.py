@@ -13,13 +13,19 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Items
 
-from sentbed_report.weighted_statistics import STATISTICS, members_of, name_of, ranks_of, statistic_of
+from sentbed_report.statistics.weighted_statistics import (
+    STATISTICS,
+    members_of,
+    name_of,
+    ranks_of,
+    statistic_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sentbed_report.weighted_statistics import Floats
+    from sentbed_report.statistics.weighted_statistics import Floats
 
 Method: TypeAlias = Literal["bootstrap", "randomisation"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -75,11 +81,11 @@ class Resampled:
         """
         require_same(self.items, other.items)
         differences = other.draws - self.draws
-        slack = _ROUNDING * abs(self.items.scale)
-        rarer = min(int((differences <= slack).sum()), int((differences >= -slack).sum()))
-        p_value = min(1.0, 2 * (rarer + 1) / (len(differences) + 1))
-        interval = _percentiles(differences, confidence)
-        return Comparison(self.value, other.value, other.value - self.value, *interval, p_value)
+        low, high = _percentiles(differences, confidence)
+        rounding = _ROUNDING * abs(self.items.scale)
+        rarer = min((differences <= rounding).sum(), (differences >= -rounding).sum())
+        p_value = min(1.0, 2 * (int(rarer) + 1) / (len(differences) + 1))
+        return Comparison(self.value, other.value, other.value - self.value, low, high, p_value)
 
 
 def value(items: Items) -> float:
@@ -106,12 +112,12 @@ def resample(items: Items, resamples: int = RESAMPLES, seed: int = 0) -> Resampl
     """
     import numpy as np
 
-    found = value(items)
+    score = value(items)
     rng = np.random.default_rng(seed)
     statistic, groups = statistic_of(items), members_of(items)
-    clusters = items.clusters
-    drawn = [statistic(_draw(rng, groups, width, clusters)) for width in _blocks(len(items.x), resamples)]
-    return Resampled(items, found, np.concatenate(drawn))
+    widths = _blocks(len(items.x), resamples)
+    draws = [statistic(_draw(rng, groups, width, items.clusters)) for width in widths]
+    return Resampled(items, score, np.concatenate(draws))
 
 
 def interval(
@@ -145,11 +151,11 @@ def compare(
             f"predictions of two systems cannot be exchanged under the statistic `{name_of(a)}`; "
             'use `method = "bootstrap"`'
         )
-    paired = resample(a, resamples, seed)
-    result = paired.compare(resample(b, resamples, seed), confidence)
-    if method == "randomisation":
-        result = attrs.evolve(result, p_value=_randomised(a, b, result.difference, resamples, seed))
-    return result
+    comparison = resample(a, resamples, seed).compare(resample(b, resamples, seed), confidence)
+    if method == "bootstrap":
+        return comparison
+    p_value = _randomised(a, b, comparison.difference, resamples, seed)
+    return attrs.evolve(comparison, p_value=p_value)
 
 
 def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:
@@ -160,47 +166,50 @@ def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:
 
 
 def _randomised(a: Items, b: Items, difference: float, resamples: int, seed: int) -> float:
+    """Return the p-value of a difference by approximate randomisation."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    # Items of both systems stacked: of each pair, one counts for a and the other for b.
-    groups = None if a.groups is None else np.tile(a.groups, 2)
-    clusters = None if a.clusters is None else np.tile(a.clusters, 2)
-    if a.y is None or b.y is None:
-        both = attrs.evolve(a, x=np.concatenate([a.x, b.x]), groups=groups, clusters=clusters)
-    else:
-        y = np.concatenate([_exchangeable(a), _exchangeable(b)])
-        both = attrs.evolve(a, x=np.tile(a.x, 2), y=y, groups=groups, clusters=clusters)
-    statistic = statistic_of(both)
-    threshold = abs(difference) - _ROUNDING * abs(a.scale)
-    found = 0
+    statistic = statistic_of(_stacked(a, b))
     # Items of one cluster are exchanged together.
-    exchanged = np.arange(len(a.x)) if a.clusters is None else a.clusters
-    exchanged, exchanged_with = np.unique(exchanged, return_inverse=True)
+    clusters = np.arange(len(a.x)) if a.clusters is None else a.clusters
+    clusters, cluster_of_item = np.unique(clusters, return_inverse=True)
+    threshold = abs(difference) - _ROUNDING * abs(a.scale)
+    as_far = 0
     for width in _blocks(2 * len(a.x), resamples):
-        stays = rng.integers(0, 2, (len(exchanged), width)).astype(float)[exchanged_with]
+        # Of each pair, one counts for a and the other for b.
+        stays = rng.integers(0, 2, (len(clusters), width)).astype(float)[cluster_of_item]
         first = statistic(np.concatenate([stays, 1 - stays]))
         second = statistic(np.concatenate([1 - stays, stays]))
-        found += int((np.abs(second - first) >= threshold).sum())
-    return (found + 1) / (resamples + 1)
+        as_far += int((np.abs(second - first) >= threshold).sum())
+    return (as_far + 1) / (resamples + 1)
+
+
+def _stacked(a: Items, b: Items) -> Items:
+    """Return the items of two systems after one another, with values that can be exchanged."""
+    import numpy as np
+
+    groups = None if a.groups is None else np.tile(a.groups, 2)
+    clusters = None if a.clusters is None else np.tile(a.clusters, 2)
+    stacked = attrs.evolve(a, groups=groups, clusters=clusters)
+    if a.y is None:
+        return attrs.evolve(stacked, x=np.concatenate([a.x, b.x]))
+    y = np.concatenate([_exchangeable(a), _exchangeable(b)])
+    return attrs.evolve(stacked, x=np.tile(a.x, 2), y=y)
 
 
 def _exchangeable(items: Items) -> Floats:
     """Return y on a scale common to two systems, within each group."""
     import numpy as np
 
-    assert items.y is not None
-    result = np.array(items.y, float)
+    values = np.array(items.y, float)
     for members in members_of(items):
-        part = result[members]
+        y = values[members]
         if items.statistic in ("spearman", "average-precision"):
-            result[members] = ranks_of(part)(np.ones((len(part), 1)))[:, 0]
-        elif items.statistic == "pearson" and np.ptp(part) > 0:
-            result[members] = (part - part.mean()) / part.std()
-    return result
-
-
-# --- draws -------------------------------------------------------------------------------------------------
+            values[members] = ranks_of(y)(np.ones((len(y), 1)))[:, 0]
+        elif items.statistic == "pearson" and np.ptp(y) > 0:
+            values[members] = (y - y.mean()) / y.std()
+    return values
 
 
 def _blocks(count: int, resamples: int) -> Iterator[int]:
@@ -231,51 +240,58 @@ def _draw(
     return counts
 
 
-# --- what cannot be resampled ------------------------------------------------------------------------------
-
-
 def require_usable(items: Items) -> None:
     """Raise `RunError` if items cannot be scored: unknown statistic, columns of unlike length, not finite."""
     import numpy as np
 
-    if callable(items.statistic) and not name_of(items).partition(":")[2].isidentifier():
-        raise RunError(
-            f"the statistic `{name_of(items)}` is no function of a module; define it at the top of one, "
-            "where `sentbed compare` can find it again"
-        )
-    if not callable(items.statistic) and items.statistic not in STATISTICS:
-        known = ", ".join(f"`{name}`" for name in sorted(STATISTICS))
-        raise RunError(f"there is no statistic `{items.statistic}`; choose one of {known}")
-    if not callable(items.statistic) and (items.y is None) != (items.statistic == "mean"):
+    name = name_of(items)
+    if callable(items.statistic):
+        if not name.partition(":")[2].isidentifier():
+            raise RunError(
+                f"the statistic `{name}` is no function of a module; define it at the top of one, "
+                "where `sentbed compare` can find it again"
+            )
+    elif name not in STATISTICS:
+        names = ", ".join(f"`{statistic}`" for statistic in sorted(STATISTICS))
+        raise RunError(f"there is no statistic `{name}`; choose one of {names}")
+    elif (items.y is None) != (name == "mean"):
         has = "lack" if items.y is None else "have"
-        raise RunError(f"items of `{items.statistic}` {has} `y`; give it, except to `mean`")
+        raise RunError(f"items of `{name}` {has} `y`; give it, except to `mean`")
+
     columns = {"x": items.x, "y": items.y, "groups": items.groups, "clusters": items.clusters}
-    sizes = {name: len(column) for name, column in columns.items() if column is not None}
-    if len(set(sizes.values())) > 1 or not len(items.x):
-        listed = ", ".join(f"{size} of `{name}`" for name, size in sizes.items())
-        raise RunError(f"found {listed}, expected as many of each and at least one")
-    for name, column in columns.items():
-        if column is not None and not np.isfinite(column).all():
+    present = {name: column for name, column in columns.items() if column is not None}
+    if len(set(map(len, present.values()))) > 1 or not len(items.x):
+        sizes = ", ".join(f"{len(column)} of `{name}`" for name, column in present.items())
+        raise RunError(f"found {sizes}, expected as many of each and at least one")
+    for name, column in present.items():
+        if not np.isfinite(column).all():
             raise RunError(f"`{name}` of the items has NaN or infinite values; score the encoder again")
 
 
 def require_same(a: Items, b: Items) -> None:
     """Raise `RunError` if two scores were not computed from the same items in the same way."""
+    if reason := _unlike(a, b):
+        raise RunError(f"the two scores cannot be paired: {reason}; score both on the same data")
+
+
+def _unlike(a: Items, b: Items) -> str:
+    """Return why two scores cannot be paired; empty if they can."""
+    if len(a.x) != len(b.x):
+        return f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"
+    if (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
+        return f"one is a `{name_of(a)}`, the other a `{name_of(b)}` or of another scale or weighting"
+    if a.statistic != "mean" and _differ(a.x, b.x):
+        return "their gold values differ, or stand in another order"
+    if _differ(a.groups, b.groups):
+        return "their items are grouped in different ways"
+    if _differ(a.clusters, b.clusters):
+        return "their items are of different clusters, or stand in another order"
+    return ""
+
+
+def _differ(column: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
     import numpy as np
 
-    def differ(one: Any, other: Any) -> bool:
-        return (one is None) != (other is None) or (one is not None and not np.array_equal(one, other))
-
-    if len(a.x) != len(b.x):
-        found = f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"
-    elif (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
-        found = f"one is a `{name_of(a)}`, the other a `{name_of(b)}` or of another scale or weighting"
-    elif a.statistic != "mean" and differ(a.x, b.x):
-        found = "their gold values differ, or stand in another order"
-    elif differ(a.groups, b.groups):
-        found = "their items are grouped in different ways"
-    elif differ(a.clusters, b.clusters):
-        found = "their items are of different clusters, or stand in another order"
-    else:
-        return
-    raise RunError(f"the two scores cannot be paired: {found}; score both on the same data")
+    if column is None or other is None:
+        return column is not other
+    return not np.array_equal(column, other)

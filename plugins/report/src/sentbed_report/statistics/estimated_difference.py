@@ -50,8 +50,10 @@ class EstimatedDifference:
 
         if not self.sources:
             return 0.0
-        squares = (one.variance * float(special.stdtrit(one.degrees, level)) ** 2 for one in self.sources)
-        return math.sqrt(sum(squares) / self.variance)
+        squares = 0.0
+        for source in self.sources:
+            squares += source.variance * float(special.stdtrit(source.degrees, level)) ** 2
+        return math.sqrt(squares / self.variance)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the two-sided interval."""
@@ -73,7 +75,9 @@ class EstimatedDifference:
     def _beyond(self, distance: float) -> float:
         """Return the one-sided level at which a distance from the estimate is critical."""
         if self.error <= 0:
-            return 0.5 if distance == 0 else _LEAST if distance > 0 else 1.0
+            if distance == 0:
+                return 0.5
+            return _LEAST if distance > 0 else 1.0
         if distance < 0:
             return 1 - self._beyond(-distance)
         return _level(self.critical, distance / self.error)
@@ -86,5 +90,8 @@ def _level(critical: Callable[[float], float], value: float) -> float:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if critical(math.exp(middle)) > value else (low, middle)
+        if critical(math.exp(middle)) > value:
+            low = middle
+        else:
+            high = middle
     return math.exp(high)

@@ -32,22 +32,34 @@ def members_of(items: Items) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(items.groups == group) for group in np.unique(items.groups)]
 
 
+def columns_of(items: Items, members: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+    """Return x and y of some of the items."""
+    x = items.x[members].astype(float)
+    if items.y is None:
+        return x, None
+    return x, items.y[members].astype(float)
+
+
+def group_weights(items: Items) -> list[int]:
+    """Return the weight of each group in the score, relative to their sum."""
+    groups = members_of(items)
+    return [len(members) for members in groups] if items.weighted else [1] * len(groups)
+
+
 def statistic_of(items: Items) -> OfCounts:
     """Return the score as a function of the counts."""
     import numpy as np
 
+    statistic = items.statistic
+    of_columns = _of_function(statistic) if callable(statistic) else STATISTICS[statistic]
     groups = members_of(items)
-    of = _any(items.statistic) if callable(items.statistic) else STATISTICS[items.statistic]
-    parts = [
-        of(items.x[members].astype(float), None if items.y is None else items.y[members].astype(float))
-        for members in groups
-    ]
-    sizes = [len(members) if items.weighted else 1 for members in groups]
+    of_groups = [of_columns(*columns_of(items, members)) for members in groups]
+    weights = group_weights(items)
 
     def score(counts: Floats) -> Floats:
-        values = [part(counts[members]) for part, members in zip(parts, groups, strict=True)]
-        result: Floats = items.scale * np.average(values, axis=0, weights=sizes)
-        return result
+        values = [of_group(counts[members]) for of_group, members in zip(of_groups, groups, strict=True)]
+        mean: Floats = np.average(values, axis=0, weights=weights)
+        return items.scale * mean
 
     return score
 
@@ -63,14 +75,14 @@ def _pearson(x: Floats, y: Floats) -> OfCounts:
     x, y = x - x.mean(), y - y.mean()
     moments = np.stack([x, y, x * x, y * y, x * y])
 
+    def spread(plain: Floats, square: Floats, total: Floats) -> Floats:
+        variation = square - plain * plain / total
+        return np.where(variation > 1e-12 * square, variation, 0)
+
     def score(counts: Floats) -> Floats:
         total = counts.sum(axis=0)
         sx, sy, sxx, syy, sxy = moments @ counts
-        spreads = []
-        for plain, square in ((sx, sxx), (sy, syy)):
-            spread = square - plain * plain / total
-            spreads.append(np.where(spread > 1e-12 * square, spread, 0))
-        return _ratio(sxy - sx * sy / total, np.sqrt(spreads[0] * spreads[1]))
+        return _ratio(sxy - sx * sy / total, np.sqrt(spread(sx, sxx, total) * spread(sy, syy, total)))
 
     return score
 
@@ -78,15 +90,32 @@ def _pearson(x: Floats, y: Floats) -> OfCounts:
 def _spearman(x: Floats, y: Floats) -> OfCounts:
     import numpy as np
 
-    ranks = ranks_of(x), ranks_of(y)
+    ranks_of_x, ranks_of_y = ranks_of(x), ranks_of(y)
 
     def score(counts: Floats) -> Floats:
-        rx, ry = (rank(counts) for rank in ranks)
-        weighted = rx * counts
-        spread = np.einsum("nb,nb->b", weighted, rx) * np.einsum("nb,nb,nb->b", ry, ry, counts)
-        return _ratio(np.einsum("nb,nb->b", weighted, ry), np.sqrt(spread))
+        rx, ry = ranks_of_x(counts), ranks_of_y(counts)
+        covariance = (counts * rx * ry).sum(axis=0)
+        spread = (counts * rx * rx).sum(axis=0) * (counts * ry * ry).sum(axis=0)
+        return _ratio(covariance, np.sqrt(spread))
 
     return score
+
+
+def by_value(values: Floats) -> tuple[NDArray[np.int64], OfCounts]:
+    """Return the place of each item's value among the distinct values, and how to add up counts by value.
+
+    The places are ascending; the sums are `(values, resamples)`.
+    """
+    import numpy as np
+
+    _, place = np.unique(values, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+
+    def total(counts: Floats) -> Floats:
+        return np.add.reduceat(counts[order], starts, axis=0)
+
+    return place, total
 
 
 def ranks_of(values: Floats) -> OfCounts:
@@ -96,16 +125,13 @@ def ranks_of(values: Floats) -> OfCounts:
     """
     import numpy as np
 
-    _, place = np.unique(values, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    place, total = by_value(values)
 
     def rank(counts: Floats) -> Floats:
-        ties = np.add.reduceat(counts[order], starts, axis=0)
+        ties = total(counts)
         upto = np.cumsum(ties, axis=0)
-        middle = upto - (ties - 1) / 2 - (upto[-1] + 1) / 2
-        ranks: Floats = middle[place]
-        return ranks
+        ranks: Floats = upto - (ties - 1) / 2 - (upto[-1] + 1) / 2
+        return ranks[place]
 
     return rank
 
@@ -115,20 +141,23 @@ def _matthews(x: Floats, y: Floats) -> OfCounts:
     import numpy as np
 
     classes = np.unique([x, y])[:, None]
-    right, gold, found = (x == y).astype(float), (x == classes).astype(float), (y == classes).astype(float)
+    right = (x == y).astype(float)
+    gold = (x == classes).astype(float)
+    predicted = (y == classes).astype(float)
 
     def score(counts: Floats) -> Floats:
         total = counts.sum(axis=0)
-        of_gold, of_found = gold @ counts, found @ counts
-        spread = (total**2 - (of_gold**2).sum(axis=0)) * (total**2 - (of_found**2).sum(axis=0))
-        return _ratio((right @ counts) * total - (of_gold * of_found).sum(axis=0), np.sqrt(spread))
+        of_gold, of_predicted = gold @ counts, predicted @ counts
+        spread = (total**2 - (of_gold**2).sum(axis=0)) * (total**2 - (of_predicted**2).sum(axis=0))
+        return _ratio((right @ counts) * total - (of_gold * of_predicted).sum(axis=0), np.sqrt(spread))
 
     return score
 
 
 def _f1(x: Floats, y: Floats) -> OfCounts:
     """Return the F1 score of class 1."""
-    both, either = ((x == 1) & (y == 1)).astype(float), (x == 1).astype(float) + (y == 1)
+    both = ((x == 1) & (y == 1)).astype(float)
+    either = (x == 1).astype(float) + (y == 1)
     return lambda counts: _ratio(2 * (both @ counts), either @ counts)
 
 
@@ -136,17 +165,13 @@ def _average_precision(x: Floats, y: Floats) -> OfCounts:
     """Return the mean precision at the items with x > 0, by falling y; equal values of y count together."""
     import numpy as np
 
-    _, place = np.unique(-y, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
-    positive = (x > 0)[order, None]
+    _, total = by_value(-y)
+    positive = (x > 0)[:, None]
 
     def score(counts: Floats) -> Floats:
-        counts = counts[order]
-        found = np.add.reduceat(counts * positive, starts, axis=0)
-        seen = np.cumsum(np.add.reduceat(counts, starts, axis=0), axis=0)
-        precision = _ratio(np.cumsum(found, axis=0), seen)
-        return _ratio((precision * found).sum(axis=0), found.sum(axis=0))
+        positives = total(counts * positive)
+        precision = _ratio(np.cumsum(positives, axis=0), np.cumsum(total(counts), axis=0))
+        return _ratio((precision * positives).sum(axis=0), positives.sum(axis=0))
 
     return score
 
@@ -158,50 +183,52 @@ def _v_measure(x: Floats, y: Floats) -> OfCounts:
     """
     import numpy as np
 
-    def sums(*values: Floats) -> Floats:
+    def entropy_of(*values: Floats) -> OfCounts:
         _, place = np.unique(np.stack(values), axis=1, return_inverse=True)
         place = place.reshape(-1)
-        held: Floats = (place == np.arange(place.max() + 1)[:, None]).astype(float)
-        return held
+        members = (place == np.arange(place.max() + 1)[:, None]).astype(float)
 
-    of_classes, of_clusters, of_both = sums(x), sums(y), sums(x, y)
+        def entropy(counts: Floats) -> Floats:
+            shares: Floats = members @ counts / counts.sum(axis=0)
+            logarithms = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+            total: Floats = -(shares * logarithms).sum(axis=0)
+            return total
 
-    def entropy(held: Floats, counts: Floats) -> Floats:
-        shares = held @ counts / counts.sum(axis=0)
-        logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-        found: Floats = -(shares * logs).sum(axis=0)
-        return found
+        return entropy
+
+    entropy_of_classes, entropy_of_clusters, entropy_of_both = entropy_of(x), entropy_of(y), entropy_of(x, y)
 
     def score(counts: Floats) -> Floats:
-        classes, clusters = entropy(of_classes, counts), entropy(of_clusters, counts)
-        shared = classes + clusters - entropy(of_both, counts)
+        classes, clusters = entropy_of_classes(counts), entropy_of_clusters(counts)
+        shared = classes + clusters - entropy_of_both(counts)
         homogeneity = np.where(classes > 1e-12, _ratio(shared, classes), 1.0)
         completeness = np.where(clusters > 1e-12, _ratio(shared, clusters), 1.0)
-        return np.maximum(0.0, _ratio(2 * homogeneity * completeness, homogeneity + completeness))
+        mean: Floats = _ratio(2 * homogeneity * completeness, homogeneity + completeness)
+        return mean.clip(0.0)
 
     return score
 
 
-def _any(function: Callable[..., float]) -> Callable[[Floats, Floats | None], OfCounts]:
+def _of_function(function: Callable[..., float]) -> Callable[[Floats, Floats | None], OfCounts]:
     """Return a plugin's statistic as one of the counts: it is given each item as often as it counts."""
     import numpy as np
 
-    def of(x: Floats, y: Floats | None) -> OfCounts:
-        def one(count: Floats) -> float:
-            places = np.repeat(np.arange(len(x)), count.astype(int))
-            return float(function(x[places]) if y is None else function(x[places], y[places]))
+    def of_columns(x: Floats, y: Floats | None) -> OfCounts:
+        columns = [x] if y is None else [x, y]
 
-        return lambda counts: np.array([one(count) for count in counts.T])
+        def score_of(count: NDArray[np.int64]) -> float:
+            return float(function(*(np.repeat(column, count) for column in columns)))
 
-    return of
+        return lambda counts: np.array([score_of(count) for count in counts.T.astype(int)])
+
+    return of_columns
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     """Return the quotient, 0 where it is not defined."""
     import numpy as np
 
-    result: Floats = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-    return result
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 STATISTICS: dict[str, Callable[[Any, Any], OfCounts]] = {
@@ -233,16 +260,16 @@ def function_named(name: str, modules: Iterable[str]) -> str | Callable[..., flo
     module, _, function = name.partition(":")
     if not function:
         return name
-    if module.partition(".")[0] not in {one.partition(".")[0] for one in modules}:
+    packages = {plugin.partition(".")[0] for plugin in modules}
+    if module.partition(".")[0] not in packages:
         raise RunError(
             f"the statistic `{name}` is of no plugin that is installed and loaded; install the plugin that "
             "gave the score"
         )
     try:
-        found: Any = getattr(import_module(module), function)
+        statistic: Callable[..., float] = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise RunError(f"there is no statistic `{name}`: {error}; score again") from error
-    if not inspect.isfunction(found):
+    if not inspect.isfunction(statistic):
         raise RunError(f"the statistic `{name}` is no function; score again")
-    statistic: Callable[..., float] = found
     return statistic

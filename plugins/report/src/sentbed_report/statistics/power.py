@@ -17,16 +17,19 @@ score, levels are two-sided, powers are in (0, 1).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.formatting import count
-from sentbed_report.study.estimated_difference import EstimatedDifference, Source
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed_report.statistics.significance import Judged
 
 if TYPE_CHECKING:
-    from sentbed_report.weighted_statistics import Floats
+    from sentbed_report.statistics.weighted_statistics import Floats
 
 LEVEL = 0.05
 POWER = 0.8
@@ -83,11 +86,12 @@ class Spread:
             raise RunError(f"the number of seeds is {seeds}; give 1 or more")
         if seeds < 2 and self.seed_std > 0:
             raise RunError("one seed does not show how much seeds differ; give 2 or more")
-        parts = (
-            (self.item_std**2, self.item_degrees),
-            (0.0 if math.isinf(seeds) else self.seed_std**2 / seeds, seeds - 1),
-        )
-        return tuple(Source(*part) for part in parts if part[0] > 0)
+        sources = []
+        if self.item_std > 0:
+            sources.append(Source(self.item_std**2, self.item_degrees))
+        if self.seed_std > 0 and not math.isinf(seeds):
+            sources.append(Source(self.seed_std**2 / seeds, seeds - 1))
+        return tuple(sources)
 
 
 @attrs.frozen
@@ -102,6 +106,30 @@ class SeedsNeeded:
     """Where the items are the reason: half the width of the interval that infinitely many seeds have."""
 
 
+def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
+    """Return the spread that comparisons show, and the number of seeds that most of them have.
+
+    Over seeds it is pooled, over items the root of the mean variance. None without a comparison under two
+    seeds or more, or where nothing varies.
+    """
+    squares = 0.0
+    counts: Counter[int] = Counter()
+    for each in judged:
+        if each.seed_variance is not None:
+            counts[len(each.differences)] += 1
+            squares += each.seed_variance * (len(each.differences) - 1)
+    if not counts:
+        return None
+    seed_variance = squares / sum((seeds - 1) * number for seeds, number in counts.items())
+    of_items = [each.item_variance for each in judged if each.item_variance is not None]
+    item_variance = sum(of_items) / len(of_items) if of_items else 0.0
+    if seed_variance == item_variance == 0:
+        return None
+    item_degrees = min(each.item_degrees for each in judged)
+    most = max(counts, key=lambda seeds: (counts[seeds], seeds))
+    return Spread(math.sqrt(seed_variance), math.sqrt(item_variance), item_degrees), most
+
+
 def power_of(
     spread: Spread, difference: float, seeds: float, level: float = LEVEL, comparisons: int = 1
 ) -> float:
@@ -113,10 +141,9 @@ def power_of(
     Raises:
         RunError: if an argument is out of its range.
     """
-    own = _level(level, comparisons)
-    if not math.isfinite(difference):
-        raise RunError(f"the difference is {difference}; give a finite number")
-    return _power(spread.sources(seeds), difference, own)
+    level_of_one = _level_of_one(level, comparisons)
+    _require_finite(difference)
+    return _power(spread.sources(seeds), difference, level_of_one)
 
 
 def smallest_difference(
@@ -127,9 +154,9 @@ def smallest_difference(
     Raises:
         RunError: if an argument is out of its range.
     """
-    own = _level(level, comparisons)
-    _check_power(power, own)
-    return _smallest(spread.sources(seeds), power, own)
+    level_of_one = _level_of_one(level, comparisons)
+    _require_power(power, level_of_one)
+    return _smallest(spread.sources(seeds), power, level_of_one)
 
 
 def seeds_needed(
@@ -140,51 +167,54 @@ def seeds_needed(
     Raises:
         RunError: if an argument is out of its range.
     """
-    own = _level(level, comparisons)
-    _check_power(power, own)
-    if not math.isfinite(difference):
-        raise RunError(f"the difference is {difference}; give a finite number")
+    level_of_one = _level_of_one(level, comparisons)
+    _require_power(power, level_of_one)
+    _require_finite(difference)
+
+    def power_with(seeds: float) -> float:
+        return _power(spread.sources(seeds), difference, level_of_one)
+
     if difference == 0:
         return SeedsNeeded(None, "there is no difference")
-    if spread.item_std > 0 and _power(spread.sources(math.inf), difference, own) <= power:
+    if spread.item_std > 0 and power_with(math.inf) <= power:
         items = EstimatedDifference(0.0, spread.sources(math.inf))
-        reach, least = items.error * items.critical(own / 2), _smallest(items.sources, power, own)
-        return SeedsNeeded(
-            None,
-            f"no number of seeds: the items alone leave ±{reach:.2g} and hide differences below {least:.2g}",
-            reach,
-        )
+        reach = items.error * items.critical(level_of_one / 2)
+        least = _smallest(items.sources, power, level_of_one)
+        reason = f"the items alone leave ±{reach:.2g} and hide differences below {least:.2g}"
+        return SeedsNeeded(None, f"no number of seeds: {reason}", reach)
     if spread.seed_std == 0:
         return SeedsNeeded(1)
-    low, high = 1, 2
-    while _power(spread.sources(high), difference, own) < power:
-        if high >= MOST:
-            return SeedsNeeded(None, f"more than {MOST:,} seeds")
-        low, high = high, min(2 * high, MOST)
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = _power(spread.sources(middle), difference, own) >= power
-        low, high = (low, middle) if enough else (middle, high)
-    return SeedsNeeded(high)
+    numbers = range(2, MOST + 1)
+    place = bisect_left(numbers, power, key=power_with)
+    if place == len(numbers):
+        return SeedsNeeded(None, f"more than {MOST:,} seeds")
+    return SeedsNeeded(numbers[place])
 
 
-def _level(level: float, comparisons: int) -> float:
+def _level_of_one(level: float, comparisons: int) -> float:
+    """Return the level of each of several comparisons."""
     if comparisons < 1:
         raise RunError(f"the number of comparisons is {comparisons}; give 1 or more")
     if not _LEAST_LEVEL * comparisons <= level < 1:
+        noun = "comparison" if comparisons == 1 else "comparisons"
         raise RunError(
-            f"the level is {level} for {count(comparisons, 'comparison')}; give a number between 0 and 1, at "
+            f"the level is {level} for {comparisons:,} {noun}; give a number between 0 and 1, at "
             f"least {_LEAST_LEVEL:g} each, such as {LEVEL}"
         )
     return level / comparisons
 
 
-def _check_power(power: float, level: float) -> None:
+def _require_power(power: float, level: float) -> None:
     if not level < power <= _MOST_POWER:
         raise RunError(
             f"the power is {power}; give a number above the level of the test, {level:g}, up to "
             f"{_MOST_POWER}, such as {POWER}"
         )
+
+
+def _require_finite(difference: float) -> None:
+    if not math.isfinite(difference):
+        raise RunError(f"the difference is {difference}; give a finite number")
 
 
 def _power(sources: tuple[Source, ...], difference: float, level: float) -> float:
@@ -196,17 +226,16 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     distance = abs(difference) / error
     # Weight of each combination of estimates, with the square of what a difference must exceed.
     weights: Floats = np.ones(1)
-    squares = np.zeros(1)
-    finest = _FINEST if len(sources) == 2 else _FINEST[1:]
-    for source, least in zip(sources, finest, strict=True):
-        ratios, own = _estimates(source.degrees, distance, least)
-        part = source.variance * ratios
+    squares: Floats = np.zeros(1)
+    steps = _FINEST if len(sources) == 2 else _FINEST[1:]
+    for source, step in zip(sources, steps, strict=True):
+        ratios, weights_of_ratios = _estimates(source.degrees, distance, step)
         critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
-        weights = np.multiply.outer(weights, own).ravel()
-        squares = np.add.outer(squares, part * critical**2).ravel()
+        weights = np.multiply.outer(weights, weights_of_ratios).ravel()
+        squares = np.add.outer(squares, source.variance * ratios * critical**2).ravel()
     threshold = np.sqrt(squares) / error
-    found = special.ndtr(distance - threshold) + special.ndtr(-distance - threshold)
-    return float(np.clip(weights @ found, 0.0, 1.0))
+    powers = special.ndtr(distance - threshold) + special.ndtr(-distance - threshold)
+    return float(np.clip(weights @ powers, 0.0, 1.0))
 
 
 def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:
@@ -236,8 +265,11 @@ def _smallest(sources: tuple[Source, ...], power: float, level: float) -> float:
     from scipy import optimize
 
     error = EstimatedDifference(0.0, sources).error
+
+    def lacking(errors: float) -> float:
+        return _power(sources, errors * error, level) - power
+
     high = 1.0
-    while _power(sources, high * error, level) < power:
+    while lacking(high) < 0:
         high *= 2
-    found = optimize.brentq(lambda one: _power(sources, one * error, level) - power, 0.0, high, xtol=1e-9)
-    return float(found) * error
+    return float(optimize.brentq(lacking, 0.0, high, xtol=1e-9)) * error

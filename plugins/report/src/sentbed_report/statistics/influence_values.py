@@ -1,0 +1,137 @@
+"""Influence values: how much each item moves the statistic of a score, for its variance over items.
+
+The influence of an item is the derivative of the statistic with respect to the item's count, at the data: the
+infinitesimal jackknife (Jaeckel, 1972; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter
+21). The sum of its squares over independent items is the variance of the statistic. For a mean it is that of
+the t-test; for Spearman's correlation of few items it is nearer to the true variance than that of resamples,
+where an item that is drawn twice ties with itself.
+
+All values of one group sum to 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sentbed.protocols import Items
+
+from sentbed_report.statistics.weighted_statistics import (
+    STATISTICS,
+    columns_of,
+    group_weights,
+    members_of,
+    ranks_of,
+)
+
+if TYPE_CHECKING:
+    from sentbed_report.statistics.weighted_statistics import Floats
+
+_STEP = 1e-4
+"""Change of a count for a numerical derivative; counts are at least 1."""
+
+
+def influences(items: Items) -> Floats:
+    """Return the influence of each item on the score, `(n,)`, in the unit of the score.
+
+    Zero where the statistic is not defined, as a correlation with a constant. Not for functions of plugins,
+    of whose derivatives nothing is known.
+    """
+    import numpy as np
+
+    values = np.zeros(len(items.x))
+    weights = group_weights(items)
+    for members, weight in zip(members_of(items), weights, strict=True):
+        of_group = _of_columns(str(items.statistic), *columns_of(items, members))
+        values[members] = items.scale * (weight / sum(weights)) * of_group
+    return values
+
+
+def _of_columns(statistic: str, x: Floats, y: Floats | None) -> Floats:
+    if y is None:
+        of_mean: Floats = (x - x.mean()) / len(x)
+        return of_mean
+    if statistic == "pearson":
+        return _pearson(x, y)
+    if statistic == "spearman":
+        return _spearman(x, y)
+    if statistic == "average-precision":
+        return _average_precision(x, y)
+    return _by_numerical_derivatives(statistic, x, y)
+
+
+def _pearson(x: Floats, y: Floats) -> Floats:
+    x, y = x - x.mean(), y - y.mean()
+    return _of_correlation(x, y, x * y, x * x, y * y)
+
+
+def _spearman(x: Floats, y: Floats) -> Floats:
+    """Return the influences on Pearson's correlation of the ranks, which change with the counts, too."""
+    rx, ry = _centred_ranks(x), _centred_ranks(y)
+    # Another item of a value raises the rank of all higher values by half, and lowers that of lower ones.
+    product = rx * ry + _shift(x, ry) + _shift(y, rx)
+    return _of_correlation(rx, ry, product, rx * rx + 2 * _shift(x, rx), ry * ry + 2 * _shift(y, ry))
+
+
+def _of_correlation(x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y: Floats) -> Floats:
+    """Return the influences on sum(x y) / sqrt(sum(x²) sum(y²)) from those on the three sums."""
+    import numpy as np
+
+    product, square_x, square_y = x @ y, x @ x, y @ y
+    if square_x <= 0 or square_y <= 0:
+        return np.zeros_like(x)
+    scale = np.sqrt(square_x * square_y)
+    change: Floats = of_product / scale
+    change -= product / scale / 2 * (of_x / square_x + of_y / square_y)
+    return change
+
+
+def _centred_ranks(values: Floats) -> Floats:
+    import numpy as np
+
+    return ranks_of(values)(np.ones((len(values), 1)))[:, 0]
+
+
+def _shift(values: Floats, weights: Floats) -> Floats:
+    """Return for each item half the weights of the items of higher values, less half those of lower ones."""
+    import numpy as np
+
+    _, place = np.unique(values, return_inverse=True)
+    of_value = np.bincount(place, weights)
+    upto = np.cumsum(of_value)
+    lower = upto - of_value
+    higher = upto[-1] - upto
+    shift: Floats = (higher - lower) / 2
+    return shift[place]
+
+
+def _average_precision(x: Floats, y: Floats) -> Floats:
+    """Return the influences on the sum over values of y of precision times positives, over all positives."""
+    import numpy as np
+
+    positive = (x > 0).astype(float)
+    total = positive.sum()
+    if total == 0:
+        return np.zeros_like(x)
+    _, place = np.unique(-y, return_inverse=True)
+    positives = np.bincount(place, positive)
+    upto, ranked = np.cumsum(positives), np.cumsum(np.bincount(place))
+    score = (positives * upto / ranked).sum() / total
+    # What an item adds to its own value, and to all that come after it.
+    later_positives = np.cumsum((positives / ranked)[::-1])[::-1]
+    later_items = np.cumsum((positives * upto / ranked**2)[::-1])[::-1]
+    of_positive = upto / ranked + later_positives
+    change: Floats = (positive * (of_positive[place] - score) - later_items[place]) / total
+    return change
+
+
+def _by_numerical_derivatives(statistic: str, x: Floats, y: Floats) -> Floats:
+    """Return the influences by numerical derivatives, one for each distinct pair of x and y."""
+    import numpy as np
+
+    pairs, place, counts = np.unique(np.stack([x, y]), axis=1, return_inverse=True, return_counts=True)
+    score = STATISTICS[statistic](pairs[0], pairs[1])
+    steps = _STEP * np.eye(len(counts))
+    change = (score(counts[:, None] + steps) - score(counts[:, None] - steps)) / (2 * _STEP)
+    of_items: Floats = change[place.reshape(-1)]
+    of_items -= of_items.mean()
+    return of_items

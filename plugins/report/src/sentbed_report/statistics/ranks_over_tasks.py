@@ -1,0 +1,64 @@
+"""Ranks of rows over many tasks: Friedman's test and Nemenyi's critical difference (Demšar, 2006).
+
+They ask whether other tasks would give the same order. Tasks are the blocks, and what a task's score is over
+plays no part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from sentbed_report.statistics.resampling import SIGNIFICANT
+
+
+@attrs.frozen
+class Friedman:
+    """Result of Friedman's test."""
+
+    statistic: float
+    p_value: float
+    """That of the chi-squared distribution; 1 where all rows are equal on each task."""
+    ranks: tuple[float, ...]
+    """Mean rank of each row, 1 for the best; equal scores share the mean of their ranks."""
+    critical: float
+    """Nemenyi's critical difference of mean ranks at 5 %."""
+
+
+def friedman(values: Sequence[Sequence[float]]) -> Friedman:
+    """Return Friedman's test of values `(rows, tasks)`, higher is better, of at least three rows."""
+    import numpy as np
+    from scipy import stats
+
+    table = np.array(values, float)
+    rows, tasks = table.shape
+    statistic, p_value = 0.0, 1.0
+    # The correction for ties divides by zero where there is nothing but ties.
+    if (table != table[0]).any():
+        statistic, p_value = map(float, stats.friedmanchisquare(*table))
+    ranks = stats.rankdata(-table, axis=0).mean(axis=1)
+    quantile = stats.studentized_range.ppf(1 - SIGNIFICANT, rows, np.inf) / math.sqrt(2)
+    critical = float(quantile) * math.sqrt(rows * (rows + 1) / (6 * tasks))
+    return Friedman(statistic, p_value, tuple(ranks.tolist()), critical)
+
+
+def nemenyi_groups(
+    ranks: Sequence[float], critical: float, p_value: float = 0.0
+) -> tuple[tuple[int, ...], ...]:
+    """Return groups of mean ranks, the least first, that differ by less than `critical`.
+
+    All are one group where Friedman's `p_value` is not below 0.05.
+    """
+    if p_value >= SIGNIFICANT:
+        return (tuple(range(len(ranks))),)
+    groups: list[tuple[int, ...]] = []
+    last = -1
+    for first, least in enumerate(ranks):
+        # Of sorted numbers, the largest sets are runs.
+        run = [number for number in range(first, len(ranks)) if ranks[number] - least < critical]
+        if run[-1] > last:
+            groups.append(tuple(run))
+            last = run[-1]
+    return tuple(groups)

@@ -1,0 +1,336 @@
+"""Whether a cell differs from the baseline: over the seeds and the items of one column together.
+
+A study repeats a cell with several seeds and scores every run on the same items. A difference may be due to
+either: other seeds would have given other weights, other items another score. Both are chance, and a test
+that knows only one of them finds too much. So:
+
+- for each seed s, d(s) is the score of the cell less that of the baseline under the same seed; the estimate
+  is the mean of d(s) over the S seeds;
+- V_items is the variance of that mean over the items, by the influence of each item on it
+  (`influence_values.py`), which is the mean over the seeds, since all of them were scored on the same items:
+  what makes an item easy for everything cancels, and what remains is how the difference depends on the items
+  chosen. Items of one cluster, such as pairs from one passage, count together;
+- V_seeds is the sample variance of d(s), over the same items: how it depends on the seed;
+- what one seed does to one item is in both. V_rest, the part of V_items that differs between the seeds, is
+  therefore taken from V_items, but no more than V_seeds / S, so that the sum of both is never below V_items;
+- the variance of the estimate is V_items + V_seeds / S;
+- V_items has as many degrees of freedom as there are items, less one (by group, where the score is a mean
+  of groups; of a mean over tasks, Satterthwaite's), V_seeds has S - 1. The critical value is
+  Banerjee's (1960): the root mean square of the critical values of the two Student's t, weighted by V_items
+  and V_seeds / S. It never finds too much. Satterthwaite's degrees of freedom for the sum do, with two or
+  three seeds that differ more than the items (12 % at a level of 5 %): they grow where V_seeds happens to be
+  small. So few items and few seeds cannot give a p-value of 1e-60 either;
+- p is the two-sided level at which the difference is critical; the interval has the same critical value.
+
+What says nothing about its encoder (`degenerate_scores.py`) is not judged, nor is anything judged against it.
+
+With one seed, or seeds that change nothing, only the items are left, as a paired t-test over them; without
+items, only the seeds, as a paired t-test, which takes two of them. Only seeds that both have are paired. The
+mean over several columns is a score as any other (`mean_column`): an item that several tasks have moves it
+once (`item_components.py`). In each column the p-values are corrected by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+
+import attrs
+from sentbed.errors import RunError
+from sentbed.protocols import Score
+
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed_report.statistics.item_components import (
+    AnyScore,
+    ComponentStore,
+    ItemComponents,
+    MeanScore,
+    is_degenerate,
+)
+from sentbed_report.statistics.resampling import CONFIDENCE, SIGNIFICANT
+
+if TYPE_CHECKING:
+    from sentbed_report.statistics.weighted_statistics import Floats
+
+Basis: TypeAlias = Literal["items and seeds", "items", "seeds"]
+
+RESAMPLES = 500
+"""Number of resamples of the items, where the statistic is a plugin's; gives standard deviations to 3 %."""
+
+_ROUNDING = 1e-9
+"""Spread of differences, in the unit of the score, that is none: of sums in another order."""
+_SAME = 1e-6
+"""Like `_ROUNDING`, for numbers read from files."""
+
+Key = TypeVar("Key", bound=Hashable)
+"""Key that identifies a cell of a column."""
+
+Scored: TypeAlias = Mapping[int, AnyScore]
+"""Seed -> score in one column."""
+
+
+@attrs.frozen
+class Judged:
+    """Comparison of a cell with the baseline, in the unit of the score except for p-values."""
+
+    differences: Mapping[int, float] = attrs.field(factory=dict)
+    """Seed -> the cell's score less the baseline's, for the seeds that both have."""
+    item_variance: float | None = None
+    """Variance of their mean over the items, without what one seed does to one item; None without items."""
+    item_degrees: float = math.inf
+    """Degrees of freedom of `item_variance`; with it only."""
+    low: float | None = None
+    """Bounds of the interval."""
+    high: float | None = None
+    p_value: float | None = None
+    """Two-sided p-value; None if unknown."""
+    corrected: float | None = None
+    """The p-value after Holm's correction for the cells of the column."""
+    degrees: float | None = None
+    """Degrees of freedom of the test; None where items and seeds have their own."""
+    basis: Basis | None = None
+    """Source of variance for the p-value."""
+    reason: str = ""
+    """Why the two were not compared, or have no p-value."""
+    unpaired: tuple[int, ...] = ()
+    """Seeds that only one of the two has, which do not count."""
+
+    @property
+    def difference(self) -> float | None:
+        """Mean over the seeds; None if the two were not compared."""
+        return self.estimate.value if self.differences else None
+
+    @property
+    def seed_variance(self) -> float | None:
+        """Sample variance of the differences, 0 if they differ by rounding; None with fewer than two."""
+        values = list(self.differences.values())
+        return _sample_variance(values) if len(values) > 1 else None
+
+    @property
+    def estimate(self) -> EstimatedDifference:
+        """The difference with its sources of variance, of cells that were compared."""
+        seeds = len(self.differences)
+        sources = (
+            Source(self.item_variance or 0.0, self.item_degrees),
+            Source((self.seed_variance or 0.0) / seeds, seeds - 1),
+        )
+        mean = sum(self.differences.values()) / seeds
+        return EstimatedDifference(mean, tuple(source for source in sources if source.variance > 0))
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p-value is below 0.05."""
+        return self.corrected is not None and self.corrected < SIGNIFICANT
+
+
+@attrs.frozen(eq=False, repr=False)
+class TableScores(Generic[Key]):
+    """Scores of a table's rows in its last column."""
+
+    column: Mapping[Key, Scored]
+    """Row -> seed -> score."""
+    components: ComponentStore
+    """Components of the scores, which several tests share."""
+
+    def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
+        """Compare every two of `rows`, the second with the first; see `judge_pairs`."""
+        return judge_pairs({row: self.column.get(row, {}) for row in rows}, self.components)
+
+
+def judge_column(
+    baseline: Scored,
+    cells: Mapping[Key, Scored],
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    single: bool = False,
+    components: ComponentStore | None = None,
+) -> dict[Key, Judged]:
+    """Compare each cell with the baseline in one column; see the module for the method.
+
+    Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
+    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
+    `components` holds those of scores that have been used before; of the others it keeps them.
+    """
+    store = components or ComponentStore(resamples)
+    judged = {}
+    for name, cell in cells.items():
+        before = dict(zip(cell, baseline.values(), strict=False)) if single else baseline
+        reason = _degenerate(before, cell)
+        if reason:
+            judged[name] = Judged(reason=reason, unpaired=_unpaired(before, cell))
+        else:
+            judged[name] = with_test(compared(before, cell, store), confidence)
+    return corrected(judged)
+
+
+def judge_pairs(
+    cells: Mapping[Key, Scored], components: ComponentStore | None = None
+) -> dict[tuple[Key, Key], Judged]:
+    """Compare every two cells in one column, the second with the first, seed by seed.
+
+    P-values are corrected for all pairs (Holm, 1979). Whether a score is degenerate is not looked at. The
+    components of each score are computed once, so that a pair costs a subtraction a seed.
+    """
+    store = components or ComponentStore(RESAMPLES)
+    judged = {}
+    for first, second in combinations(cells, 2):
+        judged[first, second] = with_test(compared(cells[first], cells[second], store))
+    return corrected(judged)
+
+
+def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
+    """Return the differences of the second scores from the first, seed by seed, before any test."""
+    unpaired = _unpaired(before, after)
+    pairs = {seed: (before[seed], after[seed]) for seed in before if seed in after}
+    try:
+        components = store.of_all([*chain.from_iterable(pairs.values())])
+    except RunError as error:
+        return Judged(reason=str(error), unpaired=unpaired)
+    differences = {seed: second.value - first.value for seed, (first, second) in pairs.items()}
+    parts = [
+        second.values - first.values for first, second in zip(components[::2], components[1::2], strict=True)
+    ]
+    return attrs.evolve(estimated(differences, components, parts), unpaired=unpaired)
+
+
+def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
+    return tuple(sorted(before.keys() ^ after.keys()))
+
+
+def _degenerate(before: Scored, after: Scored) -> str:
+    """Return which side has a degenerate score under a seed of both; empty if neither has."""
+    for name, scores in (("the baseline's score", before), ("the score", after)):
+        if any(is_degenerate(scores[seed]) for seed in before if seed in after):
+            return f"{name} is degenerate"
+    return ""
+
+
+def estimated(
+    values: Mapping[int, float], components: Sequence[ItemComponents], parts: Sequence[Floats]
+) -> Judged:
+    """Return values, one a seed, with the variance of their mean over the items, before any test.
+
+    `parts` are the components of the values, which are on the items of `components`; without items, both are
+    empty.
+    """
+    import numpy as np
+
+    if not components:
+        return Judged(values)
+    layout, seeds = components[0], len(parts)
+    mean: Floats = np.mean(parts, axis=0)
+    variance = layout.variance(mean)
+    if seeds > 1:
+        rest = sum(layout.variance(part - mean) for part in parts) / (seeds * (seeds - 1))
+        variance = max(0.0, variance - min(rest, _sample_variance([*values.values()]) / seeds))
+    return Judged(values, variance, layout.degrees(mean))
+
+
+def _sample_variance(values: Sequence[float]) -> float:
+    """Return the sample variance of two values or more, 0 if they differ by rounding."""
+    if max(values) - min(values) <= _ROUNDING:
+        return 0.0
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def judge(
+    differences: Mapping[int, float],
+    item_variance: float | None = None,
+    item_degrees: float = math.inf,
+    confidence: float = CONFIDENCE,
+) -> Judged:
+    """Return interval and p-value of differences, one per seed.
+
+    `item_variance` is that of their mean, with `item_degrees` degrees of freedom, above 0.
+    """
+    return with_test(Judged(differences, item_variance, item_degrees), confidence)
+
+
+def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
+    """Return differences with interval and p-value, or the reason why they have none."""
+    if judged.reason:
+        return judged
+    if not judged.differences:
+        return attrs.evolve(judged, reason="no seed has a score of both")
+    if not all(map(math.isfinite, judged.differences.values())):
+        return Judged(reason="a score is not finite", unpaired=judged.unpaired)
+    has_seeds = bool(judged.seed_variance)
+    if judged.item_variance is None and not has_seeds:
+        seeds = "there is one seed" if len(judged.differences) == 1 else "the seeds change nothing"
+        return attrs.evolve(judged, reason=f"{seeds}, and the score has no items")
+    estimate = judged.estimate
+    is_certain = estimate.error <= _ROUNDING
+    if is_certain and abs(estimate.value) > _ROUNDING:
+        return attrs.evolve(judged, reason="every item and every seed has the same difference")
+
+    basis: Basis = "items and seeds" if has_seeds else "items"
+    if judged.item_variance is None:
+        basis = "seeds"
+    low, high = estimate.interval(confidence)
+    return attrs.evolve(
+        judged,
+        low=low,
+        high=high,
+        p_value=1.0 if is_certain else estimate.p_value(),
+        degrees=estimate.sources[0].degrees if len(estimate.sources) == 1 else None,
+        basis=basis,
+    )
+
+
+def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
+    """Return the comparisons of one column with their p-values corrected; see `holm`."""
+    p_values = {key: each.p_value for key, each in judged.items() if each.p_value is not None}
+    result = dict(judged)
+    for key, p_value in holm(p_values, looks).items():
+        result[key] = attrs.evolve(judged[key], corrected=p_value)
+    return result
+
+
+def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
+    """Return the p-values of a family corrected by Holm's method (1979), in their order.
+
+    Where the number of seeds was decided at one of several `looks` at the scores, they are corrected for
+    these, too (Bonferroni).
+    """
+    result = dict(p_values)
+    largest = 0.0
+    for place, key in enumerate(sorted(p_values, key=result.__getitem__)):
+        largest = max(largest, min(1.0, looks * (len(result) - place) * result[key]))
+        result[key] = largest
+    return result
+
+
+def mean_column(columns: Sequence[Mapping[int, Score]]) -> dict[int, MeanScore]:
+    """Return a cell's mean over columns under each seed that has a score in all of them."""
+    if not columns:
+        return {}
+    seeds = [seed for seed in columns[0] if all(seed in column for column in columns)]
+    return {seed: MeanScore(tuple(column[seed] for column in columns)) for seed in seeds}
+
+
+def average_column(
+    columns: Sequence[Mapping[Key, Mapping[int, Score]]], averages: Mapping[Key, Mapping[int, Score]]
+) -> dict[Key, Scored]:
+    """Return the scores of an average over columns: row -> seed -> score.
+
+    `averages` are scores that the evaluator gives. They stand, unless all of them are the means of the
+    columns and have no items, which the columns may have.
+    """
+    means: dict[Key, Scored] = {}
+    for row in columns[0]:
+        means[row] = mean_column([column.get(row, {}) for column in columns])
+    for row, of_row in averages.items():
+        for seed, score in of_row.items():
+            if not _is_mean(score, means[row].get(seed)):
+                return {row: averages.get(row, {}) for row in means}
+    return means
+
+
+def _is_mean(score: Score, mean: AnyScore | None) -> bool:
+    """Whether an average that has no items is that mean."""
+    if score.items is not None or mean is None:
+        return False
+    return math.isclose(score.value, mean.value, abs_tol=_SAME)
