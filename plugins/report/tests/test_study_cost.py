@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.errors import RunError
+from sentbed_report.page.sections import Section
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
@@ -18,10 +19,10 @@ from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.score_against_cost import scores_against_cost, unknown_cost
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
-from sentbed_report.study_page import write_study_report
-from sentbed_report.study_page.html_and_markdown_content import summary_line
+from sentbed_report.study_page.runs_section import summary_line
 from sentbed_report.study_page.study_cost_section import study_cost_section
-from sentbed_report.study_page.study_sections import sections_of
+from sentbed_report.study_page.study_report import write_study_report
+from sentbed_report.tables.estimate import Estimate
 
 PRE = RunCost(100.0, 80.0, None, 300.0, None, 10_000, 2.0, 2.0)
 """What stages take that all cells begin with; the next ones are those of two of them."""
@@ -65,16 +66,33 @@ def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
     assert cost.begun == {"pre-1": 3, "mid-2": 2}
 
 
+def texts_of(section: Section) -> dict[str, list[object]]:
+    """What the table of a section shows: part -> text in each column, None for an empty one."""
+    (table,) = section.tables
+    rows = {}
+    for row in table.rows:
+        texts: list[object] = []
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            if isinstance(cell, Estimate) and cell.value is not None:
+                texts.append(column.text(cell.value))
+            else:
+                texts.append(cell)
+        rows[row.headers[0]] = texts
+    return rows
+
+
 def test_the_section_has_what_was_taken_and_what_sharing_saved(study: Callable[..., StudyData]) -> None:
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
     assert section is not None
-    assert section.title == "Cost of the study"
-    (table,) = section.tables
-    assert table.headings == ("", "cells", "shared stages", "taken", "unshared", "saved")
-    rows = {row.name: row.entries for row in table.rows}
-    assert rows["time of runs"] == ("7.0 s", "1 min 50 s", "1 min 57 s", "5 min 27 s", "64 %")
-    assert rows["tokens trained on"] == ("700", "11,000", "11,700", "32,700", "64 %")
-    assert "device time" not in rows
+    assert (section.title, section.summary) == ("Cost of the study", "1 min 57 s of runs")
+    headings = [column.heading for column in section.tables[0].columns]
+    assert headings == ["time of runs", "processor time", "tokens trained on"]
+    texts = texts_of(section)
+    assert texts["cells"] == ["7.0 s", "3.5 s", "700"]
+    assert texts["shared stages"] == ["1 min 50 s", "1 min 28 s", "11,000"]
+    assert texts["taken"] == ["1 min 57 s", "1 min 32 s", "11,700"]
+    assert texts["unshared"] == ["5 min 27 s", "4 min 20 s", "32,700"]
+    assert texts["saved"] == ["64 %", "65 %", "64 %"]
     assert section.sentences[-1] == "Stopping saved 3 runs."
     assert section.sentences[1] == "2 runs of shared stages, with each of which 2 to 3 runs began."
 
@@ -82,8 +100,7 @@ def test_the_section_has_what_was_taken_and_what_sharing_saved(study: Callable[.
 def test_without_sharing_there_is_nothing_to_compare_with(study: Callable[..., StudyData]) -> None:
     section = study_cost_section(study(share=False))
     assert section is not None
-    assert section.tables[0].headings == ("", "taken")
-    assert section.tables[0].rows[0].entries == ("7.0 s",)
+    assert texts_of(section) == {"taken": ["7.0 s", "3.5 s", "700"]}
 
 
 def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyData]) -> None:
@@ -101,11 +118,12 @@ def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyDat
     data = attrs.evolve(data, cells=tuple(cells))
     section = study_cost_section(data)
     assert section is not None
-    rows = {row.name: row.entries for row in section.tables[0].rows}
-    assert rows["tokens trained on"] == ("not known", "11,000", "not known", "not known", "–")
-    assert rows["time of runs"][-1] == "0 %"
-    assert section.remarks[0] == "Without 1 run whose cost is not recorded."
-    assert section.remarks[1].startswith("1 run encoded nothing")
+    texts = texts_of(section)
+    tokens = [row[-1] for row in texts.values()]
+    assert tokens == ["not known", "11,000", "not known", "not known", None]
+    assert texts["saved"][0] == "0 %"
+    assert section.notes[0] == "Without 1 run whose cost is not recorded."
+    assert section.notes[1].startswith("1 run encoded nothing")
     nothing = tuple(attrs.evolve(cell, runs=()) for cell in data.cells)
     assert study_cost_section(attrs.evolve(data, cells=nothing)) is None
 
@@ -116,8 +134,8 @@ def test_costs_of_runs_are_columns_beside_the_scores(study: Callable[..., StudyD
     assert (scores.evaluator, costs.evaluator) == ("transfer", "run-cost")
     row = dict(zip((column.task for column in costs.columns), costs.rows[0].cells, strict=True))
     # Shared stages count in full: the cell would take them alone.
-    assert row["run-seconds"].mean == 111
-    assert row["run-memory"].mean == 300
+    assert row["run-seconds"].value == 111
+    assert row["run-memory"].value == 300
     assert not any(column.ranked for column in costs.columns)
     (against,) = scores_against_cost((scores, costs), data.cost)
     assert [(one.row.cell, one.cost, one.front) for one in against.points] == [
@@ -151,17 +169,14 @@ def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) 
 
 
 def test_runs_that_are_compared_are_no_study(study: Callable[..., StudyData]) -> None:
-    assert sections_of(attrs.evolve(study(), axes=()), ()) == ()
+    assert study_cost_section(attrs.evolve(study(), axes=())) is None
 
 
 def test_page_and_markdown_have_the_section(study: Callable[..., StudyData], tmp_path: Path) -> None:
-    data = study(cost="run-seconds")
-    assert [section.title for section in sections_of(data, ())] == ["Cost of the study"]
-    page = write_study_report(tmp_path, data).read_text()
+    page = write_study_report(tmp_path, study(cost="run-seconds")).read_text()
     markdown = (tmp_path / "report.md").read_text()
-    assert "| time of runs | 7.0 s | 1 min 50 s | 1 min 57 s | 5 min 27 s | 64 % |" in markdown
+    assert "| shared stages | 1 min 50 s | 1 min 28 s | 11,000 |" in markdown
     assert 'id="cost-of-the-study"' in page
-    assert "transfer, p: MR against run-seconds" in page
 
 
 def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(

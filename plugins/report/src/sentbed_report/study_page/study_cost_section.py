@@ -63,6 +63,8 @@ def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
     used, unshared = getattr(taken, name), getattr(alone, name)
     if used is None or not unshared:
         return None
+    if used >= unshared:
+        return "0 %"
     return share(1 - used / unshared)
 
 
