@@ -30,10 +30,8 @@ from sentbed_report.html_report import to_html
 from sentbed_report.markdown_report import escape, to_markdown
 from sentbed_report.report_json import to_json
 from sentbed_report.resampling import Comparison
-from sentbed_report.run_plots import POINTS_PER_SCATTER, loss_plot, ranking_plot, scatter_groups
 from sentbed_report.run_report import Bootstrapped, Candidate, Difference, Ranking, RunReport
 from sentbed_report.score_tables import GeometryPoint, encoder_order, geometry_panels, score_tables
-from sentbed_report.training_curve_plots import metrics_plot, score_plots, trajectory_panels, trajectory_plot
 from sentbed_report.write_report import write_report
 
 EMPTY = RunReport(
@@ -592,27 +590,6 @@ def test_a_place_that_cannot_be_written_is_a_run_error(tmp_path: Path) -> None:
         write_report(tmp_path / "file", EMPTY)
 
 
-def dots(svg: str) -> int:
-    return sum(path.count("h0") for path in re.findall(r' d="([^"]*)"', svg))
-
-
-def test_a_scatter_draws_each_of_its_points() -> None:
-    rng = np.random.default_rng(0)
-    points = Scatter("t", "x", "y", rng.uniform(size=700), rng.uniform(size=700))
-    (group,) = scatter_groups([("encoder", points)], "s")
-    assert dots(group.plots[0].svg) == 700
-    assert group.caption == "700 points"
-
-
-def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
-    x = np.arange(5000.0)
-    (group,) = scatter_groups(
-        [("encoder@start", Scatter("t", "x", "y", x, x)), ("encoder", Scatter("t", "x", "y", x, x))], "s"
-    )
-    assert [dots(plot.svg) for plot in group.plots] == [POINTS_PER_SCATTER] * 2
-    assert group.caption == "Each: 1,500 of 5,000 points, evenly chosen"
-
-
 @pytest.mark.slow
 def test_a_page_of_many_scatters_and_long_curves_stays_small() -> None:
     rng = np.random.default_rng(0)
@@ -624,40 +601,6 @@ def test_a_page_of_many_scatters_and_long_curves_stays_small() -> None:
     steps = list(range(100_000))
     curve = StageCurve("long", steps, rng.uniform(size=len(steps)), rng.uniform(size=len(steps)))
     assert len(to_html(attrs.evolve(full(), scatters=scatters, stages=(curve,)))) < 1_500_000
-
-
-def test_a_spike_in_a_long_curve_is_drawn() -> None:
-    def highest(losses: list[float]) -> int:
-        plot = loss_plot(StageCurve("s", list(range(len(losses))), losses, []), "l")
-        assert plot is not None
-        return len(
-            {y for d in re.findall(r' d="(M[^"]*)"', plot.svg) for y in re.findall(r"[ML] \S+ (\S+)", d)}
-        )
-
-    flat = [1.0] * 20_000
-    spike = [*flat[:777], 9.0, *flat[778:]]
-    assert highest(spike) > highest(flat)
-
-
-def test_losses_that_are_not_finite_are_counted_not_drawn() -> None:
-    plot = loss_plot(StageCurve("s", [1, 2, 3], [1.0, math.nan, math.inf], [1.0, 1.0, 1.0]), "l")
-    assert plot is not None
-    assert "2 logged losses not finite, not drawn." in plot.caption
-
-
-def test_a_single_step_is_drawn() -> None:
-    assert loss_plot(StageCurve("s", [1], [0.0], [0.0]), "l") is not None
-
-
-def test_a_plot_says_what_it_shows_and_keeps_its_text() -> None:
-    plot = loss_plot(stage(), "l")
-    assert plot is not None
-    assert re.search(
-        r'aria-label="Training loss of stage nli: from 3.1 at step 1 to \S+ at step 40"', plot.svg
-    )
-    assert ">step</text>" in plot.svg
-    assert "xmlns" not in plot.svg
-    assert "<style" not in plot.svg
 
 
 @pytest.mark.parametrize(
@@ -730,37 +673,6 @@ def test_the_verdict_says_whether_a_demonstration_helps() -> None:
     assert verdict(ranking(70.0)).startswith("No demonstration is better than none: the best, “Sentence 0.”")
 
 
-def bars(svg: str) -> list[tuple[float, float]]:
-    """Left edge and height of each bar that has one: a closed path of four corners."""
-    corners = re.findall(r'd="M (\S+) (\S+) L \S+ \S+ L \S+ (\S+) L \S+ \S+ z', svg)
-    found = ((float(left), float(bottom) - float(top)) for left, bottom, top in corners)
-    return [(left, height) for left, height in found if height > 0]
-
-
-def test_a_histogram_counts_the_candidates_and_marks_baseline_and_best() -> None:
-    plot = ranking_plot(ranking(80.0, 80.0, 80.0, 76.0, 70.0, math.nan, baseline=72.0), "r")
-    assert plot is not None
-    shown = bars(plot.svg)
-    # Five bins of two from 70 to 80: one at 70, one at 76 (its left edge), three at 80.
-    heights = [round(height / shown[0][1], 2) for _, height in shown[:3]]
-    assert heights == [1.0, 1.0, 3.0]
-    assert plot.caption == "1 score not finite, not drawn."
-    assert "Histogram of 5 scores: best 80.00, no demonstration 72.00" in plot.svg
-    assert ">best 80.00<" in plot.svg
-    assert ">no demonstration 72.00<" in plot.svg
-
-
-@pytest.mark.parametrize("scores", [(70.0,), (70.0,) * 300, (99.0, *(1.0 - i / 1e6 for i in range(299)))])
-def test_a_histogram_of_odd_scores_is_drawn_in_a_few_bars(scores: tuple[float, ...]) -> None:
-    plot = ranking_plot(ranking(*scores), "r")
-    assert plot is not None
-    assert 1 <= len(bars(plot.svg)) <= 31
-
-
-def test_without_a_finite_score_there_is_no_histogram() -> None:
-    assert ranking_plot(ranking(math.nan), "r") is None
-
-
 def test_a_report_of_another_name_lies_under_it(tmp_path: Path) -> None:
     path = write_report(tmp_path, attrs.evolve(EMPTY, ranking=ranking(80.0, 60.0)), "search")
     assert {file.name for file in tmp_path.iterdir()} == {"search.html", "search.json", "search.md"}
@@ -789,108 +701,6 @@ def watched_stage() -> StageCurve:
             Watched("en", "sts", (score("dev", 50.0),), [0, 100], [50.0, 62.5], [[50.0], [62.5]]),
         ),
     )
-
-
-def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_protocol_and_task() -> None:
-    dev, val = trajectory_panels(watched_stage().watched)
-    assert (dev.title, val.title) == ("wang-isola, STSB-dev, geometry", "wang-isola, val, geometry")
-    assert [line.encoder for line in dev.lines] == ["zh", "en"]
-    assert [(p.step, p.x, p.y) for p in dev.lines[1].places] == [
-        (0, -1.5, 0.4),
-        (100, -2.25, 0.35),
-    ]
-    assert [(step, [p and p.y for p in places]) for step, places in dev.rows] == [
-        (0, [0.3, 0.4]),
-        (100, [0.25, 0.35]),
-        (200, [0.2, None]),
-    ]
-
-
-def test_two_conventions_of_one_look_are_two_trajectories() -> None:
-    one, other = geometry("e", "t", "wang-isola", (-2.0, 0.2)), geometry("e", "t", "st5", (-3.0, 0.5))
-    both = Watched("e", "geometry", one.scores + other.scores, [0], [1.8], [one.values[0] + other.values[0]])
-    places = [panel.lines[0].places[0] for panel in trajectory_panels([both])]
-    assert [(p.x, p.y) for p in places] == [(-2.0, 0.2), (-3.0, 0.5)]
-
-
-def test_an_encoder_that_is_watched_twice_has_two_panels() -> None:
-    twice = [geometry("e", "t", "p", (-1.0, 0.5)), geometry("e", "t", "p", (-2.0, 0.4))]
-    panels = trajectory_panels([*twice, geometry("f", "t", "p", (-3.0, 0.3))])
-    assert [[line.encoder for line in panel.lines] for panel in panels] == [["e", "f"], ["e"]]
-
-
-def test_a_look_without_finite_numbers_is_left_out() -> None:
-    (panel,) = trajectory_panels([geometry("e", "t", "p", (math.nan, 0.5), (-1.0, 0.4), (-2.0, math.inf))])
-    assert [place.step for place in panel.lines[0].places] == [100]
-    assert trajectory_panels([geometry("e", "t", "p", (math.nan, 0.5))]) == ()
-
-
-def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point() -> None:
-    (panel,) = trajectory_panels([geometry("en", "t", "p", (-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25))])
-    plot = trajectory_plot(panel, "t")
-    assert "from 0.500, −1.000 at step 0 to 0.250, −2.000 at step 200" in plot.svg
-    assert plot.svg.count("fill: var(--page)") == 1
-    assert "From step 0 (hollow) to step 200" in plot.caption
-    assert ">en<" not in plot.svg, "one line needs no legend"
-
-
-def test_the_arrows_of_a_trajectory_are_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib.axes import Axes
-
-    drawn = []
-    annotate = Axes.annotate
-
-    def spy(axes: Axes, text: str, xy: tuple[float, float], **options: Any) -> Any:
-        drawn.append((options["xytext"], xy))
-        return annotate(axes, text, xy, **options)
-
-    monkeypatch.setattr(Axes, "annotate", spy)
-    # The third look found what the second one had: a move that leads nowhere has no direction.
-    places = [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25), (-1.5, 0.125)]
-    (panel,) = trajectory_panels([geometry("en", "t", "p", *places)])
-    trajectory_plot(panel, "t").drawing.figure(6)
-    assert sorted(drawn) == [((-2.0, 0.25), (-1.5, 0.125)), ((-1.0, 0.5), (-2.0, 0.25))]
-
-
-def test_a_long_trajectory_has_few_arrows_and_a_small_drawing() -> None:
-    places = [(-3 * i / 1000, 1 - i / 2000) for i in range(1000)]
-    (panel,) = trajectory_panels([geometry("en", "t", "p", *places)])
-    assert len(trajectory_plot(panel, "t").svg) < 40_000
-
-
-def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
-    watched = watched_stage().watched
-    (plot,) = score_plots(watched, "w")
-    assert plot.title == "sts: dev"
-    assert "en: from 50.00 to 62.50" in plot.svg
-    again = attrs.evolve(watched[3], encoder="zh")
-    (both,) = score_plots([*watched, again], "w")
-    assert ">en<" in both.svg
-    assert ">zh<" in both.svg
-    assert score_plots([attrs.evolve(again, primary=[math.nan, math.nan])], "w") == ()
-
-
-def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure() -> None:
-    both = geometry("en", "dev", "wang-isola", (-1.0, 0.5), (-2.0, 0.25))
-    more = tuple(
-        score("dev", math.nan, "en", metric, "geometry") for metric in ("anisotropy", "top-singular-share")
-    )
-    values = [[*look, 0.5 - i / 4, 0.125] for i, look in enumerate(both.values)]
-    watched = attrs.evolve(both, scores=both.scores + more, values=values)
-    assert len(trajectory_panels([watched])) == 1
-    cosine, share = score_plots([watched], "w")
-    assert (cosine.title, share.title) == ("geometry anisotropy: dev", "geometry top-singular-share: dev")
-    assert "en: from 0.500 to 0.250" in cosine.svg
-    assert "en: from 0.125 to 0.125" in share.svg
-    assert score_plots([both], "w") == ()
-
-
-def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers() -> None:
-    plot = metrics_plot(watched_stage(), "m")
-    assert plot is not None
-    assert "temperature: from 1 to 0.025" in plot.svg
-    assert "accuracy" not in plot.svg
-    assert metrics_plot(stage(), "m") is None
 
 
 def test_the_page_has_the_plots_and_the_numbers_of_a_trajectory() -> None:

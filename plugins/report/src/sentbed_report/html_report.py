@@ -13,26 +13,20 @@ from sentbed.protocols import ReportSection, StageCurve
 from sentbed.tools import plain
 
 from sentbed_report import formatting as text
+from sentbed_report.figures.candidate_scores import ranking_plot
+from sentbed_report.figures.encoder_planes import geometry_plot
+from sentbed_report.figures.loss import loss_plot
+from sentbed_report.figures.loss_metrics import metrics_plot
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.scatters import scatter_groups
+from sentbed_report.figures.trajectories import TrajectoryPanel, trajectory_panels, trajectory_plot
+from sentbed_report.figures.validation import validation_plot
+from sentbed_report.figures.watched_scores import score_plots
 from sentbed_report.format_independent_table import DEGENERATE
 from sentbed_report.page_template import page_template, resource
 from sentbed_report.recipe_facts import recipe_facts
-from sentbed_report.run_plots import (
-    Plot,
-    geometry_plot,
-    loss_plot,
-    ranking_plot,
-    scatter_groups,
-    validation_plot,
-)
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_tables import geometry_panels, score_tables
-from sentbed_report.training_curve_plots import (
-    TrajectoryPanel,
-    metrics_plot,
-    score_plots,
-    trajectory_panels,
-    trajectory_plot,
-)
 
 if TYPE_CHECKING:
     from jinja2 import Template

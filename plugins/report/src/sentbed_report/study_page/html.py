@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from sentbed_report.figures.axis_effects import effects_plot
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.score_cost import cost_plot
+from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.format_independent_table import DEGENERATE, legend
 from sentbed_report.formatting import duration, expected_digits, expected_verdict, number, signed
 from sentbed_report.page_template import page_template, resource
-from sentbed_report.run_plots import Plot
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import html_and_markdown_content
-from sentbed_report.study_page.axis_effect_plots import effects_plot
 from sentbed_report.study_page.effect_tables import EFFECTS, Views
-from sentbed_report.study_page.score_cost_plots import cost_plot
-from sentbed_report.study_page.study_figures import KINDS, plots_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
