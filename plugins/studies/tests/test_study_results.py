@@ -257,7 +257,7 @@ def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) 
 def test_a_letter_that_no_font_has_is_a_warning(
     data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sentbed_report.matplotlib_svg._FALLBACKS", ())
+    monkeypatch.setattr("sentbed_report.figures.plot._FALLBACKS", ())
     runs = costing(data)
     names = {axis.name: f"学习率 {axis.name}" for axis in runs.axes}
     axes = tuple(attrs.evolve(axis, name=names[axis.name]) for axis in runs.axes)

@@ -236,8 +236,8 @@ def plot(
     `learning`; the second one of a kind is `cost-2`. The files are printed.
     """
     from sentbed.errors import RunError
-    from sentbed_report.figure_files import write_figure
-    from sentbed_report.study_page.study_figures import NOTHING, figure_named, study_figures
+    from sentbed_report.figures.figure_files import write_figure
+    from sentbed_report.figures.study_figures import NOTHING, figure_named, study_figures
 
     from sentbed_studies.study_results import load_study
 
@@ -260,7 +260,7 @@ def plot(
     chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
     for name, found in chosen.items():
         path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        remark = write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
+        remark = write_figure(found.figure(width, height, theme), path, found.title, dpi)
         echo(path)
         if remark:
             echo(remark, err=True)

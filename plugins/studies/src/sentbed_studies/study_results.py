@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-from sentbed_report.figure_files import DPI, WIDTH, write_figure
+from sentbed_report.figures.figure_files import DPI, WIDTH, write_figure
+from sentbed_report.figures.study_figures import figure_named, study_figures
 from sentbed_report.formatting import count
 from sentbed_report.run_cost import KEY as RUN_COST
 from sentbed_report.study.axis_columns import axis_column
@@ -22,13 +23,12 @@ from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.study_figures import figure_named, study_figures
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from sentbed_report.matplotlib_svg import Theme
-    from sentbed_report.run_plots import Plot
+    from sentbed_report.figures.colours import Theme
+    from sentbed_report.figures.plot import Plot
 
     from sentbed_studies.power_table import PowerTable
 
@@ -271,7 +271,7 @@ class LoadedStudy:
                 written.
         """
         found = figure_named(self._plots(task), name, task, self.tables)
-        figure = found.drawing.figure(width, height, theme)
+        figure = found.figure(width, height, theme)
         if file is not None and (remark := write_figure(figure, Path(file), found.title, dpi)):
             warnings.warn(remark, stacklevel=2)
         return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from sentbed_report.run_plots import Plot
+from sentbed_report.figures.plot import Plot
 from sentbed_report.tables.table import Table
 
 

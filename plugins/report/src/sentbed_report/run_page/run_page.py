@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from sentbed.protocols import ExpectedRow, ReportSection
 from sentbed.tools import plain
 
+from sentbed_report.figures.encoder_planes import geometry_plot
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.scatters import scatter_groups
 from sentbed_report.formatting import count, duration, expected_digits, expected_verdict, moment, number
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text
@@ -15,7 +18,6 @@ from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
-from sentbed_report.run_plots import Plot, geometry_plot, scatter_groups
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_planes import geometry_panels
 from sentbed_report.study.summary_tables import Summary

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sentbed_report.figures.candidate_scores import ranking_plot
 from sentbed_report.formatting import number, share_of
 from sentbed_report.page.sections import Section
-from sentbed_report.run_plots import ranking_plot
 from sentbed_report.run_report import Ranking
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate

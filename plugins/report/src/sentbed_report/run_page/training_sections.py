@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
+from sentbed_report.figures.loss import loss_plot
+from sentbed_report.figures.loss_metrics import metrics_plot
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.trajectories import TrajectoryPanel, trajectory_panels, trajectory_plot
+from sentbed_report.figures.validation import validation_plot
+from sentbed_report.figures.watched_scores import score_plots
 from sentbed_report.formatting import count, number
 from sentbed_report.page.sections import Section
-from sentbed_report.run_plots import Plot, loss_plot, validation_plot
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Header, Row, Table
-from sentbed_report.training_curve_plots import (
-    TrajectoryPanel,
-    metrics_plot,
-    score_plots,
-    trajectory_panels,
-    trajectory_plot,
-)
 
 
 def training_section(stages: Sequence[StageCurve]) -> Section | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
+from sentbed_report.figures.axis_effects import effects_plot
 from sentbed_report.formatting import sign_of, signed
 from sentbed_report.page.sections import Section
 from sentbed_report.statistics.significance import Judged
@@ -12,7 +13,6 @@ from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.main_effects import Grid, interaction
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.axis_effect_plots import effects_plot
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Header, Row, Table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section
 from sentbed_report.statistics.resampling import SIGNIFICANT
@@ -12,7 +13,6 @@ from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import by_reason
-from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header, Row, Table

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.score_cost import cost_plot
 from sentbed_report.page.sections import Section
-from sentbed_report.run_plots import Plot
 from sentbed_report.study.score_against_cost import (
     ScoreAgainstCost,
     scores_against_cost,
@@ -16,7 +17,6 @@ from sentbed_report.study.score_against_cost import (
 )
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.score_cost_plots import cost_plot
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate, Place
 from sentbed_report.tables.table import Header, Row, Table
@@ -43,7 +43,7 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
 
 def _plots(data: StudyData, against: Sequence[ScoreAgainstCost]) -> Iterator[Plot]:
     for place, points in enumerate(against):
-        yield cost_plot(data, points, title_of_both(points), f"c{place}")
+        yield cost_plot(data, points, f"c{place}")
 
 
 def _table(against: ScoreAgainstCost) -> Table:

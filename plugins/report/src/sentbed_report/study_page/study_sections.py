@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import count
 from sentbed_report.page.sections import Section, Text
 from sentbed_report.study.axis_tests import AxisFindings
@@ -24,7 +25,6 @@ from sentbed_report.study_page.sampled_cells_section import sampled_cells_sectio
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
-from sentbed_report.study_page.study_figures import KINDS, plots_of
 from sentbed_report.study_page.warnings_section import warnings_section
 
 _IN_OTHER_SECTIONS = ("effects", "ranks", "cost")

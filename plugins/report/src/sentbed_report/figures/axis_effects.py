@@ -1,0 +1,57 @@
+"""Effects of a study's axes: the cells of each label, and the label's mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sentbed_report.figures.axis_formats import name_rows
+from sentbed_report.figures.colours import colour, series_colour
+from sentbed_report.figures.drawn_rows import DrawnRows, drawn_rows, score_label
+from sentbed_report.figures.labels import label_text
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.points import draw_points
+from sentbed_report.study.main_effects import AxisEffect, main_effects
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary, title_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
+    """Draw the cells of each label and the label's mean, all axes below each other on one scale."""
+    effects = [effect for effect in main_effects(data, summary) if effect.compared]
+    if not effects:
+        return None
+    rows = drawn_rows(data, summary)
+    heights = [len(effect.labels) + 0.6 for effect in effects]
+
+    def paint(figure: Figure) -> None:
+        parts = figure.subplots(len(effects), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+        for index, (axes, effect) in enumerate(zip(parts, effects, strict=True)):
+            tone = series_colour(index)
+            _draw_cells(axes, effect, rows, tone)
+            _draw_means(axes, effect, tone)
+        parts[-1].set_xlabel(label_text(score_label(summary)))
+        figure.align_ylabels()
+
+    caption = f"Diamond: the mean of a label, as in the table; dots: its cells. {rows.caption}"
+    return Plot(name, title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint)
+
+
+def _draw_cells(axes: Axes, effect: AxisEffect, rows: DrawnRows, tone: str) -> None:
+    places = {label.label: place for place, label in enumerate(effect.labels)}
+    for drawn in rows.sound:
+        place = places[drawn.row.labels[effect.axis]]
+        axes.plot(drawn.mean, place, "o", color=tone, markersize=5, alpha=0.35, markeredgewidth=0)
+    for drawn in rows.degenerate:
+        draw_points(axes, drawn.mean, places[drawn.row.labels[effect.axis]], tone, size=5, hollow=True)
+
+
+def _draw_means(axes: Axes, effect: AxisEffect, tone: str) -> None:
+    for place, label in enumerate(effect.labels):
+        if label.mean is not None:
+            draw_points(axes, label.mean, place, tone, effect.axis, marker="D")
+    name_rows(axes, [label.label for label in effect.labels])
+    axes.set_title(label_text(effect.axis), loc="left", fontsize="medium", color=colour("muted"))

@@ -1,0 +1,64 @@
+"""Axes of figures: of steps, of names, of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from sentbed_report.figures.labels import label_text, short_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+_TICKS = 8
+"""More labels below a line stand in each other's way."""
+
+
+def step_axis(axes: Axes) -> None:
+    """Format the horizontal axis for optimiser steps."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel("step")
+    # Without `steps`, whole numbers may be ticked at multiples of 3, 6 or 15, where nothing was measured.
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Make the vertical axis one of names, the first above."""
+    axes.set_yticks(range(len(names)), [short_name(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+
+
+def label_numbers(axes: Axes, numbers: Sequence[float], labels: Sequence[str]) -> None:
+    """Make the horizontal axis logarithmic where that is better, and label its numbers if they are few."""
+    from matplotlib.ticker import NullLocator
+
+    if spans_powers(numbers):
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+    if len(numbers) <= _TICKS:
+        axes.set_xticks(numbers, [label_text(label, 12) for label in labels])
+
+
+def plain_logarithms(axis: Axis) -> None:
+    """Write plain numbers on a logarithmic axis, and not the mathematics that no page reads."""
+    from matplotlib.ticker import NullLocator
+
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def spans_powers(numbers: Sequence[float]) -> bool:
+    """Whether numbers are read better on a logarithmic scale: positive, and of more than one power of ten
+    or each a multiple of the one before."""
+    ordered = sorted(set(numbers))
+    if len(ordered) < 2 or ordered[0] <= 0:
+        return False
+    if ordered[-1] / ordered[0] >= 20:
+        return True
+    ratios = [larger / smaller for smaller, larger in pairwise(ordered)]
+    return len(ratios) > 1 and min(ratios) >= 1.9 and max(ratios) <= min(ratios) * 1.1

@@ -1,0 +1,73 @@
+"""Figures as files for papers: PDF with its fonts, SVG, PNG."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentbed.errors import RunError
+from sentbed.helpers import atomic_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH = 3.3
+"""Default width in inches: a column of a paper with two."""
+DPI = 300
+
+_UNDATED: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+"""Format -> entries of its metadata that would make two files of one figure differ."""
+
+_SETTINGS: dict[Any, Any] = {
+    # TrueType, so that letters stay text; many publishers refuse the default, Type 3.
+    "pdf.fonttype": 42,
+    # Shapes: nobody has to have the font.
+    "svg.fonttype": "path",
+    "svg.hashsalt": "sentbed",
+}
+
+
+def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) -> str:
+    """Write a figure in the format that the file's suffix names, in its own size.
+
+    `title` is in the file's metadata; `dpi` is the resolution of PNG. The same figure gives the same bytes.
+    Returns a sentence on letters that no font of the figure has, which are boxes; empty if there are none.
+
+    Raises:
+        RunError: if the suffix is none of `.pdf`, `.svg` and `.png`, or the file cannot be written.
+    """
+    import matplotlib
+
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in _UNDATED:
+        choices = ", ".join(f"`.{choice}`" for choice in _UNDATED)
+        raise RunError(
+            f"`{path}` ends in {path.suffix!r}, which is no format of figures; end it in {choices}"
+        )
+    metadata = {"Title": title, **_UNDATED[suffix]}
+    with matplotlib.rc_context(), atomic_file(path) as stream, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_SETTINGS)
+        figure.savefig(stream, format=suffix, dpi=dpi, metadata=metadata)
+    letters = _missing_letters(caught)
+    if not letters:
+        return ""
+    return (
+        f"no installed font has the letters {letters!r} of `{path}`; install one that has, "
+        "such as Noto Sans SC, as a .ttf file"
+    )
+
+
+def _missing_letters(caught: list[warnings.WarningMessage]) -> str:
+    """Return each letter once that matplotlib warns of, and pass the other warnings on."""
+    letters = ""
+    for warning in caught:
+        glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))
+        if glyph is None:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        elif chr(int(glyph[1])) not in letters:
+            letters += chr(int(glyph[1]))
+    return letters

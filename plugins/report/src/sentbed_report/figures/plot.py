@@ -1,0 +1,184 @@
+"""A figure of a report: drawn by matplotlib as SVG inside a page, or as a figure of its own."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed.errors import RunError
+
+from sentbed_report.figures.colours import PAGE_COLOURS, Theme, theme_colours, use_colours
+from sentbed_report.figures.descriptions import describe
+from sentbed_report.figures.labels import label_text
+from sentbed_report.figures.page_svg import page_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAGE_FONT_SIZE = 12
+"""In units of the view box, which are CSS pixels where the figure is shown at its own width."""
+
+FILE_FONT_SIZE = 8
+"""Of a figure of its own, in points: that of captions in two-column papers."""
+
+SMALLEST, LARGEST = 0.5, 50.0
+"""Least and largest width and height of a figure of its own, in inches."""
+
+_LONGEST_LABEL = 800
+"""Characters of what a screen reader says: title and numbers, as far as they fit."""
+
+_FALLBACKS = (
+    "Noto Sans SC",
+    "Noto Sans JP",
+    "Noto Sans KR",
+    "Noto Sans TC",
+    "Noto Sans",
+    "Arial Unicode MS",
+    "SimHei",
+    "Malgun Gothic",
+    "NanumGothic",
+    "Droid Sans Fallback",
+)
+"""Fonts for letters that DejaVu Sans lacks, Chinese, Japanese and Korean ones above all."""
+
+
+@attrs.frozen
+class Plot:
+    """A figure that is drawn when it is asked for; its texts are plain."""
+
+    name: str
+    """Makes its ids unique in a page."""
+    title: str
+    caption: str
+    height: int
+    """Height in a page, in CSS pixels."""
+    paint: Callable[[Figure], None]
+    """Draws into an empty figure; colours are those of `colour`."""
+    width: int = 440
+
+    @property
+    def svg(self) -> str:
+        """An `<svg>` element for a page, safe markup; the same figure gives the same text."""
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+        buffer = io.StringIO()
+        with _matplotlib_settings(PAGE_COLOURS, PAGE_FONT_SIZE, {"svg.fonttype": "none"}):
+            figure = Figure(figsize=(self.width / 72, self.height / 72))
+            self.paint(figure)
+            # The figure's own engine would lay it out twice, and draw it twice.
+            ConstrainedLayoutEngine().execute(figure)
+            undated = {"Date": None, "Creator": None}
+            figure.savefig(buffer, format="svg", transparent=True, metadata=undated)
+            label = label_text(f"{self.title}. {describe(figure)}", _LONGEST_LABEL)
+        return page_svg(buffer.getvalue(), self.name, label)
+
+    def figure(self, width: float, height: float | None = None, theme: Theme = "light") -> Figure:
+        """Return a figure of its own, in inches; its height is by default in proportion to that in a page.
+
+        Raises:
+            RunError: if its width or height is not from `SMALLEST` to `LARGEST`, or has no room for labels.
+        """
+        from matplotlib.figure import Figure
+
+        if height is None:
+            height = width * self.height / self.width
+        _check_inches("width", width)
+        _check_inches("height", height)
+        narrow = {
+            "legend.columnspacing": 1.0,
+            "legend.handlelength": 1.5,
+            "legend.handletextpad": 0.5,
+            "font.family": ["DejaVu Sans", *_installed_fallbacks()],
+        }
+        with _matplotlib_settings(theme_colours(theme), FILE_FONT_SIZE, narrow):
+            figure = Figure(figsize=(width, height), layout="constrained")
+            self.paint(figure)
+            warnings.filterwarnings("error", message="constrained_layout not applied", category=UserWarning)
+            try:
+                # Ticks are made here, with these settings, and not when it is saved with others.
+                figure.draw_without_rendering()
+            except UserWarning as error:
+                raise RunError(
+                    f"{width:g} by {height:g} inches have no room for the figure's labels; make it larger"
+                ) from error
+        return figure
+
+
+@attrs.frozen
+class PlotGroup:
+    """Plots that share their axes' ranges and are read together."""
+
+    title: str
+    caption: str
+    """Caption common to all plots."""
+    plots: tuple[Plot, ...]
+
+
+def _check_inches(side: str, inches: float) -> None:
+    if not SMALLEST <= inches <= LARGEST:
+        raise RunError(
+            f"the figure's {side} is {inches:g} inches, and must be {SMALLEST:g} to {LARGEST:g}; "
+            "set `width` and `height` so that it is"
+        )
+
+
+def _installed_fallbacks() -> list[str]:
+    """Return those fonts for letters beyond DejaVu Sans that are installed as TrueType, as PDF needs it."""
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist if font.fname.lower().endswith(".ttf")}
+    return [name for name in _FALLBACKS if name in installed]
+
+
+@contextmanager
+def _matplotlib_settings(colours: Mapping[str, str], size: float, more: Mapping[Any, Any]) -> Iterator[None]:
+    """Draw with these colours and this size of font, whatever matplotlib's settings are."""
+    import matplotlib
+
+    with use_colours(colours), matplotlib.rc_context(), warnings.catch_warnings():
+        # The page's font shows the glyphs that the font measured with lacks.
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_settings(colours, size))
+        matplotlib.rcParams.update(more)
+        yield
+
+
+def _settings(colours: Mapping[str, str], size: float) -> dict[Any, Any]:
+    return {
+        "axes.formatter.useoffset": False,
+        "svg.hashsalt": "sentbed",
+        "text.usetex": False,
+        # A `$` in a label is a dollar.
+        "text.parse_math": False,
+        "axes.unicode_minus": True,
+        # Wider than what pages use, so what fits here fits there.
+        "font.family": "DejaVu Sans",
+        "font.size": size,
+        "axes.labelsize": size,
+        "xtick.labelsize": size - 1,
+        "ytick.labelsize": size - 1,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.linewidth": 0.8,
+        "axes.linewidth": 0.8,
+        "xtick.major.size": 0,
+        "ytick.major.size": 0,
+        "xtick.major.pad": 5,
+        "ytick.major.pad": 5,
+        "figure.facecolor": colours["page"],
+        "axes.facecolor": colours["page"],
+        "text.color": colours["fg"],
+        "axes.labelcolor": colours["muted"],
+        "axes.edgecolor": colours["line"],
+        "xtick.color": colours["muted"],
+        "ytick.color": colours["muted"],
+        "grid.color": colours["line"],
+    }

@@ -1,0 +1,196 @@
+"""The figures of a study by name: the plots of its report, for its page, for files and for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+from sentbed.errors import RunError, suggest
+
+from sentbed_report.figures.axis_effects import effects_plot
+from sentbed_report.figures.cell_planes import geometry_plots
+from sentbed_report.figures.cell_trajectories import trajectory_plots
+from sentbed_report.figures.demonstration_scores import ranking_plot
+from sentbed_report.figures.learning_curves import learning_curves
+from sentbed_report.figures.number_lines import number_plots
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.rank_groups import rank_groups_plot
+from sentbed_report.figures.score_cost import cost_plot
+from sentbed_report.figures.sweeps import sweep_plots
+from sentbed_report.study.score_against_cost import scores_against_cost
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary
+
+_Draw: TypeAlias = Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
+
+
+@attrs.frozen
+class FigureKind:
+    """A kind of figure: of each there may be several."""
+
+    what: str
+    needs: str
+    """What a study must have for it."""
+    draw: _Draw
+    tables: bool = False
+    """Whether it is of the last column of a table, and can be of any other."""
+
+
+def _effects(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot | None]:
+    for index, summary in enumerate(_ranked(summaries)):
+        yield effects_plot(data, summary, f"e{index}")
+
+
+def _ranks(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot | None]:
+    for index, summary in enumerate(_ranked(summaries)):
+        yield rank_groups_plot(data, summary, f"r{index}")
+
+
+def _numbers(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
+    for index, summary in enumerate(_ranked(summaries)):
+        yield from number_plots(data, summary, f"n{index}-")
+
+
+def _costs(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
+    for index, against in enumerate(scores_against_cost(summaries, data.cost)):
+        yield cost_plot(data, against, f"c{index}")
+
+
+KINDS: Mapping[str, FigureKind] = {
+    "effects": FigureKind(
+        "cells and mean of each label, axis by axis",
+        "an axis with two labels to compare",
+        _effects,
+        tables=True,
+    ),
+    "ranks": FigureKind("cells that cannot be told apart", "two cells that have finished", _ranks),
+    "numbers": FigureKind("scores over an axis of numbers", "an axis of numbers", _numbers, tables=True),
+    "cost": FigureKind(
+        "scores against a cost, with the Pareto front",
+        "a cost that was measured",
+        _costs,
+        tables=True,
+    ),
+    "sweep": FigureKind(
+        "scores with coordinates, such as throughput by length",
+        "scores with coordinates",
+        lambda data, _: sweep_plots(data, "x"),
+    ),
+    "geometry": FigureKind(
+        "planes of two scores, such as alignment and uniformity",
+        "two scores that are coordinates of a plane",
+        lambda data, _: geometry_plots(data, "g"),
+    ),
+    "trajectory": FigureKind(
+        "such planes over training",
+        "stages that watch such scores",
+        lambda data, _: trajectory_plots(data, "t"),
+    ),
+    "ranking": FigureKind(
+        "scores of demonstrations",
+        "cells with `[search]`",
+        lambda data, _: [ranking_plot(data, "d")],
+    ),
+    "learning": FigureKind(
+        "validation over training",
+        "stages that validate",
+        lambda data, _: learning_curves(data, "v"),
+    ),
+}
+"""Name of a kind -> the kind, in the order of the report."""
+
+NOTHING = "nothing of it can be drawn yet"
+
+
+def plots_of(kind: FigureKind, data: StudyData, summaries: Sequence[Summary]) -> list[Plot]:
+    """Return the plots of a kind, in the order of the report."""
+    return [plot for plot in kind.draw(data, summaries) if plot is not None]
+
+
+def study_figures(data: StudyData, summaries: Sequence[Summary], task: str = "") -> dict[str, Plot]:
+    """Return the figures of a study by name: `cost`, and `cost-2` for the second one of its kind.
+
+    Those of tables are of the last column, the average if there is one; with `task`, of this one, without the
+    figures that are of no table.
+
+    Raises:
+        RunError: if no table has the task.
+    """
+    if task:
+        tasks = dict.fromkeys(column.task for summary in _ranked(summaries) for column in summary.columns)
+        if task not in tasks:
+            choices = ", ".join(f"`{choice}`" for choice in tasks) or "none, since nothing has finished"
+            raise RunError(f"the study has no scores of the task `{task}`; its tasks are: {choices}")
+        ordered = (_of_task(summary, task, data.cost) for summary in summaries)
+        summaries = [summary for summary in ordered if summary is not None]
+    figures: dict[str, Plot] = {}
+    for name, kind in KINDS.items():
+        if task and not kind.tables:
+            continue
+        for number, plot in enumerate(plots_of(kind, data, summaries), start=1):
+            figures[name if number == 1 else f"{name}-{number}"] = plot
+    return figures
+
+
+def figure_named(
+    figures: Mapping[str, Plot],
+    name: str,
+    task: str = "",
+    summaries: Sequence[Summary] = (),
+) -> Plot:
+    """Return a figure of `study_figures`; `summaries` are the tables that it was made from.
+
+    Raises:
+        RunError: if there is none of that name; it says which there are.
+    """
+    if name in figures:
+        return figures[name]
+    choices = NOTHING
+    if figures:
+        choices = "its figures are " + ", ".join(f"`{choice}`" for choice in figures)
+    kind = KINDS.get(name)
+    if kind is None:
+        # Only what is close: all names are listed already.
+        suggestion = suggest(name, (*figures, *KINDS))
+        close = f".{suggestion}" if "mean" in suggestion else ""
+        raise RunError(f"the study has no figure `{name}`; {choices}{close}")
+    if task and not kind.tables:
+        raise RunError(f"the figure `{name}` is not of one task; leave the task out")
+    costs = dict.fromkeys(column.task for summary in summaries for column in summary.columns if column.cost)
+    if name == "cost" and costs:
+        listed = ", ".join(f"`{cost}`" for cost in costs)
+        choices = f"set `cost` in `[study]` to one of {listed} and run `sentbed study` again; {choices}"
+    raise RunError(f"the figure `{name}` ({kind.what}) needs {kind.needs}; {choices}")
+
+
+def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
+    return [summary for summary in summaries if summary.columns[-1].ranked]
+
+
+def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
+    """Return a table with the column of a task as its last, which plots are of; None without one.
+
+    A table without the task stays for its costs, and ends in the last of them: the first is that of plots.
+    """
+    of_task = [place for place, column in enumerate(summary.columns) if column.task == task]
+    costs = [place for place, column in enumerate(summary.columns) if column.cost or column.task == cost]
+    if of_task:
+        last = of_task[0]
+    elif costs:
+        last = costs[-1]
+    else:
+        return None
+    order = [place for place in range(len(summary.columns)) if place != last]
+    order.append(last)
+    return attrs.evolve(
+        summary,
+        columns=tuple(summary.columns[place] for place in order),
+        rows=tuple(
+            attrs.evolve(row, cells=tuple(row.cells[place] for place in order)) for row in summary.rows
+        ),
+        references=tuple(
+            attrs.evolve(reference, values=tuple(reference.values[place] for place in order))
+            for reference in summary.references
+        ),
+    )

@@ -1,0 +1,24 @@
+"""Which cells figures draw."""
+
+from __future__ import annotations
+
+from sentbed_report.figures.cell_styles import best_cells, sentence_on_missing
+from sentbed_report.study.study_data import AxisInfo
+from toy_study import study
+
+
+def test_the_cells_drawn_are_the_baseline_and_the_best() -> None:
+    worth = {f"cell {i}": float(i) for i in range(20)}
+    assert best_cells(worth, "cell 3", limit=3) == ("cell 3", "cell 18", "cell 19")
+    assert best_cells({**worth, "bad": float("nan")}, None, limit=2) == ("cell 18", "cell 19")
+    assert len(best_cells(worth, None, limit=30)) == 20
+
+
+def test_cells_that_a_figure_lacks_are_named_and_of_many_the_first() -> None:
+    data = study()
+    names = [cell.name for cell in data.cells]
+    assert sentence_on_missing(data, names, "scores") == ""
+    assert sentence_on_missing(data, names[2:], "scores") == "Without scores: first, 0.01; first, 0.05."
+    many = study(seeds=(1,), axes=(AxisInfo("batch", tuple("abcdefghijklmnop")),), baseline=None, expected={})
+    sentence = sentence_on_missing(many, (), "scores")
+    assert sentence == f"Without scores: {'; '.join('abcdefghijkl')}; and 4 more."

@@ -1,0 +1,132 @@
+"""Lines of a study's cells through a plane of two watched scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from drawn_figures import axis_labels, named_lines
+from sentbed.protocols import Score, StageCurve, Watched
+from sentbed_report.figures.cell_trajectories import trajectory_plots
+from sentbed_report.report_json import to_json
+from sentbed_report.run_report import RunReport
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study_page import write_study_report
+
+PROTOCOL = {"evaluator": {"id": "wang-isola"}, "encoder": {"pooler": "mean"}}
+
+
+def watched(looks: Mapping[int, tuple[float, float]], encoder: str = "en") -> Watched:
+    """An evaluator's alignment and uniformity at some steps, beside a score without an axis."""
+    scores = tuple(
+        Score("STSB-dev", metric, 0.0, PROTOCOL, encoder, "geometry", direction=direction, axis=axis)
+        for metric, direction, axis in (
+            ("alignment", "lower", "y"),
+            ("uniformity", "lower", "x"),
+            ("spearman", "higher", ""),
+        )
+    )
+    values = [[alignment, uniformity, 50.0] for alignment, uniformity in looks.values()]
+    return Watched(encoder, "geometry", scores, list(looks), [0.0] * len(looks), values)
+
+
+def record(*found: Watched, stage: str = "b") -> Mapping[str, Any]:
+    """`report.json` of a run with one stage, as it is written and read."""
+    curve = StageCurve(stage, [1], [0.5], [0.1], watched=found)
+    run = RunReport("run", "finished", None, "", 1.0, "", {}, stages=(curve,))
+    report: Mapping[str, Any] = json.loads(to_json(run))
+    return report
+
+
+def study_of(cells: Mapping[str, Sequence[Mapping[str, Any]]], baseline: str | None = None) -> StudyData:
+    """A study of finished runs with these records, one a seed."""
+    found = tuple(
+        CellInfo(name, {}, tuple(CellRun(name, i, "finished", record=one) for i, one in enumerate(records)))
+        for name, records in cells.items()
+    )
+    return StudyData("s", (), found, baseline, (0, 1))
+
+
+def test_each_cell_is_a_line_from_its_first_to_its_last_step() -> None:
+    data = study_of(
+        {
+            "dual": [record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))],
+            "frozen": [record(watched({0: (0.5, -1.0), 100: (0.125, -3.0)}))],
+        }
+    )
+    (plot,) = trajectory_plots(data, "t")
+    assert plot.title == "Training in stage b: wang-isola, STSB-dev, geometry"
+    assert axis_labels(plot) == ("STSB-dev (uniformity)", "STSB-dev (alignment)")
+    assert named_lines(plot) == {"dual": [(-1.0, 0.5), (-2.0, 0.25)], "frozen": [(-1.0, 0.5), (-3.0, 0.125)]}
+    assert "Lower is better on both axes." in plot.caption
+    assert "seeds" not in plot.caption
+
+
+def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached() -> None:
+    one = record(watched({0: (1.0, -1.0), 100: (0.5, -2.0), 200: (9.0, 9.0)}))
+    two = record(watched({0: (3.0, -2.0), 100: (1.0, -4.0)}))
+    (plot,) = trajectory_plots(study_of({"a": [one, two]}), "t")
+    assert named_lines(plot) == {"a": [(-1.5, 2.0), (-3.0, 0.75)]}
+    assert plot.caption.endswith("Mean over the seeds, at the steps that all of them reached.")
+
+
+def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own() -> None:
+    looks = {0: (0.5, -1.0), 100: (0.25, -2.0)}
+    both = record(watched(looks), watched(looks, "zh"))
+    (plot,) = trajectory_plots(study_of({"a": [both], "b": [record(watched(looks))]}), "t")
+    assert [*named_lines(plot)] == ["a: en", "a: zh", "b: en"]
+    stages = {"a": [record(watched(looks))], "b": [record(watched(looks), stage="a")]}
+    assert [plot.title.partition(":")[0] for plot in trajectory_plots(study_of(stages), "t")] == [
+        "Training in stage b",
+        "Training in stage a",
+    ]
+
+
+def test_of_many_cells_the_baseline_and_the_first_are_drawn() -> None:
+    looks = {0: (0.5, -1.0), 100: (0.25, -2.0)}
+    cells = {f"cell {i}": [record(watched(looks))] for i in range(9)}
+    (plot,) = trajectory_plots(study_of(cells, "cell 8"), "t")
+    assert "Of 9 cells 6 are drawn: the baseline and the first ones." in plot.caption
+    drawn = [name for name in cells if name in plot.svg]
+    assert drawn == ["cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 8"]
+
+
+def test_cells_that_watched_nothing_are_said_in_the_caption() -> None:
+    looks = {0: (0.5, -1.0), 100: (0.25, -2.0)}
+    (plot,) = trajectory_plots(study_of({"a": [record(watched(looks))], "b": [{}]}), "t")
+    assert plot.caption.endswith("Without watched scores: b.")
+
+
+def test_a_score_that_is_not_finite_is_left_out() -> None:
+    looks = {0: (0.5, -1.0), 100: (float("nan"), -2.0), 200: (0.25, -2.0)}
+    (plot,) = trajectory_plots(study_of({"a": [record(watched(looks))]}), "t")
+    assert named_lines(plot) == {"a": [(-1.0, 0.5), (-2.0, 0.25)]}
+    assert trajectory_plots(study_of({"a": [record(watched({0: (float("inf"), 0.0)}))]}), "t") == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"series": None},
+        {"series": [{"task": "t"}]},
+        {"steps": [0]},
+        {"steps": "no"},
+        {"encoder": 3},
+    ],
+    ids=str,
+)
+def test_records_that_hold_something_else_are_left_out(change: Mapping[str, Any]) -> None:
+    (stage,) = record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))["stages"]
+    (one,) = stage["watched"]
+    data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
+    assert trajectory_plots(data, "t") == ()
+
+
+def test_the_page_of_a_study_has_them(tmp_path: Path) -> None:
+    data = study_of({"dual": [record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))]})
+    page = write_study_report(tmp_path, attrs.evolve(data, baseline="dual")).read_text("utf-8")
+    assert "Training in stage b: wang-isola, STSB-dev, geometry" in page

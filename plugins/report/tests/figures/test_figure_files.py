@@ -1,0 +1,162 @@
+"""Figures as files: their size, fonts and colours, whatever matplotlib is set to."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import attrs
+import matplotlib
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from sentbed.errors import RunError
+from sentbed_report.figures import plot as plot_module
+from sentbed_report.figures.colours import theme_colours
+from sentbed_report.figures.figure_files import write_figure
+from sentbed_report.figures.learning_curves import learning_curves
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.study_figures import study_figures
+from sentbed_report.study.build_summary_tables import summarise
+from toy_study import study
+
+LETTER = "\u1d81"
+"""A letter that DejaVu Sans lacks."""
+
+
+@pytest.fixture(scope="module")
+def plot() -> Plot:
+    """Learning curves: six lines with a legend."""
+    return learning_curves(study(), "v")[0]
+
+
+def test_a_pdf_has_its_size_and_its_fonts(plot: Plot, tmp_path: Path) -> None:
+    write_figure(plot.figure(3.3, 2.0), tmp_path / "a.pdf", "Validation <1>")
+    found = (tmp_path / "a.pdf").read_bytes()
+    assert b"/MediaBox [ 0 0 237.6 144 ]" in found
+    assert b"/FontFile2" in found, "TrueType fonts are embedded"
+    assert b"/Type3" not in found
+    assert b"Validation <1>" in found
+    assert b"CreationDate" not in found
+
+
+def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(plot: Plot, tmp_path: Path) -> None:
+    write_figure(plot.figure(3.3, 2.0), tmp_path / "a.svg")
+    found = (tmp_path / "a.svg").read_text()
+    assert 'width="237.6pt" height="144pt"' in found
+    colours = theme_colours("light")
+    assert colours["c0"] in found
+    assert "var(" not in found
+    assert "#0101" not in found, "the stand-ins of a page's variables"
+    assert "<text" not in found
+
+
+@pytest.mark.parametrize(("dpi", "size"), [(100, (330, 200)), (300, (990, 600))])
+def test_a_png_has_the_resolution_that_is_asked_for(
+    plot: Plot, tmp_path: Path, dpi: int, size: tuple[int, int]
+) -> None:
+    write_figure(plot.figure(3.3, 2.0), tmp_path / "a.png", dpi=dpi)
+    assert struct.unpack(">II", (tmp_path / "a.png").read_bytes()[16:24]) == size
+
+
+@pytest.mark.slow
+def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot: Plot, tmp_path: Path) -> None:
+    odd = {"font.size": 30, "lines.linewidth": 9, "savefig.bbox": "tight", "svg.fonttype": "none"}
+    for suffix in ("pdf", "svg", "png"):
+        write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}")
+        with matplotlib.rc_context(odd):
+            write_figure(plot.figure(3.3), tmp_path / f"b.{suffix}")
+        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
+def test_letters_that_no_font_has_are_one_sentence(plot: Plot, tmp_path: Path, suffix: str) -> None:
+    assert write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}") == ""
+    figure = plot.figure(3.3)
+    # Of a private area, which no font may have; the second one twice.
+    figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
+    said = write_figure(figure, tmp_path / f"b.{suffix}")
+    assert said.startswith("no installed font has the letters '\\U0010fff0\\U0010fff1' of `")
+    assert "install one" in said
+    assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((0.05, None), r"width is 0.05 inches, and must be 0.5 to 50"),
+        ((100_000.0, None), r"width is 100000 inches"),
+        ((3.3, 0.1), r"height is 0.1 inches"),
+        ((float("nan"), None), r"width is nan inches"),
+        ((0.5, 0.5), r"0.5 by 0.5 inches have no room for the figure's labels; make it larger"),
+    ],
+)
+def test_a_size_that_no_figure_can_have_is_refused(
+    plot: Plot, size: tuple[float, float | None], message: str
+) -> None:
+    with pytest.raises(RunError, match=message):
+        plot.figure(*size)
+
+
+@pytest.mark.parametrize("name", ["figure.eps", "figure"])
+def test_a_format_that_is_none_is_refused_before_anything_is_written(
+    plot: Plot, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(RunError, match=r"end it in `\.pdf`, `\.svg`, `\.png`"):
+        write_figure(plot.figure(3.3), tmp_path / name)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_a_height_it_has_the_proportions_of_the_page(plot: Plot) -> None:
+    width, height = plot.figure(4.4).get_size_inches()
+    assert height / width == pytest.approx(plot.height / plot.width)
+
+
+def test_themes_are_those_of_the_page_and_light_is_on_white(plot: Plot) -> None:
+    light, dark = theme_colours("light"), theme_colours("dark")
+    assert light.keys() == dark.keys() == {"fg", "muted", "line", "page", *(f"c{i}" for i in range(6))}
+    assert len({*light.values(), *dark.values()}) == 20
+    figure = plot.figure(3.3, theme="dark")
+    assert to_hex(figure.get_facecolor()) == dark["page"]
+    assert to_hex(figure.axes[0].lines[1].get_color()) == dark["c1"]
+    assert to_hex(plot.figure(3.3).get_facecolor()) == "#ffffff"
+
+
+@pytest.mark.whole
+def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path: Path) -> None:
+    data = study(several=True, seeds=(1, 2))
+    figures = study_figures(data, summarise(data, resamples=10))
+    assert len(figures) > 5
+    for name, found in figures.items():
+        write_figure(found.figure(3.3), tmp_path / f"{name}.svg")
+        assert "#0101" not in (tmp_path / f"{name}.svg").read_text()
+        assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.svg), "the page keeps its variables"
+
+
+def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> None:
+    def rows(width: float) -> int:
+        (legend,) = plot.figure(width, 3.0).legends
+        box = legend.get_window_extent()
+        assert box.x1 <= width * 72 * (legend.figure.dpi / 72) + 1
+        return len({round(text.get_window_extent().y0) for text in legend.get_texts()})
+
+    assert (rows(6.2), rows(1.9)) == (3, 6)
+
+
+def test_letters_beyond_the_font_are_taken_from_an_installed_one(
+    plot: Plot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paint(figure: Figure) -> None:
+        figure.text(0, 0, LETTER)
+
+    def said(name: str) -> str:
+        letter = attrs.evolve(plot, paint=paint)
+        return write_figure(letter.figure(3.3), tmp_path / name)
+
+    monkeypatch.setattr(plot_module, "_FALLBACKS", ())
+    assert f"the letters {LETTER!r}" in said("without.pdf")
+    # A font of matplotlib's own, which has the letter.
+    monkeypatch.setattr(plot_module, "_FALLBACKS", ("Not Installed", "STIXGeneral"))
+    assert said("with.pdf") == ""
+    assert b"STIXGeneral" in (tmp_path / "with.pdf").read_bytes()

@@ -1,0 +1,30 @@
+"""Scatters of a run."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from sentbed.protocols import Scatter
+from sentbed_report.figures.scatters import POINTS_PER_SCATTER, scatter_groups
+
+
+def dots(svg: str) -> int:
+    return sum(path.count("h0") for path in re.findall(r' d="([^"]*)"', svg))
+
+
+def test_a_scatter_draws_each_of_its_points() -> None:
+    rng = np.random.default_rng(0)
+    points = Scatter("t", "x", "y", rng.uniform(size=700), rng.uniform(size=700))
+    (group,) = scatter_groups([("encoder", points)], "s")
+    assert dots(group.plots[0].svg) == 700
+    assert group.caption == "700 points"
+
+
+def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
+    x = np.arange(5000.0)
+    (group,) = scatter_groups(
+        [("encoder@start", Scatter("t", "x", "y", x, x)), ("encoder", Scatter("t", "x", "y", x, x))], "s"
+    )
+    assert [dots(plot.svg) for plot in group.plots] == [POINTS_PER_SCATTER] * 2
+    assert group.caption == "Each: 1,500 of 5,000 points, evenly chosen"

@@ -1,0 +1,125 @@
+"""The figures of a study by name."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import attrs
+import pytest
+from sentbed.errors import RunError
+from sentbed.protocols import Score
+from sentbed_report.figures.study_figures import KINDS, figure_named, study_figures
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary
+from toy_study import study
+
+PASSES = {"first": 2.0, "mean": 1.0}
+
+
+@pytest.fixture(scope="module")
+def data() -> StudyData:
+    """A study whose cells have costs, the first of which is `passes`."""
+    found = study(several=True, seeds=(1, 2))
+    protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
+    cells = []
+    for cell in found.cells:
+        passes = PASSES[cell.labels["pooler"]]
+        costs = tuple(
+            Score(task, "", value, protocol, "encoder", "encoding-cost", direction="lower", axis="cost")
+            for task, value in (("passes", passes), ("tokens", 10.0))
+        )
+        runs = tuple(attrs.evolve(run, scores=(*run.scores, *costs)) for run in cell.runs)
+        cells.append(attrs.evolve(cell, runs=runs))
+    return attrs.evolve(found, cells=tuple(cells))
+
+
+@pytest.fixture(scope="module")
+def summaries(data: StudyData) -> tuple[Summary, ...]:
+    return summarise(data, resamples=10)
+
+
+def of(data: StudyData, task: str) -> dict[str, float]:
+    """Cell -> mean of a task over its seeds."""
+    return {
+        cell.name: fmean(s.value for run in cell.runs for s in run.scores if s.task == task)
+        for cell in data.cells
+    }
+
+
+def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
+    data: StudyData, summaries: tuple[Summary, ...]
+) -> None:
+    figures = study_figures(data, summaries)
+    assert [name for name in figures if name in KINDS] == [
+        *("effects", "ranks", "numbers", "cost", "geometry", "ranking", "learning")
+    ]
+    assert figures["effects"].title == "senteval-sts: Avg (spearman)"
+    assert figures["effects-2"].title == "senteval-transfer, transfer: Avg (accuracy)"
+    assert figures["cost"].title == "senteval-sts: Avg against passes"
+
+
+def test_a_task_takes_the_place_of_the_average(data: StudyData, summaries: tuple[Summary, ...]) -> None:
+    figures = study_figures(data, summaries, "STS13")
+    # Those of no table are of no task.
+    assert [*figures] == ["effects", "numbers", "cost"]
+    assert figures["cost"].title == "senteval-sts: STS13 against passes"
+    means = of(data, "STS13")
+    axes = figures["effects"].figure(3.3).axes
+    diamonds = [
+        float(line.get_xdata()[0])  # type: ignore[index, arg-type]
+        for line in axes[0].lines
+        if line.get_marker() == "D"
+    ]
+    expected = [fmean(v for name, v in means.items() if name.startswith(one)) for one in ("first", "mean")]
+    assert diamonds == pytest.approx(expected)
+
+
+def test_points_of_costs_are_at_the_scores_of_the_task(
+    data: StudyData, summaries: tuple[Summary, ...]
+) -> None:
+    axes = study_figures(data, summaries, "STS13")["cost"].figure(3.3).axes[0]
+    found = {
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))  # type: ignore[index, arg-type]
+        for line in axes.lines
+        if len(line.get_xdata()) == 1  # type: ignore[arg-type]
+    }
+    expected = {(PASSES[name.partition(",")[0]], value) for name, value in of(data, "STS13").items()}
+    assert sorted(found) == [pytest.approx(point) for point in sorted(expected)]
+
+
+def test_a_figure_that_is_not_there_is_refused_with_those_that_are(
+    data: StudyData, summaries: tuple[Summary, ...]
+) -> None:
+    figures = study_figures(data, summaries)
+    assert figure_named(figures, "cost-2").title == "senteval-transfer, transfer: Avg against passes"
+    with pytest.raises(RunError, match=r"no figure `costs`; its figures are `effects`, .*`learning`"):
+        figure_named(figures, "costs")
+    with pytest.raises(RunError, match=r"no figure `costs`; .*\. Did you mean `cost`\?$"):
+        figure_named(figures, "costs")
+    with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`, .*`learning`$"):
+        figure_named(figures, "pie")
+    without = {name: plot for name, plot in figures.items() if not name.startswith("cost")}
+    with pytest.raises(
+        RunError, match=r"a cost that was measured; set `cost` in `\[study\]` to one of `passes`, "
+    ):
+        figure_named(without, "cost", "", summaries)
+    with pytest.raises(RunError, match=r"`sweep` \(scores with coordinates, .*\) needs scores with coord"):
+        figure_named(figures, "sweep")
+    with pytest.raises(RunError, match=r"no scores of the task `STSX`; its tasks are: `STS12`, .*`AVG`"):
+        study_figures(data, summaries, "STSX")
+    with pytest.raises(RunError, match="`learning` is not of one task"):
+        figure_named(study_figures(data, summaries, "STSB"), "learning", "STSB")
+
+
+def test_a_study_of_which_nothing_has_finished_has_no_figures() -> None:
+    done = study(seeds=(1,))
+    cells = (
+        attrs.evolve(c, runs=tuple(attrs.evolve(r, status="waiting", scores=(), record={}) for r in c.runs))
+        for c in done.cells
+    )
+    data = attrs.evolve(done, cells=tuple(cells))
+    figures = study_figures(data, summarise(data))
+    assert figures == {}
+    with pytest.raises(RunError, match="nothing of it can be drawn yet"):
+        figure_named(figures, "effects")

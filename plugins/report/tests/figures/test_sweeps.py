@@ -1,0 +1,143 @@
+"""Scores with coordinates are drawn over each of them, and over the axes of the study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import attrs
+import pytest
+from drawn_figures import named_lines
+from sentbed.protocols import Score
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.sweeps import sweep_plots
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
+from sentbed_report.study_page import write_study_report
+
+SIZE = AxisInfo("size", ("base", "large"), (110e6, 335e6))
+PLATFORM = AxisInfo("platform", ("CPU", "GPU"))
+SPEED = {"base": 1.0, "large": 0.25, "CPU": 10.0, "GPU": 1000.0}
+
+
+def rate(labels: Mapping[str, str], length: int, batch: int) -> float:
+    return math.prod(SPEED[label] for label in labels.values()) * 64 / length * batch / 512
+
+
+def score(value: float, place: Mapping[str, Any], **more: Any) -> Score:
+    task = "-".join(f"{name}-{at}" for name, at in place.items())
+    said = {"id": "throughput", **place, "coordinates": list(place), **more}
+    return Score(task, "examples/s", value, {"encoder": {}, "evaluator": said}, "encoder", "throughput")
+
+
+def study(
+    axes: Sequence[AxisInfo] = (SIZE, PLATFORM),
+    lengths: Sequence[int] = (32, 64, 128),
+    batches: Sequence[int] = (512, 1024),
+    seeds: Sequence[int] = (1,),
+) -> StudyData:
+    cells = []
+    for labels in product(*(axis.labels for axis in axes)):
+        own = dict(zip((axis.name for axis in axes), labels, strict=True))
+        runs = tuple(
+            CellRun(
+                ", ".join(labels),
+                seed,
+                "finished",
+                scores=tuple(
+                    score(rate(own, length, batch) * seed, {"length": length, "batch": batch})
+                    for length in lengths
+                    for batch in batches
+                ),
+            )
+            for seed in seeds
+        )
+        cells.append(CellInfo(", ".join(labels), own, runs))
+    return StudyData("speed", tuple(axes), tuple(cells), None, tuple(seeds))
+
+
+def axis_label(plot: Plot) -> str:
+    """Label of the vertical axis, which all panels share."""
+    return plot.figure(6).get_supylabel()
+
+
+def titles(data: StudyData) -> list[str]:
+    return [plot.title.partition(" by ")[2] for plot in sweep_plots(data, "x")]
+
+
+def test_every_coordinate_and_every_axis_is_drawn_over() -> None:
+    assert titles(study()) == ["size", "platform", "length", "batch"]
+    assert titles(study(lengths=(64,))) == ["size", "platform", "batch"]
+    assert titles(study(axes=(SIZE,), batches=(512,))) == ["size", "length"]
+
+
+def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
+    by_length = sweep_plots(study(axes=(SIZE,), batches=(512,), seeds=(1, 3)), "x")[1]
+    assert axis_label(by_length) == "throughput (examples/s)"
+    # Base at 32 tokens: 2 x the speed, under the seeds 1 and 3.
+    assert named_lines(by_length) == {
+        "size base": [(32.0, 4.0), (64.0, 2.0), (128.0, 1.0)],
+        "size large": [(32.0, 1.0), (64.0, 0.5), (128.0, 0.25)],
+    }
+    single = attrs.evolve(study(axes=(SIZE,), batches=(512,)), cells=study(axes=(SIZE,)).cells[:1])
+    (plot, _) = sweep_plots(single, "x")
+    assert plot.title == "throughput, examples/s by length"
+
+
+def test_lines_are_labels_of_an_axis_and_panels_are_the_rest() -> None:
+    by_length = sweep_plots(study(lengths=(32, 64)), "x")[2]
+    for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
+        assert f">{text}<" in by_length.svg
+    assert by_length.caption == ""
+
+
+def test_of_many_panels_some_are_drawn_and_the_caption_says_so() -> None:
+    many = sweep_plots(study(axes=(SIZE,), lengths=(1, 2), batches=range(1, 8)), "x")[1]
+    assert many.caption == "The first 6 of 7 panels are drawn."
+
+
+def test_scores_of_unlike_protocols_are_said_to_be() -> None:
+    data = study(axes=(PLATFORM,))
+    first, *rest = data.cells
+    (run,) = first.runs
+    scores = tuple(
+        score(one.value, {"length": 32}, machine={"device": "other"}, examples=4) for one in run.scores[:1]
+    )
+    changed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
+    plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)), "x")[0]
+    assert plot.caption == "Not all are measured alike: their protocols differ in machine, examples."
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"coordinates": []}, {"coordinates": ["length"], "length": "short"}, {"coordinates": 3}]
+)
+def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
+    data = study(axes=(SIZE,))
+    plain = Score("a", "b", 1.0, {"encoder": {}, "evaluator": {"id": "p", **said}}, "encoder", "throughput")
+    cells = tuple(
+        attrs.evolve(cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs))
+        for cell in data.cells
+    )
+    assert sweep_plots(attrs.evolve(data, cells=cells), "x") == ()
+
+
+def test_the_page_has_the_plots(tmp_path: Any) -> None:
+    data = study()
+    page = write_study_report(tmp_path, data, summarise(data)).read_text()
+    assert "throughput, examples/s by batch" in page
+
+
+def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:
+    by_length = sweep_plots(study(lengths=(32, 64), batches=(512,)), "x")[2]
+    assert ">1,000<" in by_length.svg
+    assert "mathdefault" not in by_length.svg
+
+
+def test_cells_without_scores_are_said_in_the_caption() -> None:
+    data = study(axes=(PLATFORM,))
+    first, second = data.cells
+    nothing = attrs.evolve(second, runs=tuple(attrs.evolve(run, scores=()) for run in second.runs))
+    plot = sweep_plots(attrs.evolve(data, cells=(first, nothing)), "x")[0]
+    assert plot.caption == "Without scores: GPU."
