@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from sentbed.tools import FAILED, echo, set_option
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
+    from sentbed_studies.runner import StudyResult
+    from sentbed_studies.study_plan import StudyPlan
 
 
 class _Default(click.Group):
@@ -78,86 +84,96 @@ def run(
 
     Cells that have finished are not run again, whoever ran them: several processes may work on one study.
     """
-    from sentbed.errors import Problem, RecipeError
     from sentbed.tools import load_plugins
-    from sentbed_jobs.executor_lookup import executor_of
 
-    from sentbed_studies.added_evaluations import without_encoder
-    from sentbed_studies.cell_keys import CellKeys
-    from sentbed_studies.confirmation import confirmation_of
-    from sentbed_studies.early_stopping import needless_runs
-    from sentbed_studies.progress_display import watching
-    from sentbed_studies.runner import run_study
-    from sentbed_studies.sampled_cells import runs_of
-    from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study, require_cells_of_labels
-    from sentbed_studies.study_plan import plan_lines, time_of
+    from sentbed_studies.study_plan import plan_study
     from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.time_left import TimeLeft
     from sentbed_studies.write_study_directory import is_older, record_of
 
     plugins = load_plugins()
-    wanted = entries(only)
-    found = read_study(recipe, overrides, plugins, only=wanted or None, here=where == "local")
-    if not wanted:
-        require_cells_of_labels(found)
-    directory = Path(out) if out is not None else Path("studies") / found.name
-    keys = CellKeys(plugins)
-    work = plan_work(found.cells, keys, not no_share)
-    now = work.of(found.only(wanted).cells) if wanted else work
-    # Cells that are asked for by name are run with all their seeds.
-    needless = () if wanted else needless_runs(found, now, directory)
-    runs = runs_of(found, now) - len(needless)
-    confirmation = None
-    if not wanted:
-        confirmation = confirmation_of(found, work, directory, keys, not no_share, needless)
-    fresh_left = 0 if confirmation is None else confirmation.number_left
-    if now.without(needless).is_done(directory) and not fresh_left:
-        # Nothing is left to estimate, for which models would be built.
-        left = TimeLeft({}, workers=workers or 1)
-    else:
-        choose_workers = where == "local" and not gpus
-        left = time_of(now.without(needless), directory, workers, choose_workers, runs, confirmation)
-    for line in plan_lines(found, now, directory, left, needless, confirmation):
+    cells = entries(only)
+    on_this_machine = where == "local"
+    expanded = read_study(recipe, overrides, plugins, only=cells or None, here=on_this_machine)
+    if not cells:
+        require_cells_of_labels(expanded)
+    plan = plan_study(
+        expanded,
+        Path(out or Path("studies") / expanded.name),
+        plugins,
+        only=cells,
+        share=not no_share,
+        workers=workers,
+        choose_workers=on_this_machine and not gpus,
+    )
+    for line in plan.lines():
         echo(line, err=not dry_run)
-    if left.unusable and where == "local" and not keep_going:
-        raise RecipeError(Problem(what) for what in left.unusable)
+    if on_this_machine and not keep_going:
+        plan.require_usable_data()
     if dry_run:
         return
-    lost = without_encoder(directory, now)
-    if lost and not retrain and sys.stdin.isatty():
-        retrain = click.confirm(f"Train {len(lost):,} finished runs again?", err=True)
-    if left.workers > 1:
-        # With one worker, this process runs the cells, and saves a state on SIGTERM.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    before = record_of(directory)
-    with reported(directory), watching(directory, now, left) as say:
-        result = run_study(
-            found,
-            directory,
-            plugins,
-            executor=executor_of(
-                where, {"workers": left.workers, "gpus": gpus or None, "address": address}, plugins, say
-            ),
-            only=wanted,
-            work=work,
-            keep_going=keep_going,
-            retrain=retrain,
-            share=not no_share,
-            say=say,
-            left=left,
-        )
+
+    to_train_again = [run for run in plan.kept if run.is_to_be_trained_again]
+    if to_train_again and not retrain and sys.stdin.isatty():
+        retrain = click.confirm(f"Train {len(to_train_again):,} finished runs again?", err=True)
+    before = record_of(plan.directory)
+    result = run_plan(
+        plan,
+        plugins,
+        where,
+        {"gpus": gpus or None, "address": address},
+        only=cells,
+        keep_going=keep_going,
+        retrain=retrain,
+        share=not no_share,
+    )
+
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    report = directory / "report.html"
-    unchanged = not result.worked and record_of(directory) == before
-    if unchanged and not is_older(report, directory, now):
-        echo(f"nothing was left to run; `sentbed study report {directory}` writes the report anew", err=True)
+    report = plan.directory / "report.html"
+    is_unchanged = not result.worked and record_of(plan.directory) == before
+    if is_unchanged and not is_older(report, plan.directory, plan.work):
+        command = f"`sentbed study report {plan.directory}`"
+        echo(f"nothing was left to run; {command} writes the report anew", err=True)
         echo(report)
         return
-    echo(write_reports(directory, lambda sentence: echo(sentence, err=True)))
+    echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
+
+
+def _say(sentence: str) -> None:
+    echo(sentence, err=True)
+
+
+def run_plan(
+    plan: StudyPlan,
+    plugins: Plugins,
+    executor: str = "local",
+    executor_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> StudyResult:
+    """Run what is planned, and show how far it is; `options` are those of `run_study`."""
+    from sentbed_jobs.executor_lookup import executor_of
+
+    from sentbed_studies.progress_display import watching
+    from sentbed_studies.runner import run_study
+
+    if plan.left.workers > 1:
+        # With one worker, this process runs the cells, and saves a state on SIGTERM.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with reported(plan.directory), watching(plan.directory, plan.work, plan.left) as say:
+        pool = executor_of(executor, {"workers": plan.left.workers, **(executor_options or {})}, plugins, say)
+        return run_study(
+            plan.study,
+            plan.directory,
+            plugins,
+            executor=pool,
+            work=plan.whole,
+            say=say,
+            left=plan.left,
+            **options,
+        )
 
 
 @contextmanager
@@ -202,7 +218,7 @@ def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports
 
-    echo(write_reports(Path(directory), lambda sentence: echo(sentence, err=True)))
+    echo(write_reports(Path(directory), _say))
 
 
 @study.command()
