@@ -214,6 +214,25 @@ def status(directory: str, as_json: bool) -> None:
 
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default a free one.")
+def watch(directory: str, port: int) -> None:
+    """Show the report of the study in DIRECTORY in a browser on this machine, and renew it while runs end.
+
+    The address is printed; no other machine can connect. Ctrl-C ends it, and leaves the study as it is.
+    """
+    from sentbed_studies.watch_server import StudyServer
+
+    with StudyServer(Path(directory), port) as server:
+        try:
+            echo(server.url)
+            echo("open it in a browser on this machine; Ctrl-C ends the server", err=True)
+            server.serve_forever()
+        except KeyboardInterrupt:
+            echo(f"`{directory}` is not watched any more; its runs go on", err=True)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
 def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports

@@ -37,14 +37,21 @@ class _Script:
         return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
 
 
-def to_html(data: StudyData, views: Views) -> str:
-    """Return `report.html`."""
+def to_html(data: StudyData, views: Views, live: str = "") -> str:
+    """Return `report.html`.
+
+    With `live`, a fingerprint of the study, the page asks its server at `/state` for the present one every few
+    seconds, and is loaded again when it differs.
+    """
     seeds = html_and_markdown_content.run_seeds(data)
     scripts = [
         _Script(resource("sentbed_report.study_page", "remember.js")),
         _Script(resource("sentbed_report", "theme.js") + resource("sentbed_report.study_page", "study.js")),
     ]
+    if live:
+        scripts.append(_Script(resource("sentbed_report.study_page", "live.js")))
     return _template().render(
+        live=live,
         data=data,
         status_line=html_and_markdown_content.status_line(data),
         status_class=html_and_markdown_content.status_class(data),
