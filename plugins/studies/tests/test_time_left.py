@@ -20,11 +20,12 @@ from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import StudyPlan, workers_for
-from sentbed_studies.time_left import RUN, START, Range, TimeLeft, said, said_of_whole, time_left
+from sentbed_studies.time_left import RUN, START, Range, TimeLeft, time_left
 from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, Toy, quicken
 
 A, B, C, D = map(Path, "abcd")
+TEN = (10.0, 10.0)
 
 AT_END = TOWERS.replace('at = ["start", "end"]', 'at = ["end"]')
 AXES = """
@@ -56,45 +57,34 @@ def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start(
 
 
 def test_a_run_of_a_sample_that_finishes_or_is_stopped_is_one_less() -> None:
-    runs = [Path(str(number)) for number in range(80)]
-    each = (10.0, 10.0)
-    left = TimeLeft(dict.fromkeys(runs, each), pending={}, unchosen=[each] * 16)
-    assert left.seconds() == (START + 160.0, START + 160.0)
-    for run in runs[:12]:
-        left.finished(run, 10.0)
-    assert left.seconds() == pytest.approx((40.0, 40.0))
-    for run in (*runs[12:15], runs[0], Path("of another study")):
+    runs = [Path(str(number)) for number in range(8)]
+    left = TimeLeft(dict.fromkeys(runs, TEN), pending={}, unchosen=[TEN] * 4)
+    assert left.seconds() == (START + 40.0, START + 40.0)
+    left.finished(runs[0], 10.0)
+    left.finished(runs[1], 10.0)
+    assert left.seconds() == pytest.approx((20.0, 20.0))
+    for run in (runs[2], runs[0], Path("of another study")):
         left.ended(run)
-    assert left.seconds() == pytest.approx((10.0, 10.0))
-    left.ended(runs[15])
-    assert left.seconds() == (0.0, 0.0)
-
-
-def test_runs_of_a_sample_without_a_plan_take_as_long_as_the_finished_ones() -> None:
-    left = TimeLeft({A: None, B: None, C: None, D: None}, pending={}, unchosen=[None, None])
-    assert left.seconds() is None
-    left.finished(A, 20.0)
-    assert left.seconds() == (20.0, 20.0)
-    left.finished(B, 20.0)
+    assert left.seconds() == pytest.approx(TEN)
+    left.ended(runs[3])
     assert left.seconds() == (0.0, 0.0)
 
 
 def test_shared_stages_are_no_run_of_a_sample() -> None:
-    planned: dict[Path, Range | None] = {A: (4.0, 4.0), B: (2.0, 2.0), C: (2.0, 2.0)}
-    left = TimeLeft(planned, pending={A: (4.0, 4.0)}, unchosen=[(2.0, 2.0)])
-    left.finished(A, 4.0 + START)
-    assert left.seconds() == (2.0, 2.0)
+    left = TimeLeft({A: TEN, B: TEN, C: TEN}, pending={A: TEN}, unchosen=[TEN])
+    left.finished(A, 10.0 + START)
+    assert left.seconds() == TEN
 
 
 def test_finished_runs_scale_the_plan_of_the_others() -> None:
-    left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: (10.0, 10.0), D: (20.0, 20.0)})
+    left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: TEN, D: (20.0, 20.0)})
     # The first run of a worker loads its libraries.
     left.finished(A, 6 + START)
     assert left.seconds() == pytest.approx((99.0, 99.0))
     # From the second run on, the first one says nothing more.
     left.finished(B, 9.0)
     assert left.of(C) == pytest.approx((30.0, 30.0))
-    assert said(left) == "1 min 30 s"
+    assert left.in_words() == "1 min 30 s"
     left.workers = 2
     assert left.seconds() == pytest.approx((45.0, 45.0))
 
@@ -145,42 +135,31 @@ def test_runs_with_fresh_seeds_come_after_the_others() -> None:
     assert left.seconds() is None
 
 
-def test_finished_runs_correct_those_with_fresh_seeds() -> None:
-    left = TimeLeft({A: (2.0, 2.0), B: (2.0, 2.0)}, fresh=[(2.0, 2.0)] * 2)
-    left.finished(A, START + 2)
-    left.finished(B, 6.0)
-    assert left.seconds() == pytest.approx((12.0, 12.0))
+@pytest.mark.parametrize("cells", [{A: TEN, B: TEN}, {B: TEN}], ids=["all", "a sample"])
+def test_finished_runs_correct_those_with_fresh_seeds(cells: dict[Path, Range | None]) -> None:
+    left = TimeLeft({A: TEN, B: TEN}, pending=cells, unchosen=[TEN], fresh=[TEN] * 2)
+    left.finished(B, START + 30.0)
     left.chosen([C, D])
-    assert left.seconds() == pytest.approx((12.0, 12.0))
-    left.finished(C, 6.0)
-    assert left.seconds() == pytest.approx((6.0, 6.0))
-    left.finished(D, 6.0)
+    assert left.seconds() == pytest.approx((60.0, 60.0))
+    left.finished(C, 30.0)
+    assert left.seconds() == pytest.approx((30.0, 30.0))
+    left.finished(D, 30.0)
     assert left.seconds() == (0.0, 0.0)
-
-
-def test_of_a_sample_the_cells_that_were_not_chosen_are_not_left_beside_the_fresh_seeds() -> None:
-    each = (2.0, 2.0)
-    left = TimeLeft({A: each, B: each}, pending={}, unchosen=[each], fresh=[each] * 2)
-    left.finished(A, START + 2)
-    left.chosen([C, D])
-    assert left.seconds() == pytest.approx((4.0, 4.0))
 
 
 def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
-    left = TimeLeft({A: None, B: None, C: (1.0, 1.0)})
-    assert left.seconds() is None
-    assert said(left) is None
+    left = TimeLeft({A: None, B: None, C: TEN}, unchosen=[None])
+    assert (left.seconds(), left.in_words()) == (None, None)
     left.finished(A, 7.0)
-    assert left.seconds() == (14.0, 14.0)
+    assert left.seconds() == (21.0, 21.0)
 
 
 def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing() -> None:
-    left = TimeLeft({A: (1.0, 1.0), B: (2.0, 2.0)})
+    left = TimeLeft({A: (1.0, 1.0), B: TEN})
     left.ended(A)
-    assert left.seconds() == (START + 2, START + 2)
+    assert left.seconds() == (START + 10, START + 10)
     left.ended(B)
-    assert left.seconds() == (0.0, 0.0)
-    assert said(left) is None
+    assert (left.seconds(), left.in_words()) == ((0.0, 0.0), None)
 
 
 # --- of a study --------------------------------------------------------------------------------------------
@@ -217,21 +196,17 @@ def planned(work: Work, directory: Path) -> list[Any]:
 
 
 def test_a_shared_stage_counts_once_and_evaluations_count(work: Callable[..., Work], tmp_path: Path) -> None:
-    whole, (evaluation,) = (RUN + 21, RUN + 42), [(1.0, 2.0)]
-    assert planned(work(share=False), tmp_path) == [whole] * 4
+    assert planned(work(share=False), tmp_path) == [(RUN + 21, RUN + 42)] * 4
     # Two prefixes of a stage each, and the second stage with the evaluation of four runs.
-    assert planned(work(), tmp_path) == [
-        *[(RUN + 10, RUN + 20)] * 2,
-        *[(RUN + 10 + evaluation[0], RUN + 20 + evaluation[1])] * 4,
-    ]
+    assert planned(work(), tmp_path) == [*[(RUN + 10, RUN + 20)] * 2, *[(RUN + 11, RUN + 22)] * 4]
 
 
 def test_the_same_encoder_is_evaluated_once_before_training(
     work: Callable[..., Work], tmp_path: Path
 ) -> None:
     # Weights are random: each seed has others.
-    found = planned(work(TOWERS + AXES, False), tmp_path)
-    assert found == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
+    seconds = planned(work(TOWERS + AXES, False), tmp_path)
+    assert seconds == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
 
 
 def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> None:
@@ -369,11 +344,11 @@ def test_the_plan_says_what_sharing_saves(
     # Eight stages and four evaluations alone; of the first stages, two instead of four.
     assert shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
     assert shared.whole == (6 * (RUN + 10) + 4, 6 * (RUN + 20) + 8)
-    assert said_of_whole(shared) == (
+    assert shared.of_all_in_words() == (
         "1 min 16 s to 2 min 20 s; 1 min 34 s to 2 min 58 s without sharing, which saves 21 %"
     )
-    assert said_of_whole(alone) == "1 min 34 s to 2 min 58 s"
-    assert said_of_whole(TimeLeft({A: None})) is None
+    assert alone.of_all_in_words() == "1 min 34 s to 2 min 58 s"
+    assert TimeLeft({A: None}).of_all_in_words() is None
     study = read_study(put("study.toml", AT_END + AXES))
     lines = list(StudyPlan(study, tmp_path, work(), work(), shared).lines())
     assert "  all runs, one after the other: 1 min 16 s" in "\n".join(lines)
@@ -383,14 +358,14 @@ def test_the_plan_says_what_sharing_saves(
 def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing(
     share: bool, work: Callable[..., Work], tmp_path: Path
 ) -> None:
-    four = work(share=share)
-    before = time_left(four, tmp_path, Known())
-    left = time_left(four, tmp_path, Known(), confirmation=Confirmation(3))
-    assert left.fresh == [(RUN + 21, RUN + 42)] * 3
-    assert before.whole is not None
-    assert left.whole == (before.whole[0] + 3 * (RUN + 21), before.whole[1] + 3 * (RUN + 42))
-    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(3, "0.5", (A,)))
-    assert (known.pending, known.fresh) == ({A: (RUN + 21, RUN + 42)}, [])
+    four, each = work(share=share), (RUN + 21, RUN + 42)
+    before = time_left(four, tmp_path, Known()).whole
+    left = time_left(four, tmp_path, Known(), confirmation=Confirmation(1))
+    assert left.fresh == [each]
+    assert before is not None
+    assert left.whole == (before[0] + each[0], before[1] + each[1])
+    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, "0.5", (A,)))
+    assert (known.pending, known.fresh) == ({A: each}, [])
 
 
 def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(

@@ -23,7 +23,7 @@ from sentbed.tools import (
     new_directory,
     saved_recipe,
 )
-from sentbed_report.study.read_cell_run import KEYS, added_run, manifest_status, missing_evaluations
+from sentbed_report.study.read_cell_run import KEYS, added_run, manifest_status
 
 from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
 from sentbed_studies.shared_work_plan import Task, Work
@@ -118,10 +118,8 @@ def without_encoder(study: Path, work: Work) -> list[Task]:
     return [run.task for run in kept_runs(study, work) if run.is_to_be_trained_again]
 
 
-def add_evaluations(
-    run: Path, recipe: Recipe, evaluations: Sequence[EvaluationKey], plugins: Plugins
-) -> None:
-    """Make the evaluations that a finished run lacks, each as a run of its own below it.
+def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins) -> None:
+    """Make evaluations that a finished run lacks, each as a run of its own below it.
 
     Those after the last stage are of the encoders that the run has kept, those before the first one of the
     encoders as they are built. Scores are those that the run would have given to the bit.
@@ -130,8 +128,6 @@ def add_evaluations(
         RunError: if the run has kept no encoder.
         Also what an evaluation raises.
     """
-    keys = missing_evaluations(run, [evaluation.key for evaluation in evaluations])
-    missing = [evaluation for evaluation in evaluations if evaluation.key in keys]
     loaded: Mapping[str, Encoder] = {}
 
     for evaluation in missing:

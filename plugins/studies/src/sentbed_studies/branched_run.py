@@ -23,7 +23,11 @@ from sentbed.tools import (
 
 
 def branch(
-    source: Path, directory: Path, recipe: Recipe, stages: int, files: Mapping[str, str] | None = None
+    source: Path,
+    directory: Path,
+    recipe: Recipe,
+    stages: int,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Create a run directory from which `resume` continues where the run in `source` ended.
 

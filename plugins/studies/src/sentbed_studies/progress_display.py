@@ -14,7 +14,7 @@ from sentbed.errors import printable
 
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.shared_work_plan import Prefix, Task, Work
-from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import manifest_status
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Watched:
         from rich.text import Text
 
         lines = self.lines()
-        time_left = said(self.left)
+        time_left = self.left.in_words()
         if time_left is not None:
             lines.append(f"all runs: {time_left} left")
         return Text(printable("\n".join(lines)), overflow="ellipsis", no_wrap=True)

@@ -56,7 +56,7 @@ from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_wor
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
-from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import (
     STUDY,
     at_work,
@@ -220,7 +220,13 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         seeds_done = 1
     if stop is not None:
         yield from parts_between_looks(
-            study, work, stop, runner.directory, runner.say, runner.drop, seeds_done
+            study,
+            work,
+            stop,
+            runner.directory,
+            runner.say,
+            runner.drop,
+            seeds_done,
         )
         return
     seeds = study.seeds[seeds_done:]
@@ -350,7 +356,7 @@ class _Runner:
         start = partial(_start, self.directory, self.keep_going)
         while bundles:
             busy_bundles = []
-            with closing(self.executor.run(start, bundles, lost=self._lost)) as results:
+            with closing(self.executor.run(start, bundles, lost=self._died)) as results:
                 for _, outcomes in results:
                     busy = []
                     for outcome in outcomes:
@@ -369,7 +375,7 @@ class _Runner:
         while locks and all(map(is_locked, locks)):
             time.sleep(PAUSE)
 
-    def _lost(self, bundle: Bundle, message: str) -> list[Outcome]:
+    def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
         """Return the outcomes of jobs whose workers died."""
         outcomes = []
         for job in bundle.jobs:
@@ -414,7 +420,7 @@ class _Runner:
             self.left.finished(outcome.job.directory, outcome.seconds)
         else:
             self.left.ended(outcome.job.directory)
-        words = said(self.left)
+        words = self.left.in_words()
         return "" if words is None else f"; about {words} left"
 
 
@@ -429,7 +435,11 @@ def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[
 
 
 def _do_bundle(
-    directory: Path, plugins: Plugins, keep_going: bool, bundle: Bundle, tell: Tell
+    directory: Path,
+    plugins: Plugins,
+    keep_going: bool,
+    bundle: Bundle,
+    tell: Tell,
 ) -> list[Outcome]:
     outcomes = []
     kept = KeptEncoders() if len(bundle.jobs) > 1 else None
@@ -444,7 +454,11 @@ def _do_bundle(
 
 
 def _do(
-    directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe], kept: KeptEncoders | None
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+    beside: Sequence[Recipe],
+    kept: KeptEncoders | None,
 ) -> Outcome:
     """Run a job unless it has finished or another process holds its lock."""
     started = time.perf_counter()
@@ -459,7 +473,7 @@ def _do(
             if not is_finished(run):
                 _run(directory, plugins, job, run, beside, kept)
             if not is_finished(run, job.evaluation_keys):
-                _evaluate(plugins, job, run)
+                _evaluate(directory, plugins, job)
             _trim(run, job.keep)
         except SentbedError as error:
             return Outcome(job, "failed", time.perf_counter() - started, str(error))
@@ -470,14 +484,14 @@ def _do(
     return Outcome(job, "finished", time.perf_counter() - started)
 
 
-def _evaluate(plugins: Plugins, job: Job, run: Path) -> None:
+def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
     """Make the evaluations of a cell that its finished run lacks."""
     recipe = job.recipe
     if recipe.table(Search) is not None:
         # With the demonstrations that the search has found.
-        recipe = _written_recipe(run, job, plugins)
+        recipe = _written_recipe(directory / job.directory, job, plugins)
     if isinstance(job.run, Task):
-        add_evaluations(run, recipe, job.run.evaluations, plugins)
+        add_evaluations(directory / job.directory, recipe, job.run.missing(directory), plugins)
 
 
 def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:

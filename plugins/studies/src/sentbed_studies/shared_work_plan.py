@@ -140,12 +140,11 @@ class Work:
 
 def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -> Work:
     """Return the work for `cells`; without `share`, every cell runs alone."""
-    recipes = [cell.recipe for cell in cells]
-    shared: list[Prefix | None] = [None] * len(cells)
-    indices = [[index] for index in range(len(cells))]
+    shared: Sequence[Prefix | None] = [None] * len(cells)
+    sharing_passes: Sequence[Sequence[int]] = [[index] for index in range(len(cells))]
     if share:
         shared = _shared_stages(cells, identities)
-        indices = groups(recipes)
+        sharing_passes = groups([cell.recipe for cell in cells])
 
     tasks = []
     prefixes: dict[Prefix, None] = {}
@@ -156,8 +155,11 @@ def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -
         tasks.append(task)
         prefixes |= dict.fromkeys(chain(above))
 
-    bundles = tuple(tuple(tasks[index] for index in group) for group in indices)
-    return Work(tuple(sorted(prefixes, key=lambda prefix: prefix.depth)), bundles)
+    bundles = []
+    for indices in sharing_passes:
+        bundle = tuple(tasks[index] for index in indices)
+        bundles.append(bundle)
+    return Work(tuple(sorted(prefixes, key=lambda prefix: prefix.depth)), tuple(bundles))
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
@@ -207,8 +209,11 @@ def _keys_of_stages(recipe: Recipe, identities: CellKeys) -> list[Key]:
         # A search takes place before the first stage.
         return []
     texts = _texts(recipe)
-    parts = [first_stages(recipe, count) for count in range(1, len(recipe.stage) + 1)]
-    return [identities.of(_as_trained(part), *texts) for part in parts]
+    keys = []
+    for count in range(1, len(recipe.stage) + 1):
+        stages = _as_trained(first_stages(recipe, count))
+        keys.append(identities.of(stages, *texts))
+    return keys
 
 
 def _texts(recipe: Recipe) -> list[Any]:

@@ -23,7 +23,9 @@ class _Default(click.Group):
     """Click group that treats an unknown command name as a recipe to run."""
 
     def resolve_command(
-        self, ctx: click.Context, args: list[str]
+        self,
+        ctx: click.Context,
+        args: list[str],
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands:
             args = ["run", *args]
@@ -53,7 +55,9 @@ def study() -> None:
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
 @click.option(
-    "--retrain", is_flag=True, help="Train cells again that lack an evaluation and have kept no encoder."
+    "--retrain",
+    is_flag=True,
+    help="Train cells again that lack an evaluation and have kept no encoder.",
 )
 @click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
 @click.option(
@@ -289,13 +293,15 @@ def plot(
         raise RunError(f"the study in `{directory}` has no figures; {NOTHING}")
     if only_list:
         longest = max(map(len, figures), default=0)
-        for name, found in figures.items():
-            echo(f"{name:{longest}}  {found.title}")
+        for name, figure in figures.items():
+            echo(f"{name:{longest}}  {figure.title}")
         return
     chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
-    for name, found in chosen.items():
-        path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        remark = write_figure(found.drawing.figure(width, height, theme), path, found.title, dpi)
+    for name, figure in chosen.items():
+        path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
+        if file is not None:
+            path = Path(file)
+        remark = write_figure(figure.drawing.figure(width, height, theme), path, figure.title, dpi)
         echo(path)
         if remark:
             echo(remark, err=True)
@@ -333,11 +339,11 @@ def power(
         raise click.UsageError("give either DIRECTORY, or `--seed-std` and `--item-std`")
     if directories:
         data = runs_as_study([*map(Path, directories)])
-        found = power_of_study(data, seeds, difference, power_, level, cells)
+        tables = power_of_study(data, seeds, difference, power_, level, cells)
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
-        found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
-    echo("\n\n".join(map(str, found)))
+        tables = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
+    echo("\n\n".join(map(str, tables)))
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:

@@ -25,7 +25,7 @@ from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Entries, Remark, Study
-from sentbed_studies.time_left import START, TimeLeft, said, said_of_whole, time_left
+from sentbed_studies.time_left import START, TimeLeft, time_left
 from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8
@@ -78,8 +78,11 @@ class StudyPlan:
         """Return the numbers of cells, seeds and runs, and what has finished of them."""
         sampling = self.study.table.sampler
         runs = runs_of(self.study, self.work)
-        finished = sum(run.is_done for run in self.kept)
-        without_evaluations = sum(run.is_finished and not run.is_done for run in self.kept)
+        finished = 0
+        without_evaluations = 0
+        for run in self.kept:
+            finished += run.is_done
+            without_evaluations += bool(run.missing)
 
         cells = count(len({task.cell.name for task in self.work.tasks}), "cell")
         if sampling is not None:
@@ -115,12 +118,12 @@ class StudyPlan:
             yield f"  not in the estimate: {problem}"
             more_than = "more than "
 
-        whole = said_of_whole(left)
+        whole = left.of_all_in_words()
         if whole is not None:
             yield f"  all runs, one after the other: {more_than}{whole}"
         if left.seconds() is None:
             yield "  time left: unknown"
-        time = said(left)
+        time = left.in_words()
         if time is None:
             return
         yield f"  time left: {more_than}{time} on this machine, {count(left.workers, 'cell')} at a time"

@@ -148,19 +148,24 @@ class StudyStatus:
 
 def status_of(data: StudyData) -> StudyStatus:
     """Return how far a study is, by the logs of its runs."""
-    runs = [run for cell in data.cells for run in cell.runs]
-    fresh = [run for cell in data.cells for run in cell.confirmation]
+    runs: list[CellRun] = []
+    fresh: list[CellRun] = []
+    for cell in data.cells:
+        runs += cell.runs
+        fresh += cell.confirmation
+    runs += fresh
+
     unchosen = 0
     if data.sampled is not None:
         unchosen = (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
 
     mean = None
-    times = [run.seconds for run in [*runs, *fresh] if run.status == "finished" and run.seconds is not None]
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
     if times:
         mean = sum(times) / len(times)
 
     statuses = []
-    for run in [*runs, *fresh]:
+    for run in runs:
         progress = None
         missing = 0
         if run.directory is not None and data.directory is not None:

@@ -59,8 +59,9 @@ class TimeLeft:
     fresh: list[Range | None] = attrs.field(factory=list)
     """Seconds of each run with a fresh seed still to do, as long as the chosen cell is not known."""
 
-    first: list[Path] = attrs.field(factory=list, init=False)
-    """Runs in which a worker has loaded its libraries: as many of the first ones as there are workers."""
+    _first: dict[Path, float] = attrs.field(factory=dict, init=False)
+    """The first finished run of each worker, in which it has loaded its libraries -> its seconds without
+    these."""
 
     @pending.default
     def _not_finished(self) -> dict[Path, Range | None]:
@@ -70,8 +71,12 @@ class TimeLeft:
         """Note that a run has finished."""
         self._count(run)
         self.took[run] = seconds
-        if len(self.first) < self.workers:
-            self.first.append(run)
+        if len(self._first) < self.workers:
+            # Libraries may be loaded already: a start is no reason to expect less than the plan says.
+            planned = self.planned.get(run)
+            if planned is not None:
+                seconds = max(seconds - START, min(seconds, planned[0]))
+            self._first[run] = seconds
 
     def ended(self, run: Path) -> None:
         """Note that a run has ended in another way, which says nothing on the others."""
@@ -139,6 +144,24 @@ class TimeLeft:
             parts.append((START, START))
         return _sum(parts)
 
+    def in_words(self) -> str | None:
+        """Return the time left in words, or None if it is unknown or nothing is left."""
+        seconds = self.seconds()
+        if seconds is None or not seconds[1]:
+            return None
+        return _in_words(seconds)
+
+    def of_all_in_words(self) -> str | None:
+        """Return what the whole study takes and what sharing saves of it; None if either is unknown."""
+        whole = self.of_all()
+        alone = self.of_all(alone=True)
+        if whole is None or alone is None:
+            return None
+        if _middle(whole) >= _middle(alone):
+            return _in_words(whole)
+        saved = share(1 - _middle(whole) / _middle(alone))
+        return f"{_in_words(whole)}; {_in_words(alone)} without sharing, which saves {saved}"
+
     def _together(self, runs: Sequence[Range | None]) -> Range | None:
         """Return the seconds of runs that the workers share."""
         total = _sum(map(self._corrected, runs))
@@ -148,8 +171,8 @@ class TimeLeft:
 
     def _later(self) -> Mapping[Path, float]:
         """Return the finished runs that count: those after the first of a worker, if there are any."""
-        later = {run: seconds for run, seconds in self.took.items() if run not in self.first}
-        return later or self.took
+        later = {run: seconds for run, seconds in self.took.items() if run not in self._first}
+        return later or self._first
 
     def _scale(self) -> float | None:
         """Return how much longer the finished runs took than was planned; None if none of them was."""
@@ -157,15 +180,9 @@ class TimeLeft:
         planned_in_all = 0.0
         for run, took in self._later().items():
             planned = self.planned.get(run)
-            if planned is None:
-                continue
-            planned_in_all += _middle(planned)
-            if run in self.first:
-                # Libraries may be loaded already, or faster: a start is no reason to expect less than the
-                # plan says.
-                took_in_all += max(took - START, min(took, planned[0]))
-            else:
+            if planned is not None:
                 took_in_all += took
+                planned_in_all += _middle(planned)
         if not planned_in_all:
             return None
         return took_in_all / planned_in_all
@@ -315,10 +332,10 @@ class _Plans:
 
     def of_run(self, recipe: Recipe, begun: int = 0, encodes: bool = True) -> Range | None:
         """Return the seconds of a run that goes on after `begun` stages."""
-        parts = [(RUN, RUN), *self._of_stages(recipe)[begun:]]
-        if encodes:
-            parts += self._of_evaluations(recipe, begun)
-        return _sum(parts)
+        seconds = _sum([(RUN, RUN), *self._of_stages(recipe)[begun:]])
+        if seconds is None or not encodes:
+            return seconds
+        return _sum([seconds, *self._of_evaluations(recipe, begun)])
 
     def _of_stages(self, recipe: Recipe) -> list[Range | None]:
         """Return the seconds of each stage with its validations, and note the memory."""
@@ -339,20 +356,20 @@ class _Plans:
         for stage, planned in zip(recipe.stage, plan.stages, strict=True):
             self.problems |= dict.fromkeys(planned.problems)
             peaks.append(planned.peak or 0)
-            seconds.append(_sum([planned.seconds, *self._of_looks(recipe, stage, planned)]))
+            seconds.append(_sum([planned.seconds, *self._of_validations(recipe, stage, planned)]))
         self.memory = max(peaks)
         return seconds
 
-    def _of_looks(self, recipe: Recipe, stage: Stage, planned: StagePlan) -> Iterator[Range | None]:
+    def _of_validations(self, recipe: Recipe, stage: Stage, planned: StagePlan) -> Iterator[Range | None]:
         """Yield the seconds of a stage's validations."""
         if planned.seconds is None or planned.steps is None:
             return
-        for look in (stage.validate, *stage.watch):
-            if look is None:
+        for validation in (stage.validate, *stage.watch):
+            if validation is None:
                 continue
-            name = look.encoder or recipe.trained(stage)[0]
-            for seconds in self._of_evaluation(recipe, look, name):
-                yield _times(seconds, number_of_looks(look.every, planned.steps))
+            name = validation.encoder or recipe.trained(stage)[0]
+            for seconds in self._of_evaluation(recipe, validation, name):
+                yield _times(seconds, number_of_looks(validation.every, planned.steps))
 
     def _of_evaluations(self, recipe: Recipe, begun: int) -> Iterator[Range]:
         """Yield the seconds of each evaluation before and after the stages."""
@@ -365,7 +382,10 @@ class _Plans:
                     yield seconds
 
     def _of_evaluation(
-        self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str
+        self,
+        recipe: Recipe,
+        entry: Evaluate | Validate | Watch,
+        name: str,
     ) -> Iterator[Range]:
         """Yield the seconds of an evaluation; nothing if they are unknown, which is a problem."""
         seconds = self.planner.evaluation(recipe, entry, name)
@@ -383,26 +403,6 @@ class _Plans:
         is_new = key not in self._evaluated
         self._evaluated.add(key)
         return is_new
-
-
-def said(left: TimeLeft) -> str | None:
-    """Return the time left in words, or None if it is unknown or nothing is left."""
-    seconds = left.seconds()
-    if seconds is None or not seconds[1]:
-        return None
-    return _in_words(seconds)
-
-
-def said_of_whole(left: TimeLeft) -> str | None:
-    """Return what the whole study takes and what sharing saves of it, in words; None if either is unknown."""
-    whole = left.of_all()
-    alone = left.of_all(alone=True)
-    if whole is None or alone is None:
-        return None
-    if not alone[1] or _middle(whole) >= _middle(alone):
-        return _in_words(whole)
-    saved = share(1 - _middle(whole) / _middle(alone))
-    return f"{_in_words(whole)}; {_in_words(alone)} without sharing, which saves {saved}"
 
 
 def _in_words(seconds: Range) -> str:
