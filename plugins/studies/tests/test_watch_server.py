@@ -90,6 +90,8 @@ def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
     report = write_reports(directory).read_text()
     assert re.findall(r"<script>(.*?)</script>", report, re.DOTALL) == scripts
     assert "/state" in live
+    # A name that two scripts of a page declare at their outer level is an error of the second.
+    assert not re.search(r"^(const|let|class|function) ", live, re.MULTILINE)
     page = page.replace(f"'sha256-{digest}' ", "", 1).replace(" connect-src 'self';", "", 1)
     page = page.replace(f' data-fingerprint="{state(server)["fingerprint"]}"', "", 1)
     assert page.replace(f"<script>{live}</script>\n", "") == report
