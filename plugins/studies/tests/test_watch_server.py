@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import browse, needed
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed.errors import RunError
@@ -90,8 +91,6 @@ def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
     report = write_reports(directory).read_text()
     assert re.findall(r"<script>(.*?)</script>", report, re.DOTALL) == scripts
     assert "/state" in live
-    # A name that two scripts of a page declare at their outer level is an error of the second.
-    assert not re.search(r"^(const|let|class|function) ", live, re.MULTILINE)
     page = page.replace(f"'sha256-{digest}' ", "", 1).replace(" connect-src 'self';", "", 1)
     page = page.replace(f' data-fingerprint="{state(server)["fingerprint"]}"', "", 1)
     assert page.replace(f"<script>{live}</script>\n", "") == report
@@ -139,6 +138,12 @@ def test_the_state_has_how_far_the_runs_are_that_are_at_work(
     killed = state(server)
     assert killed["fingerprint"] != at_work["fingerprint"]
     assert len(killed["progress"]) == 2
+
+
+@needed
+def test_a_browser_shows_the_state_below_the_head_of_the_page(server: StudyServer, tmp_path: Path) -> None:
+    dom = browse(server.url, tmp_path, "--dump-dom")
+    assert '<pre class="progress">1 of 2 runs finished\nleft: about ' in dom
 
 
 def test_nothing_else_is_served(server: StudyServer) -> None:

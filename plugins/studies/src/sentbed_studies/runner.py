@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import require_links_within, write_atomic
+from sentbed.helpers import read_file, require_links_within, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     MANIFEST,
@@ -526,7 +526,7 @@ def _run(
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
-        files[RANKING] = (searched / RANKING).read_text("utf-8")
+        files[RANKING] = read_file(searched / RANKING).decode()
         recipe = attrs.evolve(_written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate)
 
     for remains in run.parent.glob(f".{run.name}.*"):
