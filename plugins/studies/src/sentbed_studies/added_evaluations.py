@@ -34,11 +34,12 @@ ENCODER = "encoder"
 
 def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
     """Return the file that says what decides the weights of a run, and which evaluations it makes."""
+    times = [evaluation.at for evaluation in evaluations]
     table = {
         "key": key_of(content),
         "content": content,
         **_evaluations_table(evaluations),
-        "starts": sum(evaluation.at == "start" for evaluation in evaluations),
+        "starts": times.count("start"),
     }
     return json.dumps(table, indent=1) + "\n"
 

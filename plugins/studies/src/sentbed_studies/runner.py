@@ -230,9 +230,9 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         )
         return
     seeds = study.seeds[seeds_done:]
-    rest = work.of([task.cell for task in work.tasks if task.cell.seed in seeds])
-    if rest.tasks:
-        yield rest
+    rest = [task.cell for task in work.tasks if task.cell.seed in seeds]
+    if rest:
+        yield work.of(rest)
 
 
 def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> None:
@@ -371,7 +371,9 @@ class _Runner:
 
     def _wait_for_one_of(self, bundles: Sequence[Bundle]) -> None:
         """Wait until another process is no longer at one of the jobs."""
-        locks = [lock_of(self.directory, job.directory) for bundle in bundles for job in bundle.jobs]
+        locks = []
+        for bundle in bundles:
+            locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
         while locks and all(map(is_locked, locks)):
             time.sleep(PAUSE)
 

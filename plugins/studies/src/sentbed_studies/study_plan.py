@@ -163,8 +163,8 @@ def plan_study(
         confirmation = confirmation_of(study, work, directory, keys, share, needless)
 
     kept = kept_runs(directory, work)
-    waiting = [run for run in kept if run.task not in needless]
-    if all(run.is_done for run in waiting) and (confirmation is None or not confirmation.number_left):
+    to_run = [run for run in kept if run.task not in needless]
+    if all(run.is_done for run in to_run) and (confirmation is None or not confirmation.number_left):
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
@@ -173,7 +173,7 @@ def plan_study(
             directory,
             workers,
             choose_workers,
-            kept=waiting,
+            kept=to_run,
             number_of_runs=runs_of(study, work) - len(needless),
             confirmation=confirmation,
         )

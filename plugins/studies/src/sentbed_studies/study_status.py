@@ -84,9 +84,14 @@ class StudyStatus:
         return len(self.runs) + self.unchosen
 
     @property
+    def counts(self) -> Counter[str]:
+        """Status -> number of runs."""
+        return Counter(status.run.status for status in self.runs)
+
+    @property
     def finished(self) -> int:
         """Number of finished runs."""
-        return sum(status.run.status == "finished" for status in self.runs)
+        return self.counts["finished"]
 
     @property
     def at_work(self) -> list[RunProgress]:
@@ -116,8 +121,7 @@ class StudyStatus:
 
     def lines(self) -> Iterator[str]:
         """Yield counts, decisions, each run, and the time left."""
-        counts = Counter(status.run.status for status in self.runs)
-        parts = [f"{number} {status}" for status, number in counts.most_common()]
+        parts = [f"{number} {status}" for status, number in self.counts.most_common()]
         if self.unchosen:
             parts.append(f"{self.unchosen} of cells that are not chosen yet")
         yield f"study {self.data.name}: {self.total} runs: {', '.join(parts)}"

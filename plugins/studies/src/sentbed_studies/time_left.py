@@ -209,9 +209,9 @@ def time_left(
     alone = plans.of_cells_alone(work)
     whole, whole_alone, mean_cell = _sum(planned.values()), _sum(alone), _mean(alone)
 
-    to_train = {prefix.directory for prefix in needed(directory, work)}
+    to_train = needed(directory, work)
     for prefix in work.prefixes:
-        if prefix.directory not in to_train:
+        if prefix not in to_train:
             del planned[prefix.directory]
     took = {}
     for run in kept:
@@ -249,8 +249,7 @@ def time_left(
 def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
     """Let only so many runs of cells be left, with those that have finished; each takes the mean of all."""
     part = number_of_runs / len(work.tasks)
-    places = [task.directory for task in work.tasks if task.directory in left.pending]
-    cells = [left.pending.pop(place) for place in places]
+    cells = [left.pending.pop(task.directory) for task in work.tasks if task.directory in left.pending]
     finished = len(work.tasks) - len(cells)
     left.unchosen = [_mean(cells)] * max(0, number_of_runs - finished)
     # It is not known which shared stages the chosen cells need.

@@ -183,5 +183,5 @@ class StudyServer(ThreadingHTTPServer):
                 f"port {port} cannot be served on ({error.strerror or error}); choose another `--port`, or 0 "
                 "for any that is free"
             ) from error
-        self.names = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
+        self.names = (f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}")
         self.url = f"http://{LOOPBACK}:{self.server_port}/"
