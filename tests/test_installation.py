@@ -79,7 +79,6 @@ def test_the_group_demo_of_uv_is_what_pip_installs_for_the_quickstart() -> None:
 DISTRIBUTION_OF = {
     "llama_index": "llama-index-core",
     "mlflow": "mlflow-skinny",
-    "pynvml": "nvidia-ml-py",
     "sklearn": "scikit-learn",
 }
 """Packages that are not named after their distribution."""

@@ -40,7 +40,6 @@ COMMANDS = [
     "new",
     "plan",
     "plugins",
-    "portable",
     "reproduce",
     "run",
     "schema",

@@ -77,7 +77,6 @@ def test_help_names_every_command():
         "new",
         "plan",
         "plugins",
-        "portable",
         "reproduce",
         "run",
         "schema",

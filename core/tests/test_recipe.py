@@ -636,6 +636,15 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
     assert moved.encoders["encoder"].backbone == Characters(4, model=str(tmp_path / "weights"))
 
 
+def test_relative_paths_start_at_the_file_that_a_resolved_recipe_is_written_to(
+    recipe_of: Load, tmp_path: Path, plugins: Plugins, put: Callable[[str, str], Path]
+):
+    recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
+    text = resolved_toml(recipe, tmp_path / "deep" / "below")
+    assert 'model = "../../weights"' in text
+    assert load_recipe(put("deep/below/r.toml", text), plugins=plugins) == recipe
+
+
 def test_start_without_a_stage_is_a_problem(recipe_of: Load):
     before, _, after = RECIPE.partition("[[stage]]")
     text = before + after[after.index("[[evaluate]]") :]

@@ -21,6 +21,8 @@ ModelId = NewType("ModelId", str)
 """A hub id, `pkg:PACKAGE/path`, or a local directory that starts with `.`, `/` or `~`; see `locate`."""
 
 DATA_VARIABLE = "SENTBED_DATA"
+HUB = "hub:"
+"""Before a hub's id, or before a directory that takes its place."""
 
 
 def absolute(location: str, base: Path) -> str:
@@ -34,6 +36,60 @@ def absolute(location: str, base: Path) -> str:
     if scheme in ("pkg", "data", "hub"):
         return location
     return str((base / Path(location).expanduser()).resolve())
+
+
+class WrittenPath(str):
+    """Absolute path that a recipe has in another form: relative, or in a home directory.
+
+    What is written of the recipe has that form again, so that it holds wherever the files are moved together.
+    """
+
+    __slots__ = ("form",)
+    form: str
+    """The path as the recipe has it."""
+
+    def __new__(cls, path: str, form: str) -> WrittenPath:
+        """Return an absolute path with its form in the recipe."""
+        written = super().__new__(cls, path)
+        written.form = form
+        return written
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str's has no form
+        return str(self), self.form
+
+    def seen_from(self, directory: Path) -> str:
+        """Return the path for a file in `directory`: it starts with `./`, `../`, or `~` as in the recipe."""
+        scheme = HUB if self.startswith(HUB) else ""
+        if self.form.startswith(f"{scheme}~"):
+            return self.form
+        try:
+            relative = Path(os.path.relpath(self.removeprefix(scheme), directory.resolve())).as_posix()
+        except ValueError:  # on another drive
+            return str(self)
+        if relative == "..":
+            relative = "../"
+        elif not relative.startswith("../"):
+            relative = f"./{relative}"
+        return scheme + relative
+
+
+def placed(location: str, base: Path) -> str:
+    """Return a location as `absolute` does, with its form in the recipe if that is not absolute."""
+    path = absolute(location, base)
+    if path == location or Path(location.removeprefix(HUB)).is_absolute():
+        return path
+    return WrittenPath(path, location)
+
+
+def with_absolute_paths(data: Any, directory: Path) -> Any:
+    """Return the TOML data of a file that a run has written in `directory`, with its paths made absolute."""
+    if isinstance(data, dict):
+        return {key: with_absolute_paths(value, directory) for key, value in data.items()}
+    if isinstance(data, list):
+        return [with_absolute_paths(value, directory) for value in data]
+    if isinstance(data, str) and data.removeprefix(HUB).startswith(("./", "../", "~/")):
+        return absolute(data, directory)
+    return data
 
 
 def mentions(kind: Any, name: Any) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
     from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, engine_of, saved_recipe, self_contained
     from sentbed._files import locked
-    from sentbed._locations import mentions
+    from sentbed._locations import mentions, with_absolute_paths
     from sentbed._recipe.checks import check, problem_of_test_data
     from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe

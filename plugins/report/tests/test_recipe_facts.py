@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from sentbed_report.recipe_facts import axis_paths, recipe_facts
+from sentbed_report.recipe_facts import recipe_facts
 
 ONE = """
 [run]
@@ -72,32 +72,3 @@ def test_what_cells_differ_in_is_left_out(varied: str, left: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", "a = [", "encoder = 3", "stage = 1", "encoders = [1]", "stage = [1]"])
 def test_what_is_no_recipe_has_no_facts(text: str) -> None:
     assert recipe_facts(text) == ()
-
-
-STUDY = """
-[[stage]]
-name = "nli"
-[study.axes.a]
-path = "encoder.pooler.use"
-values = ["mean"]
-[study.axes.b]
-path = ["stage.0.loss.temperature", "stage.1.x"]
-values = [1]
-[study.axes.c]
-large = { encoder.backbone.model = "x", "encoder.head" = { dim = 3 } }
-"""
-
-
-def test_the_paths_of_axes_are_those_of_the_recipe_with_stages_by_name() -> None:
-    assert axis_paths(STUDY) == (
-        "encoder.pooler.use",
-        "stage.nli.loss.temperature",
-        "stage.1.x",
-        "encoder.backbone.model",
-        "encoder.head",
-    )
-
-
-@pytest.mark.parametrize("text", ["", "a = [", "study = 3", "study.axes = [1]", "study.axes.a = 1"])
-def test_what_is_no_study_has_no_axes(text: str) -> None:
-    assert axis_paths(text) == ()

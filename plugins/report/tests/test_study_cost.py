@@ -20,12 +20,12 @@ from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study_page import write_study_report
 from sentbed_report.study_page.html_and_markdown_content import summary_line
-from sentbed_report.study_page.study_cost_section import energy, study_cost_section
+from sentbed_report.study_page.study_cost_section import study_cost_section
 from sentbed_report.study_page.study_sections import sections_of
 
-PRE = RunCost(100.0, 80.0, None, 900.0, 300.0, None, 10_000, 2.0, 2.0)
+PRE = RunCost(100.0, 80.0, None, 300.0, None, 10_000, 2.0, 2.0)
 """What stages take that all cells begin with; the next ones are those of two of them."""
-MID = RunCost(10.0, 8.0, None, 90.0, 200.0, None, 1_000, 2.0, 2.0)
+MID = RunCost(10.0, 8.0, None, 200.0, None, 1_000, 2.0, 2.0)
 CELLS = {"a": 1.0, "b": 2.0, "c": 4.0}
 
 
@@ -39,11 +39,11 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
 
         def with_cost(run: CellRun) -> CellRun:
             times = CELLS[run.cell]
-            own = RunCost(times, 0.5 * times, None, 9 * times, 250.0, None, 100 * times, 2.0, 2.0)
+            own = RunCost(times, 0.5 * times, None, 250.0, None, 100 * times, 2.0, 2.0)
             shared = {"pre-1": PRE, "mid-2": MID} if run.cell != "c" else {"pre-1": PRE}
             return attrs.evolve(run, cost=RecordedCost(own, shared if share else {}))
 
-        cells = (attrs.evolve(one, runs=tuple(map(with_cost, one.runs))) for one in data.cells)
+        cells = (attrs.evolve(cell, runs=tuple(map(with_cost, cell.runs))) for cell in data.cells)
         return attrs.evolve(data, cells=tuple(cells))
 
     return make
@@ -52,20 +52,20 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
 def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
     study: Callable[..., StudyData],
 ) -> None:
-    found = study_cost(study())
-    assert found is not None
-    assert (found.runs, found.unknown, found.cached) == (3, 0, 0)
-    assert found.cells.seconds == 1 + 2 + 4
-    assert found.shared is not None
-    assert found.shared.seconds == 100 + 10
-    assert found.taken.seconds == 117
-    assert found.alone.seconds == 3 * 100 + 2 * 10 + 7
-    assert found.taken.tokens == 11_000 + 700
-    assert found.alone.energy == 3 * 900 + 2 * 90 + 63
-    assert found.begun == {"pre-1": 3, "mid-2": 2}
+    cost = study_cost(study())
+    assert cost is not None
+    assert (cost.runs, cost.unknown, cost.cached) == (3, 0, 0)
+    assert cost.cells.seconds == 1 + 2 + 4
+    assert cost.shared is not None
+    assert cost.shared.seconds == 100 + 10
+    assert cost.taken.seconds == 117
+    assert cost.alone.seconds == 3 * 100 + 2 * 10 + 7
+    assert cost.taken.tokens == 11_000 + 700
+    assert cost.alone.tokens == 3 * 10_000 + 2 * 1_000 + 700
+    assert cost.begun == {"pre-1": 3, "mid-2": 2}
 
 
-def test_the_section_says_what_was_taken_and_what_sharing_saved(study: Callable[..., StudyData]) -> None:
+def test_the_section_has_what_was_taken_and_what_sharing_saved(study: Callable[..., StudyData]) -> None:
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
     assert section is not None
     assert section.title == "Cost of the study"
@@ -73,7 +73,6 @@ def test_the_section_says_what_was_taken_and_what_sharing_saved(study: Callable[
     assert table.headings == ("", "cells", "shared stages", "taken", "unshared", "saved")
     rows = {row.name: row.entries for row in table.rows}
     assert rows["time of runs"] == ("7.0 s", "1 min 50 s", "1 min 57 s", "5 min 27 s", "64 %")
-    assert rows["energy"] == ("63 J", "990 J", "1.05 kJ", "2.94 kJ", "64 %")
     assert rows["tokens trained on"] == ("700", "11,000", "11,700", "32,700", "64 %")
     assert "device time" not in rows
     assert section.sentences[-1] == "Stopping saved 3 runs."
@@ -87,24 +86,23 @@ def test_without_sharing_there_is_nothing_to_compare_with(study: Callable[..., S
     assert section.tables[0].rows[0].entries == ("7.0 s",)
 
 
-def test_what_is_not_known_is_said_and_not_summed(study: Callable[..., StudyData]) -> None:
+def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyData]) -> None:
     data = study()
     first, second, third = data.cells
     (run,) = first.runs
     assert run.cost is not None
-    own = attrs.evolve(run.cost.own, energy=None)
+    own = attrs.evolve(run.cost.own, tokens=None)
     record = {"manifest": {"cache": {"taken": 5, "encoded": 0}}}
-    known = attrs.evolve(run, cost=attrs.evolve(run.cost, own=own), record=record)
-    lost = attrs.evolve(third.runs[0], status="failed", cost=None)
+    uncounted = attrs.evolve(run, cost=attrs.evolve(run.cost, own=own), record=record)
+    unrecorded = attrs.evolve(third.runs[0], status="failed", cost=None)
     waiting = attrs.evolve(second.runs[0], status="waiting", cost=None)
-    cells = tuple(
-        attrs.evolve(cell, runs=(run,)) for cell, run in zip(data.cells, (known, waiting, lost), strict=True)
-    )
-    data = attrs.evolve(data, cells=cells)
+    runs = (uncounted, waiting, unrecorded)
+    cells = [attrs.evolve(cell, runs=(run,)) for cell, run in zip(data.cells, runs, strict=True)]
+    data = attrs.evolve(data, cells=tuple(cells))
     section = study_cost_section(data)
     assert section is not None
     rows = {row.name: row.entries for row in section.tables[0].rows}
-    assert rows["energy"] == ("not known", "990 J", "not known", "not known", "–")
+    assert rows["tokens trained on"] == ("not known", "11,000", "not known", "not known", "–")
     assert rows["time of runs"][-1] == "0 %"
     assert section.remarks[0] == "Without 1 run whose cost is not recorded."
     assert section.remarks[1].startswith("1 run encoded nothing")
@@ -129,15 +127,15 @@ def test_costs_of_runs_are_columns_beside_the_scores(study: Callable[..., StudyD
     ]
     write_exports(tmp_path, data)
     lines = list(csv.DictReader((tmp_path / "tables" / "scores.csv").read_text().splitlines()))
-    found = {line["cell"]: line["value"] for line in lines if line["task"] == "run-tokens"}
-    assert found == {"a": "11100.0", "b": "11200.0", "c": "10400.0"}
+    tokens = {line["cell"]: line["value"] for line in lines if line["task"] == "run-tokens"}
+    assert tokens == {"a": "11100.0", "b": "11200.0", "c": "10400.0"}
     assert json.loads((tmp_path / "results.json").read_text())["costs"][0]["unit"] == "s"
 
 
 def test_costs_of_runs_are_drawn_only_where_the_study_asks(study: Callable[..., StudyData]) -> None:
-    found = summarise(study())
-    assert scores_against_cost(found) == ()
-    assert unknown_cost(found, "passes").endswith("`run-parameters`, `run-trained-parameters`.")
+    summaries = summarise(study())
+    assert scores_against_cost(summaries) == ()
+    assert unknown_cost(summaries, "passes").endswith("`run-parameters`, `run-trained-parameters`.")
 
 
 def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) -> None:
@@ -164,14 +162,6 @@ def test_page_and_markdown_have_the_section(study: Callable[..., StudyData], tmp
     assert "| time of runs | 7.0 s | 1 min 50 s | 1 min 57 s | 5 min 27 s | 64 % |" in markdown
     assert 'id="cost-of-the-study"' in page
     assert "transfer, p: MR against run-seconds" in page
-
-
-@pytest.mark.parametrize(
-    ("joules", "said"),
-    [(0.512, "0.512 J"), (999.4, "999 J"), (7200, "7.2 kJ"), (1.5e6, "1.5 MJ"), (3e9, "3 GJ")],
-)
-def test_energy_has_three_digits(joules: float, said: str) -> None:
-    assert energy(joules) == said
 
 
 def test_a_run_with_a_damaged_cost_is_an_error_with_its_file(

@@ -695,15 +695,12 @@ def test_the_head_does_not_say_a_value_of_an_axis_of_which_one_label_alone_has_c
     recipe = """
     [encoder]
     pooler = { use = "decoder" }
-    [study.axes.pooler]
-    path = "encoder.pooler.use"
-    values = ["first", "decoder"]
     """
     whole = study(recipe=recipe)
     cells = tuple(
         attrs.evolve(cell, differences=()) for cell in whole.cells if cell.labels["pooler"] == "first"
     )
-    pooler = AxisInfo("pooler", ("first", "decoder"))
+    pooler = AxisInfo("pooler", ("first", "decoder"), paths=("encoder.pooler.use",))
     out = (("decoder, 0.01", ("`decoder` needs a decoder.",)),)
     data = attrs.evolve(whole, cells=cells, axes=(pooler, TEMPERATURE), baseline="first, 0.05", excluded=out)
     page, markdown = write(data)

@@ -130,7 +130,7 @@ def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(
 
 
 @pytest.fixture
-def study_in(tmp_path: Path, run_of: Write) -> Callable[..., Path]:
+def study_in(tmp_path: Path, run_of: Write) -> Write:
     """Write a study of two cells under two seeds, the second one the baseline."""
 
     def write(name: str, shares: tuple[float, float] = (0.5, 0.8)) -> Path:
@@ -162,7 +162,7 @@ def study_in(tmp_path: Path, run_of: Write) -> Callable[..., Path]:
     return write
 
 
-def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in: Callable[..., Path]) -> None:
+def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in: Write) -> None:
     place = study_in("one")
     found = runs_as_study([place])
     assert ([axis.name for axis in found.axes], found.baseline) == (["pooler"], "mean")
@@ -172,9 +172,7 @@ def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in: Call
     assert json.loads(invoke("compare", place, "--json").output)["axes"][0]["name"] == "pooler"
 
 
-def test_studies_and_runs_stand_in_one_table(
-    study_in: Callable[..., Path], run_of: Write, tmp_path: Path
-) -> None:
+def test_studies_and_runs_stand_in_one_table(study_in: Write, run_of: Write, tmp_path: Path) -> None:
     one, two = study_in("one"), study_in("two", (0.6, 0.7))
     alone = run_of("alone", 0.9, seed=2, use="last")
     found = runs_as_study([one, alone, two], tmp_path)
@@ -203,9 +201,7 @@ def test_studies_and_runs_stand_in_one_table(
         ("csv", "mean,en,finished,mean,"),
     ],
 )
-def test_the_tables_of_a_study_are_printed_in_every_format(
-    study_in: Callable[..., Path], form: str, said: str
-) -> None:
+def test_the_tables_of_a_study_are_printed_in_every_format(study_in: Write, form: str, said: str) -> None:
     place = study_in("one")
     found = invoke("table", place, "--format", form)
     assert found.exit_code == 0, found.output
@@ -213,7 +209,7 @@ def test_the_tables_of_a_study_are_printed_in_every_format(
     assert "no score is of the metric `f1`" in invoke("table", place, "--metric", "f1").output
 
 
-def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in: Callable[..., Path]) -> None:
+def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in: Write) -> None:
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):

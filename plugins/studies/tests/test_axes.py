@@ -18,7 +18,6 @@ from sentbed_studies.axes import (
     combinations,
     matches,
     read_axes,
-    unknown_labels,
 )
 from sentbed_studies.study_config import StudyTable
 
@@ -141,6 +140,14 @@ def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_
     assert axis(f"l = {written}").settings == {"l": setting}
 
 
+def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
+    recipe = parse(b'[[stage]]\nname = "nli"\n[encoder]\nmax_length = 3\n', "r.toml")
+    several = axis('path = ["stage.0.loss.temperature", "stage.1.x", "encoder.pooler"]\nvalues = [1, 2]')
+    assert several.paths(recipe) == ("stage.nli.loss.temperature", "stage.1.x", "encoder.pooler")
+    of_labels = axis('large = { encoder.backbone.model = "x", "encoder.head" = { dim = 3 } }\nsmall = {}')
+    assert of_labels.paths(recipe) == ("encoder.backbone.model", "encoder.head")
+
+
 def test_a_label_may_have_the_name_of_a_key():
     found = axis("path = { a = 1 }\nvalues = { a = 2 }")
     assert found.settings == {"path": {"a": 1}, "values": {"a": 2}}
@@ -233,6 +240,8 @@ def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content: str):
     ("path", "reason"),
     [
         ("run.seed", "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`"),
+        ("run.name", "a name changes no score; vary what the scores depend on"),
+        ("run.cache", "no score depends on it; take it out"),
         ("study.seeds", "a cell has no study; take it out"),
         ("study", "a cell has no study; take it out"),
         ("", "a path is that of `--set`, such as `encoder.pooler.use`"),
@@ -383,11 +392,6 @@ def test_a_cell_agrees_in_every_axis_that_an_entry_names(
     entry: Mapping[str, str | tuple[str, ...]], agrees: bool
 ):
     assert matches({"a": "x", "b": "y"}, entry) is agrees
-
-
-def test_unknown_labels_says_nothing_of_what_is_there():
-    _, axes, document = read(TWO)
-    assert list(unknown_labels({"size": ("small", "large"), "lr": "0.1"}, axes, document)) == []
 
 
 AXIS = """\

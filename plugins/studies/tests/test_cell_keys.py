@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import pytest
@@ -21,6 +21,7 @@ Load = Callable[..., Recipe]
 TABLE = RECIPE.replace('data = { use = "words", rows = 11 }', 'data = { use = "table", path = "rows.tsv" }')
 
 
+KeyOf = Callable[..., str]
 Put = Callable[[str, str], Path]
 
 
@@ -54,12 +55,18 @@ class Volumes(Evaluator):
         raise NotImplementedError
 
 
-def key(recipe: Recipe, plugins: Plugins) -> str:
-    return CellKeys(plugins).of(recipe)
+@pytest.fixture
+def key(recipe_of: Load, plugins: Plugins) -> KeyOf:
+    """The key of the recipe of a text and overrides."""
+    return lambda *arguments: CellKeys(plugins).of(recipe_of(*arguments))
 
 
-def with_(recipe: Recipe, evaluator: Any) -> Recipe:
-    return attrs.evolve(recipe, evaluate=(Evaluate(with_=evaluator),))
+@pytest.fixture
+def key_with(recipe_of: Load, plugins: Plugins) -> KeyOf:
+    """The key of the toy's recipe with one evaluator."""
+    return lambda evaluator: CellKeys(plugins).of(
+        attrs.evolve(recipe_of(), evaluate=(Evaluate(with_=evaluator),))
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,49 +78,40 @@ def with_(recipe: Recipe, evaluator: Any) -> Recipe:
         "stage.pull.epochs=3",
     ],
 )
-def test_what_decides_a_score_decides_the_key(override: str, recipe_of: Load, plugins: Plugins) -> None:
-    assert key(recipe_of(RECIPE, override), plugins) != key(recipe_of(), plugins)
+def test_what_decides_a_score_decides_the_key(override: str, key: KeyOf) -> None:
+    assert key(RECIPE, override) != key()
 
 
 @pytest.mark.parametrize(
-    "override",
+    "arguments",
     [
-        'run.name="other"',
-        "run.cache=false",
-        "checkpoint.every=3",
-        "bootstrap.resamples=200",
-        "expected.gap.value=1.0",
+        (RECIPE, 'run.name="other"'),
+        (RECIPE, "run.cache=false"),
+        (RECIPE, "checkpoint.every=3"),
+        (RECIPE, "bootstrap.resamples=200"),
+        (RECIPE, "expected.gap.value=1.0", "expected.gap.tolerance=1.0"),
+        # A default that is written out.
+        (RECIPE, "stage.pull.max_grad_norm=1.0"),
+        (RECIPE + '\n[[tracker]]\nuse = "notes"\n',),
     ],
 )
-def test_what_decides_no_score_leaves_the_key(override: str, recipe_of: Load, plugins: Plugins) -> None:
-    more = ["expected.gap.tolerance=1.0"] if override.startswith("expected") else []
-    assert key(recipe_of(RECIPE, override, *more), plugins) == key(recipe_of(), plugins)
+def test_what_decides_no_score_leaves_the_key(arguments: tuple[str, ...], key: KeyOf) -> None:
+    assert key(*arguments) == key()
 
 
-def test_a_default_that_is_written_out_leaves_the_key(recipe_of: Load, plugins: Plugins) -> None:
-    assert key(recipe_of(RECIPE, "stage.pull.max_grad_norm=1.0"), plugins) == key(recipe_of(), plugins)
-
-
-def test_the_content_of_a_file_decides_and_not_its_time(recipe_of: Load, plugins: Plugins, put: Put) -> None:
+def test_the_content_of_a_file_decides_and_not_its_time(key: KeyOf, put: Put) -> None:
     put("rows.tsv", "anchor\tpositive\n" + "one\ttwo\n" * 4)
-    before = key(recipe_of(TABLE), plugins)
+    before = key(TABLE)
     put("rows.tsv", "anchor\tpositive\n" + "one\ttwo\n" * 4)
-    assert key(recipe_of(TABLE), plugins) == before
+    assert key(TABLE) == before
     put("rows.tsv", "anchor\tpositive\n" + "one\tsix\n" * 4)
-    assert key(recipe_of(TABLE), plugins) != before
+    assert key(TABLE) != before
 
 
-def test_a_tracker_leaves_the_key(recipe_of: Load, plugins: Plugins) -> None:
-    tracked = recipe_of(RECIPE + '\n[[tracker]]\nuse = "notes"\n')
-    assert key(tracked, plugins) == key(recipe_of(), plugins)
-
-
-def test_the_name_and_content_of_a_file_decide_and_not_its_place(
-    recipe_of: Load, plugins: Plugins, put: Put
-) -> None:
+def test_the_name_and_content_of_a_file_decide_and_not_its_place(key: KeyOf, put: Put) -> None:
     def of(name: str, content: str = "anchor\tpositive\none\ttwo\n") -> str:
         put(name, content)
-        return key(recipe_of(TABLE, f'stage.pull.data.path="{name}"'), plugins)
+        return key(TABLE, f'stage.pull.data.path="{name}"')
 
     assert of("here/rows.tsv") == of("there/rows.tsv")
     # A suffix may say how to read, a name is often that of the score.
@@ -121,22 +119,17 @@ def test_the_name_and_content_of_a_file_decide_and_not_its_place(
     assert of("far/rows.tsv", "anchor\tpositive\none\tsix\n") != of("there/rows.tsv")
 
 
-def test_the_data_may_move_to_another_root(
-    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = recipe_of(TABLE, 'stage.pull.data.path="data:rows.tsv"')
+def test_the_data_may_move_to_another_root(key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = []
     for root, content in (("one", "same"), ("two", "same"), ("three", "else")):
         monkeypatch.setenv("SENTBED_DATA", str(put(f"{root}/rows.tsv", content).parent))
-        keys.append(key(recipe, plugins))
+        keys.append(key(TABLE, 'stage.pull.data.path="data:rows.tsv"'))
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_every_file_of_a_directory_decides_with_its_name(
-    recipe_of: Load, plugins: Plugins, put: Put, tmp_path: Path
-) -> None:
+def test_every_file_of_a_directory_decides_with_its_name(key: KeyOf, put: Put, tmp_path: Path) -> None:
     def of(place: str) -> str:
-        return key(recipe_of(TABLE, f'stage.pull.data.path="{place}/shards"'), plugins)
+        return key(TABLE, f'stage.pull.data.path="{place}/shards"')
 
     for place in ("here", "there"):
         put(f"{place}/shards/a.tsv", "one")
@@ -150,11 +143,9 @@ def test_every_file_of_a_directory_decides_with_its_name(
     assert of("there") != before
 
 
-def test_of_a_directory_only_that_decides_which_is_said_to_be_read(
-    recipe_of: Load, plugins: Plugins, put: Put
-) -> None:
+def test_of_a_directory_only_that_decides_which_is_said_to_be_read(key_with: KeyOf, put: Put) -> None:
     def of(place: str) -> str:
-        return key(with_(recipe_of(), Shelf(FilePath(str(put(f"{place}/x", "x").parent)))), plugins)
+        return key_with(Shelf(FilePath(str(put(f"{place}/x", "x").parent))))
 
     put("here/chosen.txt", "one")
     before = of("here")
@@ -166,42 +157,38 @@ def test_of_a_directory_only_that_decides_which_is_said_to_be_read(
     assert of("there") != before
 
 
-def test_a_component_that_finds_nothing_to_read_has_a_key(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-) -> None:
+def test_a_component_that_finds_nothing_to_read_has_a_key(key_with: KeyOf, tmp_path: Path) -> None:
     nothing, gone = Shelf(FilePath(str(tmp_path)), ""), Shelf(FilePath(str(tmp_path / "gone")))
-    keys = {key(with_(recipe_of(), shelf), plugins) for shelf in (nothing, gone)}
+    keys = {key_with(shelf) for shelf in (nothing, gone)}
     assert len(keys) == 2
 
 
-def test_several_files_of_a_field_decide_in_their_order(recipe_of: Load, plugins: Plugins, put: Put) -> None:
+def test_several_files_of_a_field_decide_in_their_order(key_with: KeyOf, put: Put) -> None:
     def of(*names: str) -> str:
         paths = tuple(FilePath(str(put(name, f"content of {Path(name).name}"))) for name in names)
-        return key(with_(recipe_of(), Volumes(paths)), plugins)
+        return key_with(Volumes(paths))
 
     assert of("here/a", "here/b") == of("there/a", "there/b")
     assert of("here/a", "here/b") != of("here/b", "here/a")
 
 
 def test_a_hub_id_is_none_of_the_directories_here(
-    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    hub, local = (
-        recipe_of(RECIPE, f'encoder.backbone.model="{name}"') for name in ("org/model", "./org/model")
-    )
-    before = key(hub, plugins), key(local, plugins)
-    put("org/model/weights", "one")
-    assert key(hub, plugins) == before[0]
-    assert key(local, plugins) not in before
-    one = key(local, plugins)
-    put("org/model/weights", "two")
-    assert key(hub, plugins) == before[0]
-    assert key(local, plugins) != one
+    hub = [RECIPE, 'encoder.backbone.model="org/model"']
+    local = [RECIPE, 'encoder.backbone.model="./org/model"']
+    of_hub = key(*hub)
+    of_local = {key(*local)}
+    for content in ("one", "two"):
+        put("org/model/weights", content)
+        assert key(*hub) == of_hub
+        of_local.add(key(*local))
+    assert len(of_local - {of_hub}) == 3
 
 
 def test_the_source_of_a_plugin_decides(
-    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    key_with: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     component = """
 import attrs
@@ -219,34 +206,33 @@ class Part(Evaluator):
     put("shipped/parts.py", component)
     helper = put("shipped/deep/helper.py", "FACTOR = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    recipe = with_(recipe_of(), importlib.import_module("shipped.parts").Part())
+    part = importlib.import_module("shipped.parts").Part()
     try:
-        before = key(recipe, plugins)
-        assert key(recipe, plugins) == before
+        before = key_with(part)
+        assert key_with(part) == before
         helper.write_text("FACTOR = 2.5\n")
-        assert key(recipe, plugins) != before
+        assert key_with(part) != before
     finally:
         for name in ("shipped", "shipped.parts"):
             del sys.modules[name]
 
 
 def test_a_file_is_read_once_a_process_until_it_changes(
-    recipe_of: Load, plugins: Plugins, put: Put, monkeypatch: pytest.MonkeyPatch
+    key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
     monkeypatch.setattr("sentbed_studies.cell_keys.sha256", lambda path: read.append(path) or sha256(path))
     file = put("rows.tsv", "anchor\tpositive\none\ttwo\n")
-    recipe = recipe_of(TABLE)
     for _ in range(2):
-        key(recipe, plugins)
+        key(TABLE)
     # What has just been written may change again under the same time.
     assert read == [file] * 2
     os.utime(file, (1_000_000_000, 1_000_000_000))
-    before = {key(recipe, plugins) for _ in range(3)}
+    before = {key(TABLE) for _ in range(3)}
     assert read == [file] * 3
     put("rows.tsv", "anchor\tpositive\none\tsix\n")
     os.utime(file, (1_000_000_001, 1_000_000_001))
-    assert key(recipe, plugins) not in before
+    assert key(TABLE) not in before
     assert read == [file] * 4
 
 

@@ -19,6 +19,7 @@ from sentbed_studies.demonstration_candidates import demonstrations_in, read_can
 from sentbed_studies.plugin import known_data
 
 Put = Callable[[str, str | bytes], Path]
+Read = Callable[..., list[Prompt]]
 
 SHELL = (
     'This_sentence_:_"Rain_falls."_means_in_one_word:"Wet".This_sentence_:_"*sent_0*"_means_in_one_word:"',
@@ -48,6 +49,18 @@ class Silent(Pooler):
         raise AssertionError("a prompt needs no module")
 
 
+@pytest.fixture
+def read(put: Put) -> Read:
+    """Read a file of candidates with this name and content, for a prompt, or the template of one."""
+
+    def candidates(name: str, content: str, prompt: Prompt | str = "prompt-eol") -> list[Prompt]:
+        if isinstance(prompt, str):
+            prompt = Prompt(prompt)
+        return read_candidates(str(put(name, content)), prompt, Silent())
+
+    return candidates
+
+
 def filled(prompt: Prompt, sentence: str, normalize: bool = True) -> str:
     resolved = prompt.resolve()
     assert resolved is not None
@@ -63,20 +76,14 @@ def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
     ]
 
 
-def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(put: Put):
-    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(read: Read):
     prompt = Prompt("prompt-eol", demonstration=Demonstration("Sun.", "Dry"))
-    (found,) = read_candidates(str(file), prompt, Silent())
-    assert found == Prompt("prompt-eol", demonstration=Demonstration("Rain.", "Wet"))
-    whole, other = read_candidates(str(put("c.txt", "\n".join(SHELL[:2]))), prompt, Silent())
-    assert whole == Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet"))
-    assert other == Prompt('This sentence : "{text}" means')
+    rain = Prompt("prompt-eol", demonstration=Demonstration("Rain.", "Wet"))
+    assert read("c.tsv", "sentence\tword\nRain.\tWet\n", prompt) == [rain]
 
 
-def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(put: Put):
-    file = put("c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"')))
-    found = read_candidates(str(file), Prompt("prompt-eol"), Silent())
-    assert found == [
+def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(read: Read):
+    assert read("c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"'))) == [
         Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet")),
         Prompt('This sentence : "{text}" means'),
         Prompt('Say "Sun.":"Dry".Say "{text}":"'),
@@ -84,9 +91,9 @@ def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_
 
 
 @pytest.mark.parametrize("base", ["prompt", "prompt-bert", "say {text}"])
-def test_whole_templates_need_no_prompt_that_takes_a_demonstration(put: Put, base: str):
-    (found,) = read_candidates(str(put("c.txt", SHELL[0])), Prompt(base), Silent())
-    assert filled(found, "A dog.") == (
+def test_whole_templates_need_no_prompt_that_takes_a_demonstration(read: Read, base: str):
+    (candidate,) = read("c.txt", SHELL[0], base)
+    assert filled(candidate, "A dog.") == (
         'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
     )
 
@@ -100,10 +107,13 @@ def test_every_candidate_of_an_encoder_can_be_used(put: Put):
         assert [str(r.template) for r in found if r is not None] == [str(parse_template(s)) for s in SHELL]
 
 
-def test_without_a_template_there_are_no_candidates(put: Put):
-    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+def test_without_a_template_there_are_no_candidates(read: Read):
     with pytest.raises(SentbedError, match="the encoder has none; give it one, such as"):
-        read_candidates(str(file), Prompt(), Silent())
+        read("c.tsv", "sentence\tword\nRain.\tWet\n", Prompt())
+
+
+ANSWER = '{"sentence": "Sun.", "answer": "Dry"}\n'
+PAIR = "expected an object with the texts `sentence` and `answer`"
 
 
 @pytest.mark.parametrize(
@@ -133,49 +143,72 @@ def test_without_a_template_there_are_no_candidates(put: Put):
         ("c.txt", f"{SHELL[0]}\nno place here\n", 2, "has 0 places for the sentence"),
         ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0**sent_0*\n", 3, "has 3 places for the sentence"),
         ("c.txt", f"{SHELL[0]}\n\n{SHELL[1]}\n", 2, "there is no template ``"),
+        (
+            "a.jsonl",
+            f'{ANSWER}{{"sentence": "Rain.", "answer": "The sky is wet"}}',
+            2,
+            "found the answer 'The sky is wet', expected one word",
+        ),
+        ("a.jsonl", f'{ANSWER}{{"sentence": "Rain.", "answer": "."}}', 2, "expected one word"),
+        ("a.jsonl", f'{ANSWER}{{"sentence": "Rain.", "word": "Wet"}}', 2, PAIR),
+        ("a.jsonl", f'{ANSWER}["Rain.", "Wet"]', 2, PAIR),
+        ("a.jsonl", f'{ANSWER}{{"sentence": "Rain."', 2, "expected an object in JSON"),
+        (
+            "a.jsonl",
+            f'{ANSWER}{{"sentence": "Rain.", "answer": "Wet", "answer": "Dry"}}',
+            2,
+            "expected an object in JSON: the key `answer` occurs twice in an object",
+        ),
     ],
 )
 def test_a_fault_of_a_candidate_names_file_and_line(
-    put: Put, name: str, content: str, line: int | None, message: str
+    read: Read, tmp_path: Path, name: str, content: str, line: int | None, message: str
 ):
-    file = put(name, content)
     with pytest.raises(DataError, match=re.escape(message)) as caught:
-        read_candidates(str(file), Prompt("prompt-eol"), Silent())
-    assert str(caught.value).endswith(f" @ {file}" + (f":{line}" if line else ""))
+        read(name, content)
+    assert str(caught.value).endswith(f" @ {tmp_path / name}" + (f":{line}" if line else ""))
 
 
-def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(put: Put):
-    file = put("c.tsv", "sentence\tword\nRain.\tWet\n")
+def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(
+    read: Read, tmp_path: Path
+):
     with pytest.raises(DataError, match="cannot take a demonstration") as caught:
-        read_candidates(str(file), Prompt("prompt"), Silent())
-    assert str(caught.value).endswith(f" @ {file}:2")
+        read("c.tsv", "sentence\tword\nRain.\tWet\n", "prompt")
+    assert str(caught.value).endswith(f" @ {tmp_path / 'c.tsv'}:2")
 
 
-def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(put: Put):
-    file = put("c.tsv", "\ufeffsentence\tword\r\nRain.\tWet\r\n")
-    (found,) = read_candidates(str(file), Prompt("prompt-eol"), Silent())
-    assert found.demonstration == Demonstration("Rain.", "Wet")
+def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(read: Read):
+    (candidate,) = read("c.tsv", "\ufeffsentence\tword\r\nRain.\tWet\r\n")
+    assert candidate.demonstration == Demonstration("Rain.", "Wet")
 
 
 def test_the_demonstrations_that_come_with_sentbed_are_candidates():
-    found = read_candidates("pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent())
-    assert len({candidate.demonstration for candidate in found}) == len(found) >= 20
-    for candidate in found:
-        assert candidate.demonstration is not None
-        assert '"' not in candidate.demonstration.text + candidate.demonstration.word
-        assert " " not in candidate.demonstration.word
+    prompts = read_candidates("pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent())
+    shown: list[Any] = [prompt.demonstration for prompt in prompts]
+    assert len({demonstration.word for demonstration in shown}) == 40
+    assert len({demonstration.text for demonstration in shown}) == len(shown) == 40
+    for demonstration in shown:
+        assert 4 <= len(demonstration.text.split()) <= 14
+        assert demonstration.word.istitle()
+        assert " " not in demonstration.word
+        assert '"' not in demonstration.text + demonstration.word
 
 
-def test_each_published_demonstration_makes_the_prompt_of_its_line():
-    root = os.environ.get("SENTBED_DATA")
-    file = Path(root or "") / "icl" / "demonstrations_300.txt"
-    if not root or not file.is_file():
+@pytest.fixture
+def published() -> Path:
+    """The authors' file, if it is here."""
+    file = Path(os.environ.get("SENTBED_DATA", "")) / "icl" / "demonstrations_300.txt"
+    if "SENTBED_DATA" not in os.environ or not file.is_file():
         pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
-    lines = file.read_bytes().decode().removesuffix("\n").split("\n")
-    assert len(lines) == 300
-    found = read_candidates(str(file), Prompt(), Said())
-    assert len(found) == 300
-    for line, candidate in zip(lines, found, strict=True):
+    return file
+
+
+def test_each_published_demonstration_makes_the_prompt_of_its_line(published: Path):
+    assert (hashlib.sha256(published.read_bytes()).hexdigest(),) == known_data()[0].files[0].sha256
+    lines = published.read_bytes().decode().removesuffix("\n").split("\n")
+    candidates = read_candidates(str(published), Prompt(), Said())
+    assert len(lines) == len(candidates) == 300
+    for line, candidate in zip(lines, candidates, strict=True):
         before, slot, behind = line.partition("*sent_0*")
         assert slot
         expected = before.replace("_", " ") + "A dog." + behind.replace("_", " ")
@@ -223,54 +256,29 @@ def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: T
 RAIN, SUN = Demonstration("Rain falls.", "Wet"), Demonstration("The sun shines.", "Dry")
 
 
-def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(put: Put):
+def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(read: Read):
     prompt = Prompt("prompt-eol", demonstration=(RAIN, SUN))
-    table = put("c.tsv", "sentence\tword\tsentence\tword\nRain falls.\tWet\tThe sun shines.\tDry\n")
-    assert read_candidates(str(table), Prompt("prompt-eol"), Silent()) == [prompt]
-    line = "".join(
-        f'This_sentence_:_"{s}"_means_in_one_word:"{w}".' for s, w in ((RAIN.text, "Wet"), (SUN.text, "Dry"))
-    )
-    shell = put("c.txt", f'{line.replace(" ", "_")}This_sentence_:_"*sent_0*"_means_in_one_word:"\n')
-    assert read_candidates(str(shell), Prompt("prompt-eol"), Silent()) == [prompt]
-    assert filled(prompt, "A dog.") == (
+    row = "Rain falls.\tWet\tThe sun shines.\tDry\n"
+    assert read("c.tsv", f"sentence\tword\tsentence\tword\n{row}") == [prompt]
+    expected = (
         'This sentence : "Rain falls." means in one word:"Wet".'
         'This sentence : "The sun shines." means in one word:"Dry".'
         'This sentence : "A dog." means in one word:"'
     )
+    assert filled(prompt, "A dog.") == expected
+    assert read("c.txt", expected.replace("A dog.", "*sent_0*").replace(" ", "_")) == [prompt]
 
 
-def test_the_answers_of_a_language_model_are_candidates(put: Put):
-    answers = ('"Equestrian".', " horseback-riding\n", "“Venison.”", "**motorcycling**")
-    lines = [json.dumps({"sentence": f"Sentence {i}.", "answer": a}) for i, a in enumerate(answers)]
-    found = read_candidates(str(put("a.jsonl", "\n".join(lines))), Prompt("prompt-eol"), Silent())
-    words = ("Equestrian", "Horseback-riding", "Venison", "Motorcycling")
-    assert [candidate.demonstration for candidate in found] == [
-        Demonstration(f"Sentence {i}.", word) for i, word in enumerate(words)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (
-            '{"sentence": "Rain.", "answer": "The sky is wet"}',
-            "found the answer 'The sky is wet', expected one word",
-        ),
-        ('{"sentence": "Rain.", "answer": "."}', "expected one word"),
-        ('{"sentence": "Rain.", "word": "Wet"}', "expected an object with the texts `sentence` and `answer`"),
-        ('["Rain.", "Wet"]', "expected an object with the texts `sentence` and `answer`"),
-        ('{"sentence": "Rain."', "expected an object in JSON"),
-        (
-            '{"sentence": "Rain.", "answer": "Wet", "answer": "Dry"}',
-            "expected an object in JSON: the key `answer` occurs twice in an object",
-        ),
-    ],
-)
-def test_an_answer_that_is_no_word_is_refused_with_its_line(put: Put, line: str, message: str):
-    file = put("a.jsonl", f'{{"sentence": "Sun.", "answer": "Dry"}}\n{line}\n')
-    with pytest.raises(DataError, match=re.escape(message)) as caught:
-        read_candidates(str(file), Prompt("prompt-eol"), Silent())
-    assert str(caught.value).endswith(f" @ {file}:2")
+def test_the_answers_of_a_language_model_are_candidates(read: Read):
+    words = {
+        '"Equestrian".': "Equestrian",
+        " horseback-riding\n": "Horseback-riding",
+        "“Venison.”": "Venison",
+        "**motorcycling**": "Motorcycling",
+    }
+    lines = [json.dumps({"sentence": "A text.", "answer": answer}) for answer in words]
+    shown = [candidate.demonstration for candidate in read("a.jsonl", "\n".join(lines))]
+    assert shown == [Demonstration("A text.", word) for word in words.values()]
 
 
 def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
@@ -282,11 +290,3 @@ def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
     recipes = Path(__file__).parents[3] / "recipes" / "papers" / "prompteol"
     named = [path.name for path in recipes.glob("*.toml") if location in path.read_text("utf-8")]
     assert sorted(named) == ["figure-3.toml", "table-4.toml"]
-
-
-def test_the_digest_of_the_published_demonstrations_is_that_of_the_file():
-    root = os.environ.get("SENTBED_DATA")
-    path = Path(root or "") / "icl" / "demonstrations_300.txt"
-    if not root or not path.is_file():
-        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
-    assert (hashlib.sha256(path.read_bytes()).hexdigest(),) == known_data()[0].files[0].sha256

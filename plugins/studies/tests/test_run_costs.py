@@ -41,20 +41,20 @@ def study(put: Callable[[str, str], Path]) -> Study:
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def test_a_run_knows_what_its_shared_stages_took(study: Study, tmp_path: Path) -> None:
+def test_a_run_records_what_its_shared_stages_took(study: Study, tmp_path: Path) -> None:
     run_study(study, tmp_path / "shared")
     run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))
     shared, alone = read_data(tmp_path / "shared"), read_data(tmp_path / "alone")
-    known = {}
-    for run in (tmp_path / "shared" / "shared").iterdir():
-        known[run.name] = recorded_cost(json.loads((run / "report.json").read_text()))
-    assert len(known) == 4
+    costs = {}
+    for directory in (tmp_path / "shared" / "shared").iterdir():
+        costs[directory.name] = recorded_cost(json.loads((directory / "report.json").read_text()))
+    assert len(costs) == 4
     for cell, other in zip(shared.cells, alone.cells, strict=True):
         for run, by_itself in zip(cell.runs, other.runs, strict=True):
             assert run.cost is not None
             assert by_itself.cost is not None
             ((name, cost),) = run.cost.shared.items()
-            before = known[name]
+            before = costs[name]
             assert before is not None
             assert (cost.tokens, before.shared) == (before.own.tokens, {})
             # The state from which cells go on is written before the report of the shared run.
@@ -68,7 +68,7 @@ def test_a_run_knows_what_its_shared_stages_took(study: Study, tmp_path: Path) -
     assert set(whole.begun.values()) == {2}
     assert apart.shared is None
     assert whole.alone.tokens == apart.taken.tokens
-    stages = sum(cost.own.tokens or 0 for cost in known.values() if cost is not None)
+    stages = sum(cost.own.tokens or 0 for cost in costs.values() if cost is not None)
     assert (whole.taken.tokens or 0) == (apart.taken.tokens or 0) - stages
 
 
@@ -86,9 +86,9 @@ def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
     for run in runs:
         assert run.cost is not None
         assert [name.split("-")[0] for name in run.cost.shared] == ["pairs", "tune"]
-    found = study_cost(read_data(tmp_path / "study"))
-    assert found is not None
-    assert sorted(found.begun.values()) == [2, 2, 2, 2, 4, 4]
+    whole = study_cost(read_data(tmp_path / "study"))
+    assert whole is not None
+    assert sorted(whole.begun.values()) == [2, 2, 2, 2, 4, 4]
 
 
 def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None:

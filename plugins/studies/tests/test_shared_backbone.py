@@ -26,6 +26,7 @@ from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Characters, Engine, Gap, Lottery, Placed, quicken
 
 RecipeOf = Callable[..., Recipe]
+Execute = Callable[..., Any]
 
 START = RECIPE.index("[[stage]]")
 PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace('at = ["start", "end"]\n', "")
@@ -126,6 +127,13 @@ def kept(encoder: Encoder, store: SharedCache, texts: list[str], shared: Any = N
     return found[0]
 
 
+def encode_through_store(
+    encoder: Encoder, store: SharedCache, companions: SharedBackbone, texts: list[str] = TEXTS
+) -> None:
+    """Take the vectors by way of the store: they are the encoder's."""
+    np.testing.assert_array_equal(kept(encoder, store, texts, companions), encoder.encode(texts))
+
+
 def segments(store: SharedCache) -> list[Path]:
     return sorted(store.root.glob(f"*/*{SEGMENT}"))
 
@@ -145,7 +153,7 @@ def names(companions: SharedBackbone) -> set[str]:
 def test_a_pass_fills_the_space_of_every_companion(
     encoder: Encoder, companions: SharedBackbone, store: SharedCache
 ):
-    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
+    encode_through_store(encoder, store, companions)
     assert spaces(store) == names(companions)
     assert len(segments(store)) == len(HEADS)
     passes = len(Several.passes)
@@ -190,7 +198,7 @@ def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
     encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delattr(Placed, "fingerprint")
-    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
+    encode_through_store(encoder, store, companions)
     assert (Several.passes, segments(store)) == ([], [])
 
 
@@ -204,28 +212,22 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
     encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
-    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
+    encode_through_store(encoder, store, companions)
     assert len(segments(store)) == 1
 
 
 # --- where the store cannot keep them ----------------------------------------------------------------------
 
 
-def test_where_nothing_may_be_kept_no_other_is_encoded(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache
+# Four distinct texts of width 4 take 40 + 64 bytes.
+@pytest.mark.parametrize(("limit", "kept_spaces"), [(0, 0), (104, 1), (2 * 104, 2)])
+def test_only_those_are_encoded_for_which_there_is_room(
+    encoder: Encoder, companions: SharedBackbone, store: SharedCache, limit: int, kept_spaces: int
 ):
-    store.limit = 0
-    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
-    assert (Several.passes, segments(store)) == ([], [])
-
-
-def test_where_there_is_room_for_some_only_these_are_encoded(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache
-):
-    # Four distinct texts of width 4 take 40 + 64 bytes.
-    store.limit = 2 * 104
-    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
-    assert len(segments(store)) == 2
+    store.limit = limit
+    encode_through_store(encoder, store, companions)
+    assert len(segments(store)) == kept_spaces
+    assert bool(Several.passes) == (kept_spaces > 1)
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
@@ -238,7 +240,7 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
     store.say = said.append
     monkeypatch.setattr("sentbed._files.os.fdopen", fail)
     for texts in (TEXTS, ["x", "y"]):
-        np.testing.assert_array_equal(kept(encoder, store, texts, companions), encoder.encode(texts))
+        encode_through_store(encoder, store, companions, texts)
     (message,) = said
     assert message.startswith("vectors are not kept for later evaluations")
 
@@ -252,7 +254,7 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
     said: list[str] = []
     store.say = said.append
     monkeypatch.setattr(Several, "encode", fail)
-    np.testing.assert_array_equal(kept(encoder, store, TEXTS, companions), encoder.encode(TEXTS))
+    encode_through_store(encoder, store, companions)
     assert said == [f"vectors of {len(HEADS)} encoders cannot come from one pass: a pooler's fault"]
     assert len(segments(store)) == 1
 
@@ -270,7 +272,7 @@ def test_progress_goes_to_the_end_and_not_beyond(
 
 
 @pytest.fixture
-def executed(tmp_path: Path, plugins: Plugins) -> Callable[..., Any]:
+def executed(tmp_path: Path, plugins: Plugins) -> Execute:
     count = 0
 
     def go(recipe: Recipe, *beside: Recipe, kept: KeptEncoders | None = None) -> Any:
@@ -289,7 +291,7 @@ def executed(tmp_path: Path, plugins: Plugins) -> Callable[..., Any]:
 
 
 def test_runs_that_share_have_the_scores_of_runs_of_their_own(
-    recipes: list[Recipe], executed: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipes: list[Recipe], executed: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     separate = []
     for number, recipe in enumerate(recipes):
@@ -305,7 +307,7 @@ def test_runs_that_share_have_the_scores_of_runs_of_their_own(
 
 def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
     recipes: list[Recipe],
-    executed: Callable[..., Any],
+    executed: Execute,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -344,7 +346,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
-    recipes: list[Recipe], executed: Callable[..., Any]
+    recipes: list[Recipe], executed: Execute
 ):
     kept = KeptEncoders()
     executed(recipes[0], *recipes[1:], kept=kept)
@@ -353,13 +355,13 @@ def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
     assert kept.built(recipes[1]) == {}
 
 
-def test_a_recipe_that_must_not_share_gets_no_vectors(recipes: list[Recipe], executed: Callable[..., Any]):
+def test_a_recipe_that_must_not_share_gets_no_vectors(recipes: list[Recipe], executed: Execute):
     longer = attrs.evolve(recipes[1].encoders["encoder"], max_length=15)
     executed(recipes[0], attrs.evolve(recipes[1], encoders={"encoder": longer}))
     assert Several.passes == []
 
 
-def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], executed: Callable[..., Any]):
+def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], executed: Execute):
     recipes = [
         attrs.evolve(recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=Lottery()),))
         for recipe in recipes
@@ -368,7 +370,7 @@ def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], execu
 
 
 def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
-    recipes: list[Recipe], executed: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipes: list[Recipe], executed: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     expected, _ = executed(recipes[0])
     assemble = Engine.assemble

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.study import Study, placed, read_study, require_cells_of_labels, unknown_cell
 from toy_plugin import RECIPE, Lines, Toy
 
+Put = Callable[[str, str], Path]
+
+ReadStudy = Callable[..., Study]
+
 STAGE = '"stage.0.loss"'
 LOSSES = """
 [study.axes.rate]
@@ -33,9 +37,7 @@ chase = { "stage.0.loss" = { use = "chase", most = 3 } }
 
 
 @pytest.fixture
-def study(
-    put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Study]:
+def study(put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReadStudy:
     """Load the toy recipe with a study behind it; `s.toml` has it from line 28 on."""
     monkeypatch.chdir(tmp_path)
     assert RECIPE.count("\n") == 26
@@ -47,7 +49,7 @@ def study(
     return load
 
 
-def problems(study: Callable[..., Study], text: str, *overrides: str) -> list[str]:
+def problems(study: ReadStudy, text: str, *overrides: str) -> list[str]:
     with pytest.raises(RecipeError) as caught:
         study(text, *overrides)
     return [str(problem) for problem in caught.value.problems]
@@ -61,7 +63,7 @@ def rates(found: Study) -> list[Any]:
 # --- cells -------------------------------------------------------------------------------------------------
 
 
-def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(study: Callable[..., Study]):
+def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(study: ReadStudy):
     found = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
     assert [str(cell) for cell in found.cells] == [
         f"{rate}, {loss}, seed {seed}" for rate in (0.1, 0.2) for loss in ("pull", "chase") for seed in (3, 1)
@@ -74,14 +76,12 @@ def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(study: Ca
     assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
-def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study: Callable[..., Study]):
+def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study: ReadStudy):
     assert study(LOSSES).seeds == (7,)
     assert study(LOSSES, "run.seed=9").seeds == (9,)
 
 
-def test_a_cell_is_the_recipe_with_the_same_overrides(
-    study: Callable[..., Study], plugins: Plugins, put: Callable[[str, str], Path]
-):
+def test_a_cell_is_the_recipe_with_the_same_overrides(study: ReadStudy, plugins: Plugins, put: Put):
     cell = study(f"{LOSSES}[study]\nseeds = [3]\n", "stage.0.batch_size=2").cells[-1]
     settings = ["stage.0.optimizer.lr=0.2", "stage.0.loss={use='chase', most=3}", "run.seed=3"]
     alone = load_recipe(put("alone.toml", RECIPE), [*settings, "stage.0.batch_size=2"], plugins)
@@ -89,7 +89,7 @@ def test_a_cell_is_the_recipe_with_the_same_overrides(
     assert resolved_toml(cell.recipe) == resolved_toml(alone)
 
 
-def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: Callable[..., Study]):
+def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: ReadStudy):
     (found,) = problems(study, LOSSES, "stage.0.optimizer.lr=9")
     assert found.startswith(
         "found the override `stage.0.optimizer.lr`, but its value is that of the axis `rate` "
@@ -121,7 +121,7 @@ epochs = 1
 
 
 @pytest.mark.parametrize("path", ["stage.pull.data.rows", "stage.0.data.rows"])
-def test_an_override_reaches_the_stage_that_an_axis_brings_along(study: Callable[..., Study], path: str):
+def test_an_override_reaches_the_stage_that_an_axis_brings_along(study: ReadStudy, path: str):
     cells = {cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells}
     data: dict[str, list[Any]] = {name: [stage.data for stage in stages] for name, stages in cells.items()}
     assert {name: [one.rows for one in several] for name, several in data.items()} == {
@@ -131,7 +131,7 @@ def test_an_override_reaches_the_stage_that_an_axis_brings_along(study: Callable
     }
 
 
-def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: Callable[..., Study]):
+def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: ReadStudy):
     text = f'{STAGE_AXIS}[study.axes.rows]\npath = "stage.pull.data.rows"\nvalues = [7, 9]\n'
     text = text.replace('none = { stage = [], "evaluate.0.at" = ["end"] }\n', "")
     found = study(text, 'stage.pull.data={ use = "words", rows = 5 }').cells
@@ -139,7 +139,7 @@ def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: Cal
     assert [one.rows for one in data] == [7, 9, 7, 9]
 
 
-def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: Callable[..., Study]):
+def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: ReadStudy):
     text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
     found = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
     assert [[(stage.epochs, stage.steps) for stage in cell.recipe.stage] for cell in found.cells] == [
@@ -150,7 +150,7 @@ def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: Callab
 
 
 def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_one_value(
-    study: Callable[..., Study], plugins: Plugins
+    study: ReadStudy, plugins: Plugins
 ):
     (found,) = problems(study, STAGE_AXIS, "stage.pull.epochs=3")
     assert found.startswith(
@@ -163,7 +163,7 @@ def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_o
     assert [cell.recipe.stage[0].epochs for cell in asked.only([{"training": "short"}]).cells] == [3]
 
 
-def test_an_override_that_reaches_no_cell_is_refused(study: Callable[..., Study], plugins: Plugins):
+def test_an_override_that_reaches_no_cell_is_refused(study: ReadStudy, plugins: Plugins):
     study(STAGE_AXIS)
     with pytest.raises(
         RecipeError, match=r"no cell that is asked for has such a value: the axis `training` \(none\)"
@@ -171,17 +171,17 @@ def test_an_override_that_reaches_no_cell_is_refused(study: Callable[..., Study]
         read_study("s.toml", ["stage.pull.batch_size=2"], plugins, only=[{"training": "none"}])
 
 
-def test_an_override_can_change_the_study(study: Callable[..., Study]):
+def test_an_override_can_change_the_study(study: ReadStudy):
     found = study(LOSSES, "study.axes.rate.values=[0.4]", "study.seeds=[5]", "study.axes.loss.chase=")
     assert [str(cell) for cell in found.cells] == ["0.4, pull, seed 5"]
 
 
-def test_a_recipe_that_only_its_cells_complete_is_enough(study: Callable[..., Study]):
+def test_a_recipe_that_only_its_cells_complete_is_enough(study: ReadStudy):
     found = study(LOSSES, "stage.0.optimizer.lr=", "stage.0.loss=")
     assert found.names == ("0.1, pull", "0.2, pull")
 
 
-def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study: Callable[..., Study]):
+def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study: ReadStudy):
     text = (
         f'[study.axes.loss]\nwhole = {{ {STAGE} = {{ use = "pull", noise = 0.5 }} }}\n'
         '[study.axes.noise]\npath = "stage.0.loss.noise"\nvalues = [0.25, 0.75]\n'
@@ -190,7 +190,7 @@ def test_a_later_axis_changes_what_an_earlier_one_has_put_there(study: Callable[
     assert [loss.noise for loss in losses] == [0.25, 0.75]
 
 
-def test_cells_do_not_share_what_an_axis_sets(study: Callable[..., Study]):
+def test_cells_do_not_share_what_an_axis_sets(study: ReadStudy):
     found = study(LOSSES, "stage.0.batch_size=2")
     data = [cell.recipe.document.data["stage"][0] for cell in found.cells]
     assert [stage["loss"].get("most") for stage in data] == [None, 3, None, 3]
@@ -198,13 +198,7 @@ def test_cells_do_not_share_what_an_axis_sets(study: Callable[..., Study]):
     assert found.document.data["stage"][0]["optimizer"]["lr"] == 0.5
 
 
-def test_a_recipe_without_a_study_has_no_cells(study: Callable[..., Study]):
-    assert problems(study, "") == [
-        "the recipe has no `[study]`; give it axes, or use `sentbed run` @ s.toml study"
-    ]
-
-
-def test_a_fault_of_the_table_is_reported_at_its_line(study: Callable[..., Study]):
+def test_a_fault_of_the_table_is_reported_at_its_line(study: ReadStudy):
     text = '[study]\nseed = [1]\nseeds = [-1]\n[study.axes.a]\npath = "run.name"\nvalues = ["x"]\n'
     first, second = problems(study, text)
     assert first == "unknown key `seed`. Did you mean `seeds`? @ s.toml:28 study.seed"
@@ -212,9 +206,7 @@ def test_a_fault_of_the_table_is_reported_at_its_line(study: Callable[..., Study
     assert second.endswith(" @ s.toml:29 study.seeds")
 
 
-def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
-    study: Callable[..., Study], plugins: Plugins
-):
+def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(study: ReadStudy, plugins: Plugins):
     study(f"[study]\n{LOSSES}")
     with pytest.raises(RecipeError) as caught:
         sentbed.run(load_recipe("s.toml", (), plugins), plugins=plugins)
@@ -226,16 +218,10 @@ def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
     assert not Path("runs").exists()
 
 
-def test_a_study_without_axes_is_refused(study: Callable[..., Study]):
-    assert problems(study, "[study]\nseeds = [1]\n") == [
-        "the required key `axes` is missing @ s.toml:27 study"
-    ]
-
-
 # --- cells that cannot work --------------------------------------------------------------------------------
 
 
-def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(study: Callable[..., Study]):
+def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(study: ReadStudy):
     found = study(LOSSES)
     assert found.names == ("0.1, pull", "0.2, pull")
     assert [(one.name, one.reasons) for one in found.excluded] == [
@@ -243,7 +229,7 @@ def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(study
     ]
 
 
-def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: Callable[..., Study]):
+def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: ReadStudy):
     text = '[study.axes.loss]\npath = "stage.0.loss.use"\nvalues = ["pull", "sort"]\n'
     found = study(text)
     assert found.names == ("pull",)
@@ -251,15 +237,7 @@ def test_a_loss_whose_column_the_data_lacks_is_a_misfit(study: Callable[..., Stu
     assert reason.startswith("the loss `sort` needs the column `label`")
 
 
-def test_a_study_of_which_no_cell_can_work_is_refused_with_all_reasons(study: Callable[..., Study]):
-    (problem,) = problems(study, LOSSES, "study.axes.loss.pull=")
-    assert problem == (
-        "no cell of the study can work: 0.1, chase: a batch of 4 is more than 3; make it smaller; "
-        "0.2, chase: a batch of 4 is more than 3; make it smaller @ s.toml:28 study.axes"
-    )
-
-
-def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[..., Study]):
+def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: ReadStudy):
     found = problems(study, LOSSES, "run.sede=1", "stage.0.batch_size=1.5")
     assert sorted(found) == [
         "found 1.5, expected a whole number @ --set stage.pull.batch_size",
@@ -267,33 +245,77 @@ def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: Callable[
     ]
 
 
-def test_a_fault_of_a_label_is_reported_once_at_the_axis_with_a_cell_that_has_it(
-    study: Callable[..., Study],
+@pytest.mark.parametrize(
+    ("text", "overrides", "expected"),
+    [
+        ("", (), "the recipe has no `[study]`; give it axes, or use `sentbed run` @ s.toml study"),
+        ("[study]\nseeds = [1]\n", (), "the required key `axes` is missing @ s.toml:27 study"),
+        (
+            LOSSES,
+            ("study.axes.loss.pull=",),
+            "no cell of the study can work: 0.1, chase: a batch of 4 is more than 3; make it smaller; "
+            "0.2, chase: a batch of 4 is more than 3; make it smaller @ s.toml:28 study.axes",
+        ),
+        # Reported once, at the axis, with a cell that has it.
+        (
+            LOSSES.replace('use = "pull"', 'use = "pul"'),
+            (),
+            "there is no loss `pul`. Did you mean `pull`? "
+            "@ s.toml:32 stage.pull.loss.use of the cell `0.1, pull`",
+        ),
+        (
+            f'{LOSSES}[study.baseline]\nloss = "chase"\nrate = "0.2"\n',
+            (),
+            "the baseline `0.2, chase` cannot work: a batch of 4 is more than 3; make it smaller "
+            "@ s.toml:34 study.baseline",
+        ),
+        (
+            f'{LOSSES}[study]\nexclude = [{{ rate = "0.2" }}]\n'
+            'baseline = { loss = "pull", rate = "0.2" }\n',
+            (),
+            "the baseline `0.2, pull` is not a cell of the study; name one, such as `0.1, pull` "
+            "@ s.toml:36 study.baseline",
+        ),
+        (
+            f'{LOSSES}[study.expected."Table 1".cells]\n"0.2, chse" = {{ gap = 1 }}\n',
+            (),
+            "there is no cell `0.2, chse`; a cell is named by its labels in the order of the axes, "
+            "such as `0.2, chase` @ s.toml:35 study.expected.Table 1.cells.0.2, chse",
+        ),
+        (
+            f"{LOSSES}[study.references]\nBERT = {{}}\n",
+            (),
+            "the reference has neither `cell` nor `scores`; give it the `cell` that computes it, or "
+            "published `scores` @ s.toml:35 study.references.BERT",
+        ),
+        (
+            f'{LOSSES}[study.references]\nBERT = {{ cell = "0.2, chase", scores = {{ gap = 1 }} }}\n',
+            (),
+            "the reference has both `cell` and `scores`; give it the `cell` that computes it, or "
+            "published `scores` @ s.toml:35 study.references.BERT",
+        ),
+        (
+            f'{LOSSES}[study.references]\nBERT = {{ cell = "0.2, chse" }}\n',
+            (),
+            "there is no cell `0.2, chse`; a cell is named by its labels in the order of the axes, "
+            "such as `0.2, chase` @ s.toml:35 study.references.BERT.cell",
+        ),
+    ],
+)
+def test_a_study_that_cannot_work_is_refused_with_the_reason_and_its_place(
+    study: ReadStudy, text: str, overrides: Sequence[str], expected: str
 ):
-    text = LOSSES.replace('use = "pull"', 'use = "pul"')
-    assert problems(study, text) == [
-        "there is no loss `pul`. Did you mean `pull`? @ s.toml:32 stage.pull.loss.use of the cell `0.1, pull`"
-    ]
+    assert problems(study, text, *overrides) == [expected]
 
 
-def test_a_misfit_beside_a_fault_is_no_fault(study: Callable[..., Study]):
+def test_a_misfit_beside_a_fault_is_no_fault(study: ReadStudy):
     text = f'{LOSSES}[study.axes.at]\nx = {{ "evaluate.0.second" = "nobody" }}\n'
     found = problems(study, text)
     assert len(found) == 2
     assert not any("a batch of 4" in problem for problem in found)
 
 
-def test_a_path_that_leads_nowhere_is_reported_at_its_axis(study: Callable[..., Study]):
-    text = '\n[study.axes.a]\npath = "stage.pul.epochs"\nvalues = [1, 2]\n'
-    (problem,) = problems(study, text)
-    assert problem == (
-        "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
-        "are `pull`; name one of them "
-        "@ s.toml:30 stage.pul.epochs"
-    )
-
-
-def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: Callable[..., Study]):
+def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: ReadStudy):
     paths = ["stage.pul.epochs", "stage.pull.los.noise", "encodr.pooler.use", "stage.pull.optimizer.lrr"]
     axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
     found = problems(study, "\n" + "".join(axes))
@@ -317,7 +339,7 @@ lines = { "stage.pull.data" = { use = "lines", path = "gone.txt" } }
 
 
 def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
-    put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    put: Put, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Lines, "columns", ("anchor", "positive"))
     path = put("s.toml", RECIPE + ELSEWHERE)
@@ -331,16 +353,14 @@ def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
     assert found.only([{"data": "words"}]).remarks == ()
 
 
-def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(
-    put: Callable[[str, str], Path], plugins: Plugins
-):
+def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(put: Put, plugins: Plugins):
     path = put("s.toml", RECIPE + ELSEWHERE.replace('"lines"', '"lnes"'))
     with pytest.raises(RecipeError, match="there is no data `lnes`"):
         read_study(path, (), plugins, only=[{"data": "words"}])
 
 
 def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
-    study: Callable[..., Study], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    study: ReadStudy, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ):
     """The toy's runtime takes the number of threads as its token budget."""
     monkeypatch.setattr(
@@ -360,19 +380,11 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
 # --- baseline and published numbers ------------------------------------------------------------------------
 
 
-def test_the_baseline_is_the_name_of_its_cell(study: Callable[..., Study]):
+def test_the_baseline_is_the_name_of_its_cell(study: ReadStudy):
     assert study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline == "0.2, pull"
 
 
-def test_a_baseline_that_cannot_work_says_why(study: Callable[..., Study]):
-    (problem,) = problems(study, f'{LOSSES}[study.baseline]\nloss = "chase"\nrate = "0.2"\n')
-    assert problem == (
-        "the baseline `0.2, chase` cannot work: a batch of 4 is more than 3; make it smaller "
-        "@ s.toml:34 study.baseline"
-    )
-
-
-def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: Callable[..., Study]):
+def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: ReadStudy):
     baseline = '[study.baseline]\nloss = "pull"\nrate = "0.2"\n'
     assert study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence == 0.3
     assert study(LOSSES).table.equivalence is None
@@ -385,41 +397,27 @@ def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: Calla
         assert "must be > 0" in problem
 
 
-def test_a_baseline_that_is_no_cell_names_one(study: Callable[..., Study]):
-    text = f'{LOSSES}[study]\nexclude = [{{ rate = "0.2" }}]\nbaseline = {{ loss = "pull", rate = "0.2" }}\n'
-    assert problems(study, text) == [
-        "the baseline `0.2, pull` is not a cell of the study; name one, such as `0.1, pull` "
-        "@ s.toml:36 study.baseline"
-    ]
-
-
-def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(study: Callable[..., Study]):
+def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(study: ReadStudy):
     text = LOSSES.replace('use = "pull"', 'use = "pul"').replace("most = 3", "most = 4")
     text += '[study]\nbaseline = { loss = "pull", rate = "0.1" }\n'
     (problem,) = problems(study, f'{text}[study.expected.T.cells]\n"0.2, pull" = {{ gap = 1 }}\n')
     assert problem.startswith("there is no loss `pul`.")
 
 
-def test_published_cells_must_be_there_but_may_be_excluded(study: Callable[..., Study]):
+def test_published_cells_must_be_there_but_may_be_excluded(study: ReadStudy):
     cells = '"0.1, pull" = { gap = 1 }\n"0.2, chase" = { gap = 2 }\n'
     text = f'{LOSSES}[study.expected."Table 1".cells]\n{cells}'
     assert set(study(text).table.expected["Table 1"].cells) == {"0.1, pull", "0.2, chase"}
 
 
-def test_an_unknown_published_cell_gets_the_closest_name(study: Callable[..., Study]):
-    text = f'{LOSSES}[study.expected."Table 1".cells]\n"0.2, chse" = {{ gap = 1 }}\n'
-    (problem,) = problems(study, text)
-    assert problem == (
-        "there is no cell `0.2, chse`; a cell is named by its labels in the order of the axes, "
-        "such as `0.2, chase` @ s.toml:35 study.expected.Table 1.cells.0.2, chse"
-    )
+def test_an_unknown_cell_of_a_name_like_no_other_gets_the_first_one():
     assert unknown_cell("?", ["a, b", "c"]).endswith("such as `a, b`")
 
 
 # --- some of the cells -------------------------------------------------------------------------------------
 
 
-def test_only_keeps_the_cells_that_agree_with_an_entry(study: Callable[..., Study]):
+def test_only_keeps_the_cells_that_agree_with_an_entry(study: ReadStudy):
     found = study(LOSSES, "stage.0.batch_size=2")
     kept = found.only([{"rate": "0.1", "loss": "chase"}, {"rate": ("0.2",)}])
     assert kept.names == ("0.1, chase", "0.2, pull", "0.2, chase")
@@ -427,18 +425,18 @@ def test_only_keeps_the_cells_that_agree_with_an_entry(study: Callable[..., Stud
 
 
 @pytest.mark.parametrize("label", ["1e-1", "0.1", "0.10", "+.1"])
-def test_only_takes_a_number_however_it_is_written(label: str, study: Callable[..., Study]):
+def test_only_takes_a_number_however_it_is_written(label: str, study: ReadStudy):
     found = study(LOSSES.replace("[0.1, 0.2]", "[1e-1, 0.2]"), "stage.0.batch_size=2")
     assert found.only([{"rate": label}]).names == ("1e-1, pull", "1e-1, chase")
 
 
-def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study: Callable[..., Study]):
+def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study: ReadStudy):
     with pytest.raises(RecipeError) as caught:
         study(LOSSES).only([{"rate": "0.4"}])
     assert caught.value.problems[0].path == "--only rate"
 
 
-def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: Callable[..., Study]):
+def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: ReadStudy):
     found = study(LOSSES)
     with pytest.raises(RecipeError, match=r"the axis `rate` has no label `0.4`") as caught:
         found.only([{"rate": "0.4"}, {"los": "pull"}])
@@ -447,7 +445,7 @@ def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: Callable[
         found.only([{"loss": "chase"}])
 
 
-def test_a_cell_document_has_no_study_and_places_what_axes_set(study: Callable[..., Study]):
+def test_a_cell_document_has_no_study_and_places_what_axes_set(study: ReadStudy):
     found = study(LOSSES, "stage.0.batch_size=2")
     document = found.cells[-1].recipe.document
     assert "study" not in document.data
@@ -467,7 +465,7 @@ def test_a_cell_document_has_no_study_and_places_what_axes_set(study: Callable[.
 
 
 def test_paths_that_axes_set_start_where_the_axis_is_written(
-    put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
     put("axes/lines.txt", "one\ntwo\n")
@@ -479,23 +477,7 @@ def test_paths_that_axes_set_start_where_the_axis_is_written(
     assert data.path == str(tmp_path / "axes" / "lines.txt")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("{}", "neither `cell` nor `scores`; give it the `cell` that computes it, or published `scores`"),
-        ('{ cell = "0.2, chase", scores = { gap = 1 } }', "the reference has both `cell` and `scores`"),
-        ('{ cell = "0.2, chse" }', "there is no cell `0.2, chse`"),
-    ],
-)
-def test_a_reference_is_a_cell_of_the_study_or_has_scores(
-    study: Callable[..., Study], given: str, message: str
-):
-    (problem,) = problems(study, f"{LOSSES}[study.references]\nBERT = {given}\n")
-    assert message in problem
-    assert "s.toml:" in problem
-
-
-def test_the_cells_of_a_study_know_nothing_of_its_references(study: Callable[..., Study]):
+def test_the_cells_of_a_study_know_nothing_of_its_references(study: ReadStudy):
     given = 'BERT = { cell = "0.2, chase" }\nSBERT = { scores = { gap = 1 } }\n'
     text = f"{LOSSES}[study.references]\n{given}"
     assert study(text).table.references["SBERT"].scores == {"gap": 1}
@@ -506,7 +488,7 @@ def test_the_cells_of_a_study_know_nothing_of_its_references(study: Callable[...
 
 @pytest.mark.usefixtures("installed_toy")
 def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
-    study: Callable[..., Study],
+    study: ReadStudy,
 ) -> None:
     found = study(LOSSES)
     with pytest.raises(RecipeError) as caught:
@@ -523,14 +505,7 @@ def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
     require_cells_of_labels(study(LOSSES.replace("most = 3", "most = 4")))
 
 
-@pytest.mark.parametrize("path", ["run.name", "run.cache"])
-def test_an_axis_over_what_decides_no_score_is_refused(study: Callable[..., Study], path: str) -> None:
-    text = f'\n[study.axes.a]\npath = "{path}"\nvalues = ["x", "y"]\n'
-    (problem,) = problems(study, text)
-    assert f"the axis sets `{path}`: " in problem
-
-
-def test_labels_that_set_the_same_values_are_remarked_on(study: Callable[..., Study]) -> None:
+def test_labels_that_set_the_same_values_are_remarked_on(study: ReadStudy) -> None:
     same = '\n[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.1, 0.2]\n'
     same += 'labels = ["x", "y", "z"]\n'
     (remark,) = labels_that_are_equal(study(same).axes)
@@ -542,7 +517,7 @@ def test_labels_that_set_the_same_values_are_remarked_on(study: Callable[..., St
 
 
 def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_here(
-    study: Callable[..., Study], plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    study: ReadStudy, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study(LOSSES)
     monkeypatch.setattr(Toy, "unavailable", lambda self: "there is no toy here; buy one")

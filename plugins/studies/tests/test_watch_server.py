@@ -90,9 +90,8 @@ def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
     digest = b64encode(hashlib.sha256(live.encode()).digest()).decode()
     report = write_reports(directory).read_text()
     assert re.findall(r"<script>(.*?)</script>", report, re.DOTALL) == scripts
-    assert "/state" in live
-    page = page.replace(f"'sha256-{digest}' ", "", 1).replace(" connect-src 'self';", "", 1)
-    page = page.replace(f' data-fingerprint="{state(server)["fingerprint"]}"', "", 1)
+    assert state(server)["fingerprint"] in live
+    page = page.replace(f"'sha256-{digest}' ", "", 1)
     assert page.replace(f"<script>{live}</script>\n", "") == report
 
 
@@ -105,7 +104,7 @@ def test_the_state_changes_when_a_run_has_ended_and_the_page_with_it(
     assert before["progress"] == ["1 of 2 runs finished", *before["progress"][1:]]
     assert state(server) == before
     assert ask(server, "/")[1] == page
-    assert f'data-fingerprint="{before["fingerprint"]}"' in page
+    assert before["fingerprint"] in page
 
     run_study(study, directory)
     after = state(server)
@@ -114,7 +113,7 @@ def test_the_state_changes_when_a_run_has_ended_and_the_page_with_it(
     renewed = ask(server, "/")[1]
     assert "1 of 2 runs finished" in page
     assert "2 of 2 runs finished" in renewed
-    assert f'data-fingerprint="{after["fingerprint"]}"' in renewed
+    assert after["fingerprint"] in renewed
 
 
 def test_the_state_has_how_far_the_runs_are_that_are_at_work(

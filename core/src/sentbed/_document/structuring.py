@@ -23,7 +23,7 @@ import cattrs
 from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
-from sentbed._locations import FilePath, ModelId, absolute
+from sentbed._locations import FilePath, ModelId, WrittenPath, placed
 from sentbed.errors import PluginError, Problem, SentbedError, reason_of, suggest, unknown_keys
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
@@ -132,7 +132,7 @@ def _path(base: Path, value: Any, _: Any) -> Any:
         message = f"found a path of {len(text):,} characters, expected at most {LONGEST_PATH:,}; shorten it"
         raise _InvalidError([((), message)])
     try:
-        return absolute(text, getattr(value, "directory", base))
+        return placed(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:
         raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
 
@@ -353,10 +353,11 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
         raise _InvalidError([((), message)]) from error
 
 
-def unstructure(part: Any) -> Any:
+def unstructure(part: Any, directory: Path | None = None) -> Any:
     """Return a recipe, or a part of it, as the equivalent TOML data with every default written out.
 
-    None values are omitted: TOML cannot represent them.
+    Paths are absolute. For a file in `directory`, those that the recipe has relative to itself are relative
+    to that directory. None values are omitted: TOML cannot represent them.
     """
     if attrs.has(type(part)):
         table: dict[str, Any] = {}
@@ -366,15 +367,18 @@ def unstructure(part: Any) -> Any:
             value = getattr(part, attribute.name)
             if value is None or attribute.metadata.get("skip"):
                 continue
+            data = unstructure(value, directory)
             if attribute.metadata.get("inline"):
-                table = {**unstructure(value), **table}
+                table = {**data, **table}
             elif attribute.metadata.get("spread"):
-                table |= unstructure(value)
+                table |= data
             else:
-                table[attribute.metadata.get("key", attribute.name)] = unstructure(value)
+                table[attribute.metadata.get("key", attribute.name)] = data
         return table
     if isinstance(part, Mapping):
-        return {key: unstructure(value) for key, value in part.items()}
+        return {key: unstructure(value, directory) for key, value in part.items()}
     if isinstance(part, tuple):
-        return [unstructure(value) for value in part]
+        return [unstructure(value, directory) for value in part]
+    if isinstance(part, WrittenPath):
+        return str(part) if directory is None else part.seen_from(directory)
     return part

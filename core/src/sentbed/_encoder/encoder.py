@@ -316,7 +316,7 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             known = self.placed.save(directory)
-            table = {"schema": SCHEMA, **unstructure(self.recipe)}
+            table = {"schema": SCHEMA, **unstructure(self.recipe, target)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, known)
 

@@ -7,6 +7,7 @@ reported together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import attrs
@@ -359,12 +360,16 @@ def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:
     return path
 
 
-def resolved_toml(recipe: Recipe) -> str:
-    """Return the recipe as TOML with every default written out; it reproduces the run."""
+def resolved_toml(recipe: Recipe, directory: Path | None = None) -> str:
+    """Return the recipe as TOML with every default written out; it reproduces the run.
+
+    Paths are absolute. In the text for a file in `directory`, those that the recipe has relative to itself
+    are relative to that directory.
+    """
     import tomli_w
 
     kept = {key: table for key, table in recipe.tables.items() if table.traits.resolved}
-    table = unstructure(attrs.evolve(recipe, tables=kept))
+    table = unstructure(attrs.evolve(recipe, tables=kept), directory)
     if list(table["encoders"]) == [MAIN_ENCODER]:
         table["encoder"] = table.pop("encoders")[MAIN_ENCODER]
     return tomli_w.dumps(table)

@@ -145,7 +145,7 @@ def write_state(
         "facts": plain(context.facts),
         "kept": {name: kept.table(context.directory) for name, kept in context.kept.items()},
         "trackers": dict(trackers),
-        "recipe": resolved_toml(context.recipe),
+        "recipe": resolved_toml(context.recipe, context.directory),
         **(own or {}),
     }
     # A run resumed from this state uses this recipe, which may be a changed one that was allowed.

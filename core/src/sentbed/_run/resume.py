@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ import tomli
 
 from sentbed._document.overrides import apply_overrides
 from sentbed._files import read_file, read_json
+from sentbed._locations import with_absolute_paths
 from sentbed._recipe.checks import check
 from sentbed._recipe.load import read_document, structure_recipe
 from sentbed._recipe.machine_settings import (
@@ -83,7 +85,9 @@ def resume(
         before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
         _require_types_of_facts(state.content.get("facts", {}))
         context.facts.update(state.content.get("facts", {}))
-    after = tomli.loads(resolved_toml(recipe))
+    after = tomli.loads(resolved_toml(recipe, directory))
+    before, after = (with_absolute_paths(table, directory) for table in (before, after))
+    before = _with_moved_files(before, after)
     for table in (before, after):
         _remove_what_changes_no_score(table, recipe, plugins)
     changes = [f"  {change}" for change in differences(before, after)]
@@ -172,6 +176,25 @@ def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins
     for key in ("checkpoint", "expected", "tracker", *undecisive):
         table.pop(key, None)
     remove_machine_settings(table, recipe)
+
+
+def _with_moved_files(before: Any, after: Any) -> Any:
+    """Return the data of a run's recipe with the paths of `after` for files that are no longer there.
+
+    A run that was moved without its project names places where nothing is. Files of the same name take their
+    places; data and weights with other content are refused when they are read.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        return {key: _with_moved_files(value, after.get(key)) for key, value in before.items()}
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [_with_moved_files(*pair) for pair in zip(before, after, strict=True)]
+    if isinstance(before, str) and isinstance(after, str):
+        paths = Path(before), Path(after)
+        are_paths = all(path.is_absolute() for path in paths)
+        # `Path.exists` raises for a name that is too long.
+        if are_paths and paths[0].name == paths[1].name and not os.path.exists(before):  # noqa: PTH110
+            return after
+    return before
 
 
 def _edited_code(recipe: Recipe, plugins: Plugins, before: Mapping[str, str]) -> list[str]:

@@ -95,7 +95,7 @@ def execute(
                 at = {"stage": resumed.stage, "step": resumed.step}
                 context.facts.setdefault("resumed", []).append(at)
             else:
-                write_atomic(directory / RESOLVED, resolved_toml(recipe))
+                write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
             # Last: a directory with a manifest is a run that can be resumed.
             _write_manifest(context, "running")
             if resumed is None:
@@ -112,7 +112,7 @@ def execute(
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
             _go(context, resumed if resumed and resumed.content else None)
-            write_atomic(directory / RESOLVED, resolved_toml(recipe))
+            write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             # Write the report of the results so far, then re-raise.
@@ -448,7 +448,8 @@ def _write_manifest(context: RunContext, status: str) -> None:
 def _close(context: RunContext, history: History, status: RunStatus, error: BaseException | None) -> Path:
     """Write the report and the final manifest; return the file for the user to open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
-    data = history.report_data(context.run, status, error, resolved_toml(context.recipe))
+    recipe = resolved_toml(context.recipe, context.directory)
+    data = history.report_data(context.run, status, error, recipe)
     sections = chain.from_iterable(context.hooks.report_sections(run=context.run, data=data))
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD

@@ -35,7 +35,8 @@ def save_merged(encoder: Encoder, path: str | Path) -> None:
         shutil.rmtree(directory / BACKBONE)
         backbone.save(directory / BACKBONE)
         recipe = attrs.evolve(encoder.recipe, backbone=component)
-        write_atomic(directory / ENCODER_FILE, tomli_w.dumps({"schema": SCHEMA, **unstructure(recipe)}))
+        table = {"schema": SCHEMA, **unstructure(recipe, directory)}
+        write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
         write_sums(directory)
 
     write_directory(target.resolve(), fill)

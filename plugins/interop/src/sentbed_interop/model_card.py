@@ -15,7 +15,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 from sentbed.tools import catalog, plain
 from sentbed_report.formatting import number
-from sentbed_report.markdown_report import escape, markdown_table
+from sentbed_report.tables.markdown import escape, markdown_table
 from sentbed_report.score_tables import score_tables, shown
 
 from sentbed_interop.citations import bibliography, parts_in

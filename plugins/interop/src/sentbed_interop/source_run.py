@@ -11,7 +11,7 @@ import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
 from sentbed.helpers import read_file, read_json, sha256
 from sentbed.protocols import Score
-from sentbed.tools import ENCODER_FILE
+from sentbed.tools import ENCODER_FILE, with_absolute_paths
 from sentbed_report.report_json import read_score
 from sentbed_report.score_tables import base_name
 
@@ -119,7 +119,8 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    return tomllib.loads(read_file(file).decode())
+    table: dict[str, Any] = with_absolute_paths(tomllib.loads(read_file(file).decode()), file.parent)
+    return table
 
 
 def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:

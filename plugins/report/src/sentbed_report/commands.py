@@ -58,8 +58,8 @@ def compare(
         return
     if len(encoders) > 2:
         raise click.UsageError("`--encoder` names one encoder for both runs, or one for each")
-    found = compare_runs(runs[0], runs[1], encoders, resamples, method)
-    echo(comparison_json(found) if as_json else comparison_text(found))
+    comparison = compare_runs(runs[0], runs[1], encoders, resamples, method)
+    echo(comparison_json(comparison) if as_json else comparison_text(comparison))
 
 
 def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str | None) -> None:
@@ -69,26 +69,24 @@ def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str 
     from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.runs_as_study import runs_as_study
-    from sentbed_report.table_formats import to_text
+    from sentbed_report.study_page.study_report import write_study_report
 
     data = runs_as_study(runs, None if out is None else Path(out))
-    found = summarise(data, resamples=resamples)
-    if not found:
+    summaries = summarise(data, resamples=resamples)
+    if not summaries:
         raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
     if as_json:
-        echo(to_json(data, found), nl=False)
+        echo(to_json(data, summaries), nl=False)
     else:
-        echo("\n".join(map(to_text, found)), nl=False)
+        echo("\n".join(map(str, summaries)), nl=False)
         for cell in data.cells if not data.axes else ():
-            if cell.name == data.baseline:
-                continue
-            echo(f"\n{cell.name} differs from {data.baseline} in:")
-            echo("\n".join(f"  {one}" for one in cell.differences or ["nothing but the seed"]))
+            if cell.name != data.baseline:
+                echo(f"\n{cell.name} differs from {data.baseline} in:")
+                for difference in cell.differences or ["nothing but the seed"]:
+                    echo(f"  {difference}")
     if out is not None:
-        from sentbed_report.study_page import write_study_report
-
-        write_exports(Path(out), data, found)
-        echo(write_study_report(Path(out), data, found), err=as_json)
+        write_exports(Path(out), data, summaries)
+        echo(write_study_report(Path(out), data, summaries), err=as_json)
 
 
 @click.command()
@@ -96,40 +94,55 @@ def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str 
 @click.option("--evaluator", help="Only the scores of this evaluator.")
 @click.option("--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE.")
 @click.option("--metric", help="Only the scores of this metric, such as `uniformity` or `f1`.")
+@click.option("--axes", metavar="A,B", help="Of a study: labels of B across, of A down, by the last column.")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "latex", "csv"]),
+    type=click.Choice(["text", "markdown", "latex", "csv", "html", "json"]),
     default="text",
     show_default=True,
-    help="LaTeX is for the package booktabs.",
+    help="LaTeX is for the packages booktabs, siunitx and threeparttable.",
 )
 def table(
-    runs: Sequence[str], evaluator: str | None, protocol: str | None, metric: str | None, form: str
+    runs: Sequence[str],
+    evaluator: str | None,
+    protocol: str | None,
+    metric: str | None,
+    axes: str | None,
+    form: str,
 ) -> None:
-    """Print the scores of RUNS as papers do: an encoder a row, a task a column, then the average.
+    """Print the scores of RUNS as papers do: a cell or an encoder a row, a task a column, then the average.
 
-    Where one of RUNS is the directory of a study, a cell is a row: mean and deviation over its seeds.
+    Runs that differ in nothing but their seed are one row, as the cells of a study: mean and deviation over
+    the seeds.
 
     Of a task that an evaluator scores by several metrics it is the first, or that of `--metric`. Several
     tables as CSV are one, with a value a line.
     """
-    from sentbed_report.run_tables import run_tables, study_tables
-    from sentbed_report.study.exports import to_csv as study_csv
-    from sentbed_report.study.exports import to_tidy_csv
-    from sentbed_report.study.read_study_directory import is_study
-    from sentbed_report.table_formats import FORMATS, to_csv, to_long_csv
+    import json
 
-    if any(is_study(Path(run)) for run in runs):
-        summaries = study_tables(runs, evaluator, protocol, metric)
-        if form == "csv":
-            tidy = len(summaries) > 1
-            echo(to_tidy_csv(summaries) if tidy else study_csv(summaries[0]), nl=False)
-            return
-        echo("\n".join(map(FORMATS[form], summaries)), nl=False)
-        return
-    found = run_tables(runs, evaluator, protocol, metric)
+    from sentbed.tools import plain
+
+    from sentbed_report.selected_tables import named_tables, pivoted, selected_tables
+    from sentbed_report.tables.comma_separated import to_csv, to_long_csv
+    from sentbed_report.tables.html import to_html
+    from sentbed_report.tables.json_records import to_records
+    from sentbed_report.tables.latex import to_latex
+    from sentbed_report.tables.markdown import to_markdown
+    from sentbed_report.tables.terminal import to_text
+
+    summaries = selected_tables([Path(run) for run in runs], evaluator, protocol, metric)
+    tables = named_tables(summaries)
+    if axes is not None:
+        names = [name.strip() for name in axes.split(",")]
+        if len(names) != 2:
+            raise click.UsageError("`--axes` takes two axes, as `--axes pooler,temperature`")
+        tables = [pivoted(summary, names) for summary in summaries]
     if form == "csv":
-        echo(to_long_csv(found) if len(found) > 1 else to_csv(found[0]), nl=False)
-        return
-    echo("\n".join(FORMATS[form](table) for table in found), nl=False)
+        echo(to_long_csv(tables) if len(tables) > 1 else to_csv(tables[0]), nl=False)
+    elif form == "json":
+        records = plain([to_records(of_form) for of_form in tables])
+        echo(json.dumps(records, indent=2, ensure_ascii=False))
+    else:
+        formats = {"text": to_text, "markdown": to_markdown, "latex": to_latex, "html": to_html}
+        echo("\n".join(map(formats[form], tables)), nl=False)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.score_tables import shown
+
+def shown(value: Any) -> str:
+    """Return a protocol's value as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def evaluation_protocol(score: Score) -> dict[str, Any]:
@@ -24,14 +28,15 @@ def encoder_protocol(score: Score) -> dict[str, Any]:
     return _plain(score.protocol["encoder"])
 
 
-def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
     """Yield `NAME (VALUE against VALUE)` for every difference between two protocols."""
-    for name in dict.fromkeys([*one, *other]):
-        values = one.get(name), other.get(name)
-        if isinstance(values[0], Mapping) and isinstance(values[1], Mapping):
-            yield from (f"`{name}.{found[1:]}" for found in unlike(values[0], values[1]))
-        elif values[0] != values[1]:
-            yield f"`{name}` ({' against '.join(map(_shown, values))})"
+    for name in dict.fromkeys([*first, *second]):
+        value, other = first.get(name), second.get(name)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            for difference in unlike(value, other):
+                yield f"`{name}.{difference[1:]}"
+        elif value != other:
+            yield f"`{name}` ({_shown(value)} against {_shown(other)})"
 
 
 def _plain(part: Mapping[str, Any]) -> dict[str, Any]:

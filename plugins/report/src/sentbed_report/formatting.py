@@ -9,11 +9,10 @@ from decimal import Decimal
 
 from sentbed.protocols import ExpectedRow
 
-from sentbed_report.format_independent_table import sign_of
-from sentbed_report.resampling import Method
-from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
-
 MINUS = "−"
+
+SIGNS = ((0.01, "‡"), (0.05, "†"))
+"""P-value below which a difference has the sign, smallest first."""
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -46,9 +45,22 @@ def signed(value: float | None, digits: int = 2) -> str:
     return ("±" if float(text) == 0 else "+") + text
 
 
-def spread(interval: tuple[float, float] | None, digits: int = 2) -> str:
+def interval_text(interval: tuple[float, float] | None, digits: int = 2) -> str:
     """Return `48.10 to 51.90`; nothing where there is no interval."""
-    return "" if interval is None else f"{number(interval[0], digits)} to {number(interval[1], digits)}"
+    if interval is None:
+        return ""
+    low, high = interval
+    return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def sign_of(p_value: float | None) -> str:
+    """Return † for a p-value below 0.05, ‡ for one below 0.01, else nothing."""
+    if p_value is None:
+        return ""
+    for level, sign in SIGNS:
+        if p_value < level:
+            return sign
+    return ""
 
 
 def chance(p_value: float) -> str:
@@ -61,30 +73,39 @@ def probability(p_value: float) -> str:
     return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
 
 
+def related_probability(p_value: float) -> str:
+    """Return `= 0.020` or `< 0.001`, for behind a `p`."""
+    text = probability(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
 def share(value: float) -> str:
     """Return a share in [0, 1] as percent with two digits that count: `41 %`, `4.1 %`, `< 0.01 %`."""
     percent = 100 * value
+    if percent <= 0:
+        return "0 %"
     if percent < 0.01:
         return "< 0.01 %"
-    return f"{percent:.{0 if percent >= 9.95 else 1 if percent >= 0.995 else 2}f} %"
+    digits = 2
+    if percent >= 9.95:
+        digits = 0
+    elif percent >= 0.995:
+        digits = 1
+    return f"{percent:.{digits}f} %"
 
 
-def section_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> str:
-    """Return a cell of a plugin's table as text: labels with their shares one after the other."""
-    if isinstance(value, tuple):
-        return ", ".join(f"{label} {share(part)}" for label, part in value)
-    return "–" if value is None else str(value)
+def count_text(value: float) -> str:
+    """Return a whole number with separators of thousands."""
+    return f"{value:,.0f}"
 
 
-def resampling(found: Bootstrapped) -> str:
-    """Return how the intervals were found."""
-    return (
-        f"Intervals of {100 * found.confidence:g} %: bootstrap of the items, {found.resamples:,} resamples."
-    )
+def resampling_sentence(resamples: int, confidence: float) -> str:
+    """Return how intervals were found."""
+    return f"Intervals of {100 * confidence:g} %: bootstrap of the items, {resamples:,} resamples."
 
 
-def pairing(comparisons: int, resamples: int, method: Method = "bootstrap") -> str:
-    """Return how differences were judged, and what a mark does not say."""
+def pairing(comparisons: int, resamples: int, method: str = "bootstrap") -> str:
+    """Return how differences were judged by `bootstrap` or `randomisation`, and what a mark does not say."""
     how = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation"}[method]
     smallest = (2 if method == "bootstrap" else 1) / (resamples + 1)
     return (
@@ -130,66 +151,9 @@ def count(amount: int, noun: str, plural: str | None = None) -> str:
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
 
 
-def summary(data: RunReport) -> str:
-    """Return the run in one line."""
-    parts = []
-    if data.stages:
-        parts.append(count(len(data.stages), "stage"))
-    if data.ranking is not None:
-        parts.append(count(len(data.ranking.candidates), "candidate"))
-    if data.scores:
-        tasks = {(score.evaluator, score.task) for score in data.scores}
-        parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
-    if deciding := [row for row in data.expected if row.decides]:
-        met = sum(row.met is True for row in deciding)
-        parts.append(f"{met} of {count(len(deciding), 'expected number')} met")
-    return (
-        ", ".join(parts or ["nothing was measured"])
-        + f"; started {moment(data.started)}, took {duration(data.seconds)}."
-    )
-
-
 def share_of(amount: int, total: int) -> str:
     """Return `12 of 20 (60 %)`."""
-    return f"{amount:,} of {total:,} ({share(amount / total) if amount else '0 %'})"
-
-
-WINNER = ("best demonstration", "word", "improvement", "help", "harm")
-"""Headings of the summary of a search: columns of PromptEOL's table 4, and the shares of its figure 3."""
-
-
-def winner(ranking: Ranking) -> tuple[str, ...]:
-    """Return a search's row below `WINNER`."""
-    best, shares = ranking.winner, ranking.shares
-    return (
-        best.sentence,
-        best.word,
-        signed(ranking.improvement, ranking.digits),
-        share_of(shares.helped, shares.total),
-        share_of(shares.harmed, shares.total),
-    )
-
-
-def verdict(ranking: Ranking) -> str:
-    """Return what a search found, in a sentence."""
-    best, baseline, places = ranking.candidates[0], ranking.baseline, ranking.digits
-    shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
-    against = f"{number(baseline.score, places)} without a demonstration"
-    if best.score <= baseline.score:
-        return (
-            f"No demonstration is better than none: the best, {shown}, has {number(best.score, places)}, "
-            f"against {against}."
-        )
-    return f"The best demonstration is {shown}: {number(best.score, places)}, against {against}."
-
-
-def status_line(data: RunReport) -> str:
-    """Return what the status means for the numbers in the report."""
-    return {
-        "finished": "Finished.",
-        "interrupted": "Interrupted: the numbers are those measured until then.",
-        "failed": "Failed: the numbers are those measured until then.",
-    }[data.status]
+    return f"{amount:,} of {total:,} ({share(amount / total)})"
 
 
 def expected_verdict(row: ExpectedRow) -> str:

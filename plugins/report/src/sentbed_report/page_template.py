@@ -1,4 +1,4 @@
-"""Pages by jinja2: a template beside its style and its scripts, in a package."""
+"""Pages by jinja2: templates beside their styles and scripts, in a package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def page_template(package: str, **filters: Callable[..., Any]) -> Template:
-    """Return the template of a package's page, which escapes what it is given, with filters by their names.
+def page_template(package: str, name: str = "template.html.j2", **filters: Callable[..., Any]) -> Template:
+    """Return a template of a package, which escapes what it is given, with filters by their names.
 
     It takes 0.1 s, so that callers keep it.
     """
@@ -21,7 +21,7 @@ def page_template(package: str, **filters: Callable[..., Any]) -> Template:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(filters)
-    return environment.from_string(resource(package, "template.html.j2"))
+    return environment.from_string(resource(package, name))
 
 
 def resource(package: str, name: str) -> str:

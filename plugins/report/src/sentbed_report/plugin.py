@@ -10,9 +10,6 @@ import attrs
 from sentbed import RunError, hookimpl
 from sentbed.protocols import Evaluation, Lazy, ReportData
 
-DIRECTORY = "items"
-"""Directory of the items of a run's scores."""
-
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
@@ -56,6 +53,8 @@ def scores_ready(run: Run, evaluation: Evaluation) -> None:
 @hookimpl
 def tracker_state() -> tuple[str, Mapping[str, Any]]:
     """Return the directory needed to continue a run."""
+    from sentbed_report.score_items import DIRECTORY
+
     return "items", {"files": [DIRECTORY]}
 
 
@@ -65,9 +64,10 @@ def write_report(run: Run, data: ReportData) -> Path:
     from sentbed.helpers import derive
 
     from sentbed_report.report_config import Bootstrap, ReportTable
+    from sentbed_report.run_page.scores_section import run_summaries
     from sentbed_report.run_report import RunReport, bootstrapped
     from sentbed_report.score_items import attach_items
-    from sentbed_report.table_formats import write_tables
+    from sentbed_report.study.exports import write_tables
     from sentbed_report.write_report import write_report as write
 
     try:
@@ -83,5 +83,5 @@ def write_report(run: Run, data: ReportData) -> Path:
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
         found = attrs.evolve(found, scatters=())
     page = write(run.directory, found)
-    write_tables(run.directory, data.scores)
+    write_tables(run.directory, run_summaries(found))
     return page

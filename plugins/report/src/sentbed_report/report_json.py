@@ -56,28 +56,28 @@ def to_json(data: RunReport) -> str:
     return record_json(data, more)
 
 
-def _bootstrap(found: Bootstrapped) -> dict[str, Any]:
+def _bootstrap(bootstrap: Bootstrapped) -> dict[str, Any]:
+    differences = []
+    for difference in bootstrap.differences:
+        record = score_record(difference.score)
+        del record["encoder"], record["value"]
+        record |= {"first": difference.first, "second": difference.second}
+        differences.append({**record, **attrs.asdict(difference.comparison)})
     return {
-        "resamples": found.resamples,
-        "confidence": found.confidence,
-        "differences": [
-            {
-                **{
-                    key: value
-                    for key, value in score_record(one.score).items()
-                    if key not in ("encoder", "value")
-                },
-                "first": one.first,
-                "second": one.second,
-                **attrs.asdict(one.comparison),
-            }
-            for one in found.differences
-        ],
+        "resamples": bootstrap.resamples,
+        "confidence": bootstrap.confidence,
+        "differences": differences,
     }
 
 
 def _ranking(ranking: Ranking) -> dict[str, Any]:
     winner, shares = ranking.winner, ranking.shares
+    rows = []
+    for rank, candidate, difference in ranking.rows:
+        row = {"rank": rank, **attrs.asdict(candidate), "difference": difference}
+        # The template, which is long, is last.
+        row["template"] = row.pop("template")
+        rows.append(row)
     return {
         "evaluator": ranking.evaluator,
         "winner": {
@@ -88,17 +88,7 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
         },
         "helped": {"candidates": shares.helped, "share": shares.helped / shares.total},
         "harmed": {"candidates": shares.harmed, "share": shares.harmed / shares.total},
-        "rows": [
-            {
-                "rank": rank,
-                "sentence": candidate.sentence,
-                "word": candidate.word,
-                "score": candidate.score,
-                "difference": difference,
-                "template": candidate.template,
-            }
-            for rank, candidate, difference in ranking.rows
-        ],
+        "rows": rows,
     }
 
 
@@ -121,24 +111,25 @@ def score_of(record: Mapping[str, Any]) -> Score:
         KeyError: if a key is missing.
         TypeError: if the record is not a score.
     """
-    names = ("task", "metric", "encoder", "evaluator")
-    if not isinstance(record["protocol"], dict) or not all(isinstance(record[n], str) for n in names):
+    names = {name: record[name] for name in ("task", "metric", "encoder", "evaluator")}
+    protocol = record["protocol"]
+    if not isinstance(protocol, dict) or not all(isinstance(name, str) for name in names.values()):
         raise TypeError("a score without names or protocol")
     value = math.nan if record["value"] is None else float(record["value"])
-    if not all(isinstance(record["protocol"][side], dict) for side in ("encoder", "evaluator")):
+    if not isinstance(protocol["encoder"], dict) or not isinstance(protocol["evaluator"], dict):
         raise TypeError("a score without the protocol of its encoder or evaluator")
     if record["direction"] not in get_args(Direction):
         raise TypeError("a score that does not say which way is better")
     return Score(
         value=value,
-        protocol=record["protocol"],
+        protocol=protocol,
         direction=record["direction"],
         plugin=str(record.get("plugin", "")),
         note=str(record.get("note", "")),
         degenerate=str(record.get("degenerate", "")),
         skipped=tuple(map(str, record.get("skipped", ()))),
         axis=record.get("axis", ""),
-        **{name: record[name] for name in names},
+        **names,
     )
 
 

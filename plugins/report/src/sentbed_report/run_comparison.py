@@ -14,11 +14,11 @@ from sentbed.tools import plain
 
 from sentbed_report.comparability import encoder_protocol, evaluation_protocol, unlike
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.formatting import chance, number, pairing, signed, spread
+from sentbed_report.formatting import chance, interval_text, number, pairing, signed
 from sentbed_report.resampling import RESAMPLES, Comparison, Method, compare
 from sentbed_report.run_results import Results, read_results
 from sentbed_report.score_items import attach_items
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 
 
 @attrs.frozen
@@ -112,7 +112,7 @@ def comparison_text(found: RunComparison) -> str:
                 *(row.a.task, row.a.metric, row.a.protocol_name),
                 *(number(value, places) for value in values),
                 signed(values[1] - values[0], places),
-                "–" if judged is None else spread((judged.low, judged.high), places),
+                "–" if judged is None else interval_text((judged.low, judged.high), places),
                 "–" if judged is None else chance(judged.p_value).ljust(7),
             )
         )

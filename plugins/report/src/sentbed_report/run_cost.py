@@ -1,8 +1,8 @@
-"""What a run took, as its report says it: the section `run-cost` of `report.json`."""
+"""What a run took, as its report has it: the section `run-cost` of `report.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -17,8 +17,7 @@ Amount: TypeAlias = float | None
 
 _NOTE = (
     "Processor time is that of the process and of its children that have ended; device seconds are seconds "
-    "times devices. Energy is that of the processors and their memory, in the run's share of the processor "
-    "time in use, and of the run's GPUs. Peaks are those of the process and of a device."
+    "times devices. Peaks are those of the process and of a device."
 )
 
 
@@ -30,12 +29,12 @@ def _peak(first: Amount, second: Amount) -> Amount:
     return None if first is None or second is None else max(first, second)
 
 
-def _later(_: Amount, second: Amount) -> Amount:
+def _later(first: Amount, second: Amount) -> Amount:
     return second
 
 
-def _kind(unit: str, join: Callable[[Amount, Amount], Amount] = _sum) -> dict[str, Any]:
-    """Return the metadata of an amount; `join` is the amount of two parts, one after the other."""
+def _metadata(unit: str, join: Callable[[Amount, Amount], Amount] = _sum) -> dict[str, Any]:
+    """Return the metadata of an amount; `join` makes the amount of two parts, one after the other."""
     return {"unit": unit, "join": join}
 
 
@@ -43,40 +42,37 @@ def _kind(unit: str, join: Callable[[Amount, Amount], Amount] = _sum) -> dict[st
 class RunCost:
     """What a run or a part of one took. None is what is not known, or what there is none of."""
 
-    seconds: Amount = attrs.field(default=None, metadata=_kind("s"))
+    seconds: Amount = attrs.field(default=None, metadata=_metadata("s"))
     """Duration."""
-    processor_seconds: Amount = attrs.field(default=None, metadata=_kind("s"))
+    processor_seconds: Amount = attrs.field(default=None, metadata=_metadata("s"))
     """Processor time, user and system."""
-    device_seconds: Amount = attrs.field(default=None, metadata=_kind("s"))
+    device_seconds: Amount = attrs.field(default=None, metadata=_metadata("s"))
     """Duration times the devices that the run held, where they have memory of their own, as GPUs have."""
-    energy: Amount = attrs.field(default=None, metadata=_kind("J"))
-    """Energy of processors and devices, where the machine tells it of all that the run used."""
-    memory: Amount = attrs.field(default=None, metadata=_kind("MiB", _peak))
+    memory: Amount = attrs.field(default=None, metadata=_metadata("MiB", _peak))
     """Largest resident set of the process."""
-    device_memory: Amount = attrs.field(default=None, metadata=_kind("MiB", _peak))
+    device_memory: Amount = attrs.field(default=None, metadata=_metadata("MiB", _peak))
     """Most memory that was allocated on a device."""
-    tokens: Amount = attrs.field(default=None, metadata=_kind("tokens"))
+    tokens: Amount = attrs.field(default=None, metadata=_metadata("tokens"))
     """Tokens of all texts that training steps encoded, prompts included, without padding."""
-    parameters: Amount = attrs.field(default=None, metadata=_kind("millions", _later))
+    parameters: Amount = attrs.field(default=None, metadata=_metadata("millions", _later))
     """Parameters of all encoders."""
-    trained_parameters: Amount = attrs.field(default=None, metadata=_kind("millions", _later))
+    trained_parameters: Amount = attrs.field(default=None, metadata=_metadata("millions", _later))
     """Those that some stage trains."""
 
-    def __add__(self, other: RunCost) -> RunCost:
-        """Return what both took, `other` after this: sums, the larger peak; unknown where a part is.
+    def __add__(self, later: RunCost) -> RunCost:
+        """Return what both took, one after the other: sums, the larger peak; unknown where a part is.
 
-        Parameters are those of `other`.
+        Parameters are those of `later`.
         """
-        return RunCost(
-            **{
-                field.name: field.metadata["join"](getattr(self, field.name), getattr(other, field.name))
-                for field in attrs.fields(RunCost)
-            }
-        )
+        amounts = {}
+        for field in attrs.fields(RunCost):
+            join = field.metadata["join"]
+            amounts[field.name] = join(getattr(self, field.name), getattr(later, field.name))
+        return RunCost(**amounts)
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> RunCost:
-        """Return the cost that a table says; a name that is missing is not known.
+        """Return the cost in a table of a state; an amount that is missing is not known.
 
         Raises:
             TypeError: for an amount that is no number.
@@ -90,6 +86,8 @@ class RunCost:
 
 UNITS: Mapping[str, str] = {field.name: field.metadata["unit"] for field in attrs.fields(RunCost)}
 """Name of an amount -> its unit."""
+NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
+"""Cost to begin a sum with."""
 
 
 @attrs.frozen
@@ -103,26 +101,22 @@ class RecordedCost:
     @property
     def alone(self) -> RunCost:
         """What the run would have taken without sharing: its own cost, and that of the shared stages."""
-        return total([*self.shared.values(), self.own])
+        return sum([*self.shared.values(), self.own], start=NOTHING)
 
     def section(self) -> ReportSection:
         """Return the section of the report, without rows of which nothing is known."""
         parts = [self.own, *self.shared.values()]
-        rows = (
-            (name.replace("_", "-"), unit, *(_rounded(getattr(part, name)) for part in parts))
-            for name, unit in UNITS.items()
-            if any(getattr(part, name) is not None for part in parts)
-        )
+        rows = []
+        for name, unit in UNITS.items():
+            amounts = [getattr(part, name) for part in parts]
+            if any(amount is not None for amount in amounts):
+                rows.append((_hyphens(name), unit, *map(_rounded, amounts)))
         columns = ("cost", "unit", OWN, *self.shared)
         return ReportSection(KEY, "What the run took", columns, tuple(rows), _NOTE)
 
 
-def total(costs: Iterable[RunCost]) -> RunCost:
-    """Return the sum of costs, of which there is at least one."""
-    first, *others = costs
-    for cost in others:
-        first += cost
-    return first
+def _hyphens(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _rounded(amount: Amount) -> Amount:
@@ -132,19 +126,21 @@ def _rounded(amount: Amount) -> Amount:
 def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     """Return the cost of a run from its `report.json`; None from a run without, as of earlier versions.
 
+    A row that is no amount of `RunCost` is left out, as `energy` of earlier versions.
+
     Raises:
         KeyError, TypeError, ValueError: if the section is damaged.
     """
     section = record.get("sections", {}).get(KEY)
     if section is None:
         return None
-    _, _, own, *shared = section["columns"]
-    amounts: dict[str, dict[str, Amount]] = {name: {} for name in (own, *shared)}
-    for row, _, *values in section["rows"]:
-        for name, amount in zip(amounts, values, strict=True):
-            amounts[name][row.replace("-", "_")] = None if amount is None else float(amount)
-    found = {name: RunCost.of(table) for name, table in amounts.items()}
-    return RecordedCost(found.pop(own), found)
+    _, _, *parts = section["columns"]
+    tables: dict[str, dict[str, Amount]] = {part: {} for part in parts}
+    for row, _, *amounts in section["rows"]:
+        for part, amount in zip(parts, amounts, strict=True):
+            tables[part][row.replace("-", "_")] = None if amount is None else float(amount)
+    own, *shared = parts
+    return RecordedCost(RunCost.of(tables[own]), {part: RunCost.of(tables[part]) for part in shared})
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
@@ -154,16 +150,8 @@ def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
     """
     if cost is None or encoder.endswith(START):
         return
-    alone = cost.alone
-    for name, unit in UNITS.items():
-        if (amount := getattr(alone, name)) is not None:
-            yield Score(
-                f"run-{name.replace('_', '-')}",
-                unit,
-                amount,
-                {"encoder": {}, "evaluator": {"id": KEY}},
-                encoder,
-                KEY,
-                direction="lower",
-                axis="cost",
-            )
+    protocol = {"encoder": {}, "evaluator": {"id": KEY}}
+    for name, amount in attrs.asdict(cost.alone).items():
+        if amount is not None:
+            task = f"run-{_hyphens(name)}"
+            yield Score(task, UNITS[name], amount, protocol, encoder, KEY, direction="lower", axis="cost")

@@ -13,7 +13,7 @@ from sentbed_report.curve_smoothing import BUCKETS, finite, padded_range, smooth
 from sentbed_report.formatting import count, number, short
 from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_report import Ranking
-from sentbed_report.score_tables import GeometryPanel, GeometryPoint, base_name, encoder_order
+from sentbed_report.score_planes import GeometryPanel, GeometryPoint, base_name, encoder_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

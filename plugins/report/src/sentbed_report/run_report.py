@@ -14,7 +14,7 @@ from sentbed.protocols import START, ReportData, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.resampling import Comparison, Resampled, resample
-from sentbed_report.score_tables import base_name, encoder_order
+from sentbed_report.score_planes import base_name, encoder_order
 
 
 @attrs.frozen

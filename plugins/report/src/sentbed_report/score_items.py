@@ -23,10 +23,13 @@ from sentbed.tools import load_plugins, plain, score_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from sentbed_report.plugin import DIRECTORY
 from sentbed_report.report_json import read_score
 from sentbed_report.weighted_statistics import function_named, name_of
 
+DIRECTORY = "items"
+"""Directory of the items of a run's scores."""
+ARRAYS = ("x", "y", "groups", "clusters")
+"""Fields of `Items` that are arrays."""
 LARGEST_ITEMS = 1 << 30
 """Bytes of the largest file of items that is read."""
 
@@ -42,33 +45,31 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
     import numpy as np
 
     arrays: dict[str, NDArray[Any]] = {}
-
-    def stored(array: NDArray[Any] | None) -> str | None:
-        if array is None:
-            return None
-        array = np.ascontiguousarray(array)
-        name = hashlib.sha256(array.dtype.str.encode() + array.tobytes()).hexdigest()[:16]
-        arrays[name] = array
-        return name
-
-    index = [
-        {
-            "score": _key(score),
-            **attrs.asdict(score.items, recurse=False),
-            "statistic": name_of(score.items),
-            **{name: stored(getattr(score.items, name)) for name in ("x", "y", "groups", "clusters")},
-        }
-        for score in scores
-        if score.items is not None
-    ]
+    index = []
+    for score in scores:
+        if score.items is None:
+            continue
+        entry = {"score": _key(score), **attrs.asdict(score.items, recurse=False)}
+        entry["statistic"] = name_of(score.items)
+        for field in ARRAYS:
+            array = entry[field]
+            if array is not None:
+                array = np.ascontiguousarray(array)
+                # By content: scores may share arrays.
+                digest = hashlib.sha256(array.dtype.str.encode() + array.tobytes())
+                entry[field] = digest.hexdigest()[:16]
+                arrays[entry[field]] = array
+        index.append(entry)
     if not index:
         return
+
     first = index[0]["score"]
-    digest = hashlib.sha256(json.dumps([entry["score"] for entry in index]).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps([entry["score"] for entry in index]).encode())
     about = re.sub(r"[^A-Za-z0-9._@+-]", "_", f"{first['evaluator']}-{first['encoder']}")[:100]
+    file = run / DIRECTORY / f"{about}-{digest.hexdigest()[:12]}.npz"
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **{"index": np.array(json.dumps(index)), **arrays})
-    write_atomic(run / DIRECTORY / f"{about}-{digest}.npz", buffer.getvalue())
+    write_atomic(file, buffer.getvalue())
 
 
 def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
@@ -80,21 +81,21 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
     scores = tuple(scores)
     if all(score.items for score in scores):
         return scores
-    found: dict[str, Items] = {}
+    items: dict[str, Items] = {}
     for path in sorted((run / DIRECTORY).glob("*.npz")):
-        found |= _read(path)
-    return tuple(
-        attrs.evolve(score, items=score.items or found.get(json.dumps(_key(score)))) for score in scores
-    )
+        items |= _read(path)
+    with_items = []
+    for score in scores:
+        kept = score.items or items.get(json.dumps(_key(score)))
+        with_items.append(attrs.evolve(score, items=kept))
+    return tuple(with_items)
 
 
 def _key(score: Score) -> Mapping[str, Any]:
     """Return the fields that identify a score within its run, as JSON data."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    return {
-        **record,
-        "protocol": {side: dict(sorted(part.items())) for side, part in record["protocol"].items()},
-    }
+    record["protocol"] = {side: dict(sorted(part.items())) for side, part in record["protocol"].items()}
+    return record
 
 
 def _plugin_modules() -> tuple[str, ...]:
@@ -104,19 +105,19 @@ def _plugin_modules() -> tuple[str, ...]:
 def _read(path: Path) -> dict[str, Items]:
     import numpy as np
 
+    items = {}
     with foreign(RunError, f"the items in `{path}` cannot be read", "remove the file to go without them"):
         with np.load(io.BytesIO(read_file(path, LARGEST_ITEMS)), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         index = json.loads(str(arrays["index"]))
-        modules = () if all(":" not in entry["statistic"] for entry in index) else _plugin_modules()
-        return {
-            json.dumps(_key(read_score(entry.pop("score")))): Items(
-                **{
-                    **entry,
-                    "statistic": function_named(entry["statistic"], modules),
-                    # Items of earlier versions have no clusters.
-                    **{n: arrays.get(entry.get(n)) for n in ("x", "y", "groups", "clusters")},
-                }
-            )
-            for entry in index
-        }
+        modules: tuple[str, ...] = ()
+        if any(":" in entry["statistic"] for entry in index):
+            modules = _plugin_modules()
+        for entry in index:
+            key = json.dumps(_key(read_score(entry.pop("score"))))
+            entry["statistic"] = function_named(entry["statistic"], modules)
+            for field in ARRAYS:
+                # Items of earlier versions have no clusters.
+                entry[field] = arrays.get(entry.get(field))
+            items[key] = Items(**entry)
+    return items

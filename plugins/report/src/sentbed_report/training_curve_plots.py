@@ -15,7 +15,7 @@ from sentbed_report.curve_smoothing import finite, padded_range, thinned
 from sentbed_report.formatting import number, short
 from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_plots import MARKED, WIDTH, Plot, step_axis
-from sentbed_report.score_tables import Plane
+from sentbed_report.score_planes import Plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,11 +17,14 @@ def write_report(directory: Path, data: RunReport, name: str = "report") -> Path
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
     """
-    from sentbed_report.html_report import to_html
-    from sentbed_report.markdown_report import to_markdown
+    from sentbed_report.page.markdown import page_markdown
+    from sentbed_report.page.report_page import page_html
     from sentbed_report.report_json import to_json
+    from sentbed_report.run_page.run_page import run_page
 
-    # The numbers first: whatever happens while plots are drawn, they are on disk.
-    for suffix, render in ((".json", to_json), (".md", to_markdown), (".html", to_html)):
-        write_atomic(directory / (name + suffix), render(data))
+    # The numbers first: whatever happens while figures are drawn, they are on disk.
+    write_atomic(directory / f"{name}.json", to_json(data))
+    page = run_page(data)
+    write_atomic(directory / f"{name}.md", page_markdown(page))
+    write_atomic(directory / f"{name}.html", page_html(page))
     return directory / f"{name}.html"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
-from sentbed.errors import Problem, RecipeError, printable, suggest
-from sentbed.tools import Document
+from sentbed.errors import Problem, RecipeError, printable, suggest, unknown_keys
+from sentbed.tools import Document, KeyPath
 
 from sentbed_studies.study_config import StudyTable
 
@@ -25,8 +24,17 @@ MOST_CELLS = 2_000
 MOST_RUNS = 20_000
 """Cells times seeds of the largest study."""
 
+Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
+"""Axis -> label, or several: cells that match it on all its axes."""
+
+Names: TypeAlias = tuple[str, ...]
+"""Keys of a path, with an array element's name instead of its number if it has one."""
+
 _NUMBER = re.compile(r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])")
 """A number of TOML that is a float or could be one."""
+
+_KEYS = ("path", "values", "labels")
+"""Keys of an axis over one value of the recipe."""
 
 _NOT_AN_AXIS = {
     "run.seed": "seeds are no labels; write `seeds = [1, 2, 3]` under `[study]`",
@@ -42,10 +50,12 @@ class Axis:
     """Axis along which cells differ."""
 
     name: str
+
     settings: Mapping[str, Mapping[str, Any]]
     """Label -> path -> value."""
-    given: Mapping[str, float] = attrs.field(factory=dict)
-    """Label -> number that the recipe gives it; see `StudyTable.numbers`."""
+
+    named_numbers: Mapping[str, float] = attrs.field(factory=dict)
+    """Label -> number that `[study.numbers]` has of it; see `StudyTable.numbers`."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -54,13 +64,53 @@ class Axis:
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """Numbers of the labels: those given, or those set; None unless each label has a single one."""
-        if self.given:
-            return tuple(self.given[label] for label in self.labels)
-        values = [list(setting.values()) for setting in self.settings.values()]
-        if all(found and all(found[0] == v for v in found) and _is_number(found[0]) for found in values):
-            return tuple(float(found[0]) for found in values)
+        """Numbers that the recipe gives the labels, or that they set; None unless each label has one."""
+        if self.named_numbers:
+            return tuple(self.named_numbers[label] for label in self.labels)
+
+        numbers = []
+        for setting in self.settings.values():
+            number = _only_number(setting)
+            if number is None:
+                return None
+            numbers.append(number)
+        return tuple(numbers)
+
+    def paths(self, document: Document) -> tuple[str, ...]:
+        """Return the paths that the labels set in a recipe, in which stages have their names."""
+        paths: dict[str, None] = {}
+        for setting in self.settings.values():
+            for path in setting:
+                paths[".".join(names_of_path(document, path))] = None
+        return tuple(paths)
+
+
+def names_of_path(document: Document, path: str) -> Names:
+    """Return the keys of a dotted path in a recipe, in which its stages have their names."""
+    place: Any = document.data
+    names: Names = ()
+    for key, index in zip(path.split("."), document.key_path(path), strict=True):
+        try:
+            place = place[index]
+        except (KeyError, IndexError, TypeError):
+            place = None
+        if isinstance(index, int) and isinstance(place, Mapping):
+            name = place.get("name")
+            if isinstance(name, str) and "." not in name and not name.isdigit():
+                names += (name,)
+                continue
+        names += (key,)
+    return names
+
+
+def _only_number(setting: Mapping[str, Any]) -> float | None:
+    """Return the number to which a label sets all its paths; None if it sets none, or something else."""
+    values = list(setting.values())
+    if not values or isinstance(values[0], bool) or not isinstance(values[0], int | float):
         return None
+    if any(value != values[0] for value in values):
+        return None
+    return float(values[0])
 
 
 @attrs.frozen
@@ -69,8 +119,10 @@ class Combination:
 
     labels: Mapping[str, str]
     """Axis -> label."""
+
     settings: Mapping[str, Any]
     """Path -> value, with later axes last."""
+
     axes: Mapping[str, str] = attrs.field(factory=dict)
     """Path -> axis that sets it."""
 
@@ -85,33 +137,144 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
     problems: list[Problem] = []
     axes = []
     for name, content in table.axes.items():
+        place = ("study", "axes", name)
+        numbers = table.numbers.get(name, {})
         try:
-            settings = _settings(content, _Written(document, ("study", "axes", name, "values")))
-            if strange := [label for label in settings if printable(label) != label]:
-                raise ValueError(f"the label {strange[0]!r} has control characters; give the axis `labels`")  # noqa: TRY301
+            settings = _settings(content, document, (*place, "values"))
         except ValueError as error:
-            problems.append(document.problem(str(error), ("study", "axes", name)))
+            problems.append(document.problem(str(error), place))
             continue
-        axes.append(Axis(name, settings, _given(name, settings, table, document, problems)))
-        for path in dict.fromkeys(path for setting in settings.values() for path in setting):
-            if reason := _NOT_AN_AXIS.get(path.split(".")[0]) or _NOT_AN_AXIS.get(path):
-                message = f"the axis sets `{path}`: {reason}"
-                problems.append(document.problem(message, ("study", "axes", name)))
+
+        unnumbered = [label for label in settings if label not in numbers]
+        if numbers and unnumbered:
+            message = (
+                f"the label `{unnumbered[0]}` has no number; give one to each label of the axis, or to none"
+            )
+            problems.append(document.problem(message, ("study", "numbers", name)))
+
+        for message in _refused_paths(settings):
+            problems.append(document.problem(message, place))
+
+        axes.append(Axis(name, settings, numbers))
     if problems:
         raise RecipeError(problems)
     return tuple(axes)
 
 
-def _given(
-    name: str, labels: Mapping[str, Any], table: StudyTable, document: Document, problems: list[Problem]
-) -> Mapping[str, float]:
-    """Return the number of each label of an axis as `numbers` has them; none, and a problem, if one lacks."""
-    given = table.numbers.get(name, {})
-    if given and (lacking := [label for label in labels if label not in given]):
-        message = f"the label `{lacking[0]}` has no number; give one to each label of the axis, or to none"
-        problems.append(document.problem(message, ("study", "numbers", name)))
-        return {}
-    return given
+def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a message for each path that no axis may set."""
+    paths: dict[str, None] = {}
+    for setting in settings.values():
+        paths.update(dict.fromkeys(setting))
+    for path in paths:
+        table = path.partition(".")[0]
+        reason = _NOT_AN_AXIS.get(table) or _NOT_AN_AXIS.get(path)
+        if reason:
+            yield f"the axis sets `{path}`: {reason}"
+
+
+def _settings(content: Mapping[str, Any], document: Document, values: KeyPath) -> dict[str, dict[str, Any]]:
+    """Return label -> path -> value; `values` is the place of `values`. Raises `ValueError`."""
+    path = content.get("path")
+    paths: list[Any] = path if isinstance(path, list) and path else [path]
+    if all(isinstance(path, str) for path in paths):
+        settings = _settings_of_paths(paths, content, document, values)
+    else:
+        settings = _settings_of_labels(content)
+
+    for label in settings:
+        if printable(label) != label:
+            raise ValueError(f"the label {label!r} has control characters; give the axis `labels`")
+    return settings
+
+
+def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings of an axis that has a table a label. Raises `ValueError`."""
+    settings = {}
+    for label, setting in content.items():
+        if not isinstance(setting, Mapping):
+            raise ValueError(  # noqa: TRY004 - a fault of the recipe, as all others here
+                f"the label `{label}` is {setting!r}, expected a table of the values that it sets, by path "
+                '(`{ "encoder.pooler.use" = "mean" }`); an axis over one path has `path` and `values`'
+            )
+        settings[label] = dict(leaves(setting))
+    if not settings:
+        raise ValueError("the axis has no labels; give it `path` and `values`, or a table a label")
+    return settings
+
+
+def _settings_of_paths(
+    paths: Sequence[str], content: Mapping[str, Any], document: Document, place: KeyPath
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of an axis that has `path` and `values`. Raises `ValueError`."""
+    for message in unknown_keys([key for key in content if key not in _KEYS], _KEYS):
+        raise ValueError(message)
+
+    values = content.get("values")
+    if not isinstance(values, list) or not values:
+        raise ValueError("the axis has a `path` and no `values`; give it an array of them")
+
+    labels = content.get("labels")
+    if labels is None:
+        labels = [_label(value, document, (*place, index)) for index, value in enumerate(values)]
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError("`labels` is to be an array of strings, one a value")
+    if len(labels) != len(values):
+        raise ValueError(f"there are {len(values)} values and {len(labels)} labels; give as many of each")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"two values have one label ({', '.join(labels)}); give `labels` that differ")
+
+    settings = {}
+    for label, value in zip(labels, values, strict=True):
+        settings[label] = dict.fromkeys(paths, value)
+    return settings
+
+
+def _label(value: Any, document: Document, place: KeyPath) -> str:
+    """Return the label of a value: what is written, or the `use` of a table. Raises `ValueError`."""
+    if isinstance(value, Mapping):
+        if not isinstance(value.get("use"), str):
+            raise ValueError(  # noqa: TRY004 - a fault of the recipe
+                "the values are tables without `use`; give the axis `labels`, one a value"
+            )
+        return str(value["use"])
+    if isinstance(value, list):
+        labels = [_label(item, document, (*place, index)) for index, item in enumerate(value)]
+        return " ".join(labels) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _number_as_written(value, document, place)
+    return str(value)
+
+
+def _number_as_written(value: float, document: Document, place: KeyPath) -> str:
+    """Return `1e-3` for a number that is written so, which Python would print as `0.001`."""
+    file, line = document.place(place)
+    if file is None or line is None:
+        return str(value)
+    try:
+        lines = Path(file).read_text("utf-8-sig").splitlines()
+    except OSError:
+        # The recipe was given as text, or is gone: what it means stays the same.
+        return str(value)
+    for number in _NUMBER.findall("".join(lines[line - 1 : line])):
+        if float(number.replace("_", "")) == value:
+            return str(number)
+    return str(value)
+
+
+def leaves(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Join nested keys into paths: TOML parses `{ encoder.pooler.use = "x" }` as nested tables.
+
+    A quoted path sets a whole table: `{ "encoder.pooler" = { use = "x" } }`.
+    """
+    for path, value in paths.items():
+        if "." in path or not isinstance(value, Mapping) or not value:
+            yield path, value
+            continue
+        for rest, inner in leaves(value):
+            yield f"{path}.{rest}", inner
 
 
 def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
@@ -129,57 +292,73 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
     """Return the combinations of labels that form cells, with the last axis changing fastest.
 
     Raises:
-        RecipeError: if a key names an unknown axis or label, or no cell is left.
+        RecipeError: if a key names an unknown axis or label, no cell is left, or there are too many.
     """
-    problems = list(_unknown(table, axes, document))
+    problems = list(_problems_of_names(table, axes, document))
     if problems:
         raise RecipeError(problems)
-    by_name = {axis.name: axis for axis in axes}
-    groups: list[tuple[str, ...]] = []
-    for axis in axes:
-        group = next((g for g in table.zip if axis.name in g), (axis.name,))
-        if group not in groups:
-            groups.append(group)
-    rows = [list(zip(*(by_name[name].labels for name in group), strict=True)) for group in groups]
-    if (count := math.prod(map(len, rows))) > MOST_COMBINATIONS:
-        raise RecipeError([_too_many(count, "combinations", MOST_COMBINATIONS, document)])
-    found = []
-    for row in itertools.product(*rows):
-        chosen = {
-            n: label for g, part in zip(groups, row, strict=True) for n, label in zip(g, part, strict=True)
-        }
-        labels = {axis.name: chosen[axis.name] for axis in axes}
-        if _named(labels, table.exclude) and not _named(labels, table.include):
+
+    groups = _zipped_labels(table, axes)
+    count = math.prod(len(rows) for rows in groups)
+    _require_at_most(count, "combinations", MOST_COMBINATIONS, document)
+
+    cells: dict[str, Combination] = {}
+    for rows in itertools.product(*groups):
+        label_of_axis: dict[str, str] = {}
+        for row in rows:
+            label_of_axis.update(row)
+        labels = {axis.name: label_of_axis[axis.name] for axis in axes}
+        if matches_any(labels, table.exclude) and not matches_any(labels, table.include):
             continue
-        settings: dict[str, Any] = {}
-        setters: dict[str, str] = {}
-        for axis in axes:
-            for path, value in axis.settings[labels[axis.name]].items():
-                settings.pop(path, None)
-                settings[path] = value
-                setters[path] = axis.name
-        found.append(Combination(labels, settings, setters))
-    if not found:
-        raise RecipeError(
-            [document.problem("`exclude` leaves no cell; take an entry out", ("study", "exclude"))]
+
+        cell = _combination(labels, axes)
+        if cell.name in cells:
+            message = f"two cells have the labels `{cell.name}`; give the axes labels that differ"
+            raise RecipeError([document.problem(message, ("study", "axes"))])
+        cells[cell.name] = cell
+
+    if not cells:
+        message = "`exclude` leaves no cell; take an entry out"
+        raise RecipeError([document.problem(message, ("study", "exclude"))])
+    _require_at_most(len(cells), "cells", MOST_CELLS, document)
+    _require_at_most(len(cells) * max(len(table.seeds), 1), "runs", MOST_RUNS, document)
+    return tuple(cells.values())
+
+
+def _zipped_labels(table: StudyTable, axes: Sequence[Axis]) -> list[list[dict[str, str]]]:
+    """Return the rows of labels (axis -> label) of each group of axes that go together."""
+    group_of: dict[str, tuple[str, ...]] = {axis.name: (axis.name,) for axis in axes}
+    for group in table.zip:
+        group_of |= dict.fromkeys(group, group)
+
+    labels = {axis.name: axis.labels for axis in axes}
+    rows_of_groups = []
+    for group in dict.fromkeys(group_of.values()):
+        columns = [labels[name] for name in group]
+        rows = [dict(zip(group, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows_of_groups.append(rows)
+    return rows_of_groups
+
+
+def _combination(labels: Mapping[str, str], axes: Sequence[Axis]) -> Combination:
+    settings: dict[str, Any] = {}
+    setters: dict[str, str] = {}
+    for axis in axes:
+        for path, value in axis.settings[labels[axis.name]].items():
+            # Moved to the end: what a later axis sets is set later.
+            settings.pop(path, None)
+            settings[path] = value
+            setters[path] = axis.name
+    return Combination(labels, settings, setters)
+
+
+def _require_at_most(count: int, what: str, most: int, document: Document) -> None:
+    if count > most:
+        message = (
+            f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, let axes go "
+            "together (`zip`), or make several studies"
         )
-    if len(found) > MOST_CELLS:
-        raise RecipeError([_too_many(len(found), "cells", MOST_CELLS, document)])
-    if (runs := len(found) * max(len(table.seeds), 1)) > MOST_RUNS:
-        raise RecipeError([_too_many(runs, "runs", MOST_RUNS, document)])
-    counts = Counter(combination.name for combination in found)
-    if repeated := next((name for name, count in counts.items() if count > 1), None):
-        message = f"two cells have the labels `{repeated}`; give the axes labels that differ"
         raise RecipeError([document.problem(message, ("study", "axes"))])
-    return tuple(found)
-
-
-def _too_many(count: int, what: str, most: int, document: Document) -> Problem:
-    message = (
-        f"the axes make {count:,} {what}, more than {most:,}; take labels out, exclude some, let axes go "
-        "together (`zip`), or make several studies"
-    )
-    return document.problem(message, ("study", "axes"))
 
 
 def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | None:
@@ -189,164 +368,99 @@ def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | Non
     return {axis.name: table.baseline.get(axis.name, axis.labels[0]) for axis in axes}
 
 
-def matches(labels: Mapping[str, str], entry: Mapping[str, str | tuple[str, ...]]) -> bool:
-    """Whether a cell has one of the given labels on every axis in `entry`."""
-    return all(labels.get(axis) in ((v,) if isinstance(v, str) else v) for axis, v in entry.items())
+def matches(labels: Mapping[str, str], entry: Entry) -> bool:
+    """Whether a cell has a label of `entry` on every axis in it."""
+    return all(labels.get(axis) in as_tuple(alternatives) for axis, alternatives in entry.items())
 
 
-def _named(labels: Mapping[str, str], entries: Sequence[Mapping[str, str | tuple[str, ...]]]) -> bool:
+def matches_any(labels: Mapping[str, str], entries: Sequence[Entry]) -> bool:
+    """Whether a cell matches one of the entries."""
     return any(matches(labels, entry) for entry in entries)
 
 
-@attrs.frozen
-class _Written:
-    """Values of an axis as they are written in the recipe."""
-
-    document: Document
-    path: tuple[str | int, ...]
-
-    def label(self, value: Any, *place: int) -> str:
-        """Return the label of a value at a place of `values`: what is written, or the `use` of a table."""
-        if isinstance(value, Mapping):
-            if not isinstance(value.get("use"), str):
-                raise ValueError(  # noqa: TRY004 - a fault of the recipe
-                    "the values are tables without `use`; give the axis `labels`, one a value"
-                )
-            return str(value["use"])
-        if isinstance(value, list):
-            return " ".join(self.label(one, *place, i) for i, one in enumerate(value)) or "none"
-        if isinstance(value, float):
-            return self._number(value, place)
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
-    def _number(self, value: float, place: tuple[int, ...]) -> str:
-        """Return `1e-3` for a number that is written so, which Python would print as `0.001`."""
-        file, line = self.document.place((*self.path, *place))
-        if file is None or line is None:
-            return str(value)
-        try:
-            lines = Path(file).read_text("utf-8-sig").splitlines()
-        except OSError:
-            return str(value)  # the recipe was given as text, or is gone: what it means stays the same
-        found = _NUMBER.findall(lines[line - 1]) if line <= len(lines) else []
-        return next((text for text in found if float(text.replace("_", "")) == value), str(value))
+def as_tuple(labels: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the labels of an entry for an axis."""
+    return (labels,) if isinstance(labels, str) else labels
 
 
-def _settings(content: Mapping[str, Any], written: _Written) -> dict[str, dict[str, Any]]:
-    """Return label -> path -> value. Raises `ValueError` with the problem."""
-    path = content.get("path")
-    paths = path if isinstance(path, list) and path else [path]
-    if all(isinstance(one, str) for one in paths):
-        return _values([str(one) for one in paths], content, written)
-    settings = {}
-    for label, setting in content.items():
-        if not isinstance(setting, Mapping):
-            raise ValueError(  # noqa: TRY004 - a fault of the recipe, as all others here
-                f"the label `{label}` is {setting!r}, expected a table of the values that it sets, by path "
-                '(`{ "encoder.pooler.use" = "mean" }`); an axis over one path has `path` and `values`'
-            )
-        settings[label] = dict(_flat(setting))
-    if not settings:
-        raise ValueError("the axis has no labels; give it `path` and `values`, or a table a label")
-    return settings
-
-
-def _flat(paths: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Join nested keys into paths: TOML parses `{ encoder.pooler.use = "x" }` as nested tables.
-
-    A quoted path sets a whole table: `{ "encoder.pooler" = { use = "x" } }`.
-    """
-    for path, value in paths.items():
-        if "." in path or not isinstance(value, Mapping) or not value:
-            yield path, value
-        else:
-            yield from ((f"{path}.{rest}", inner) for rest, inner in _flat(value))
-
-
-def _values(paths: Sequence[str], content: Mapping[str, Any], written: _Written) -> dict[str, dict[str, Any]]:
-    if unknown := [key for key in content if key not in ("path", "values", "labels")]:
-        raise ValueError(f"unknown key `{unknown[0]}`.{suggest(unknown[0], ['path', 'values', 'labels'])}")
-    values, labels = content.get("values"), content.get("labels")
-    if not isinstance(values, list) or not values:
-        raise ValueError("the axis has a `path` and no `values`; give it an array of them")
-    if labels is None:
-        labels = [written.label(value, place) for place, value in enumerate(values)]
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise ValueError("`labels` is to be an array of strings, one a value")
-    if len(labels) != len(values):
-        raise ValueError(f"there are {len(values)} values and {len(labels)} labels; give as many of each")
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"two values have one label ({', '.join(labels)}); give `labels` that differ")
-    return {str(label): dict.fromkeys(paths, value) for label, value in zip(labels, values, strict=True)}
-
-
-def _unknown(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
+def _problems_of_names(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
+    """Yield a problem for each key of `[study]` that names an axis or a label which is not there."""
     names = {axis.name: axis.labels for axis in axes}
-    for i, group in enumerate(table.zip):
+    yield from _problems_of_zip(table, names, document)
+
+    for name, numbers in table.numbers.items():
+        yield from unknown_labels({name: tuple(numbers)}, axes, document, ("study", "numbers"))
+    for key, entries in (("exclude", table.exclude), ("include", table.include)):
+        for index, entry in enumerate(entries):
+            yield from unknown_labels(entry, axes, document, ("study", key, index))
+    for index, name in enumerate(table.ranks or ()):
+        if name not in names:
+            yield document.problem(unknown_axis(name, names), ("study", "ranks", index))
+
+    if table.baseline is None:
+        return
+    yield from unknown_labels(table.baseline, axes, document, ("study", "baseline"))
+    for name, labels in names.items():
+        if name not in table.baseline and len(labels) > 1:
+            message = f"the baseline has no label on the axis `{name}`; name one of {', '.join(labels)}"
+            yield document.problem(message, ("study", "baseline"))
+
+
+def _problems_of_zip(
+    table: StudyTable, names: Mapping[str, Sequence[str]], document: Document
+) -> Iterator[Problem]:
+    """Yield the problems of `zip`; `names` are axis -> labels."""
+    zipped: set[str] = set()
+    repeated: list[str] = []
+    for index, group in enumerate(table.zip):
+        place = ("study", "zip", index)
+        sizes = {}
         for name in group:
             if name not in names:
-                message = f"there is no axis `{name}`.{suggest(name, list(names))}"
-                yield document.problem(message, ("study", "zip", i))
-        sizes = {name: len(names[name]) for name in group if name in names}
+                yield document.problem(unknown_axis(name, names), place)
+                continue
+            sizes[name] = len(names[name])
+            if name in zipped:
+                repeated.append(name)
+        zipped |= sizes.keys()
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"`{name}` {size}" for name, size in sizes.items())
-            message = f"axes that go together have as many labels; {listed}"
-            yield document.problem(message, ("study", "zip", i))
-    if twice := [n for n in names if sum(n in group for group in table.zip) > 1]:
-        yield document.problem(
-            f"the axis `{twice[0]}` is in two groups; take it out of one", ("study", "zip")
-        )
-    entries: list[tuple[tuple[str | int, ...], Mapping[str, str | tuple[str, ...]]]] = [
-        (("study", "numbers"), {name: tuple(given) for name, given in table.numbers.items()}),
-        *((("study", "exclude", i), entry) for i, entry in enumerate(table.exclude)),
-        *((("study", "include", i), entry) for i, entry in enumerate(table.include)),
-        (("study", "baseline"), table.baseline or {}),
-    ]
-    for path, entry in entries:
-        yield from unknown_labels(entry, axes, document, path)
-    for i, name in enumerate(table.ranks or ()):
-        if name not in names:
-            message = f"there is no axis `{name}`.{suggest(name, list(names))}"
-            yield document.problem(message, ("study", "ranks", i))
-    if table.baseline is not None:
-        for name, labels in names.items():
-            if name not in table.baseline and len(labels) > 1:
-                message = f"the baseline has no label on the axis `{name}`; name one of {', '.join(labels)}"
-                yield document.problem(message, ("study", "baseline"))
+            yield document.problem(f"axes that go together have as many labels; {listed}", place)
+    if repeated:
+        message = f"the axis `{repeated[0]}` is in two groups; take it out of one"
+        yield document.problem(message, ("study", "zip"))
+
+
+def unknown_axis(name: str, names: Mapping[str, object]) -> str:
+    """Return the message for an axis that is not among `names`."""
+    return f"there is no axis `{name}`.{suggest(name, list(names))}"
 
 
 def unknown_labels(
-    entry: Mapping[str, str | tuple[str, ...]],
-    axes: Sequence[Axis],
-    document: Document,
-    path: tuple[str | int, ...] = (),
+    entry: Entry, axes: Sequence[Axis], document: Document, path: KeyPath = ()
 ) -> Iterator[Problem]:
     """Yield a problem for each unknown axis or label in `entry`."""
     by_name = {axis.name: axis for axis in axes}
-    for name, given in entry.items():
+    for name, labels in entry.items():
+        place = (*path, name)
         if name not in by_name:
-            message = f"there is no axis `{name}`.{suggest(name, list(by_name))}"
-            yield document.problem(message, (*path, name))
+            yield document.problem(unknown_axis(name, by_name), place)
             continue
         axis = by_name[name]
-        for label in (given,) if isinstance(given, str) else given:
+        for label in as_tuple(labels):
             if label not in axis.labels:
                 hint = suggest(label_of(axis, label), axis.labels)
-                message = f"the axis `{name}` has no label `{label}`.{hint}"
-                yield document.problem(message, (*path, name))
+                yield document.problem(f"the axis `{name}` has no label `{label}`.{hint}", place)
 
 
-def label_of(axis: Axis, given: str) -> str:
-    """Return the label that `given` names: the label itself, or the only one that sets this number."""
-    if given in axis.labels or axis.numbers is None:
-        return given
+def label_of(axis: Axis, text: str) -> str:
+    """Return the label that `text` names: the label itself, or the only one that sets this number."""
+    if text in axis.labels or axis.numbers is None:
+        return text
     try:
-        number = float(given)
+        number = float(text)
     except ValueError:
-        return given
-    same = [label for label, value in zip(axis.labels, axis.numbers, strict=True) if value == number]
-    return same[0] if len(same) == 1 else given
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        return text
+    if axis.numbers.count(number) == 1:
+        return axis.labels[axis.numbers.index(number)]
+    return text

@@ -46,7 +46,7 @@ def branch(
         raise RunError(
             f"the run in `{source}` has left no state to go on from; remove it, and it is done again"
         )
-    text = resolved_toml(recipe)
+    text = resolved_toml(recipe, directory)
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "recipe": text, "facts": facts}
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
@@ -86,7 +88,7 @@ class CellKeys:
 
     def evaluations(self, recipe: Recipe, training: str) -> tuple[EvaluationKey, ...]:
         """Return the evaluations of a cell in the order of its run, which has the key `training`."""
-        found = []
+        keys = []
         times: tuple[Literal["start", "end"], ...] = ("start", "end")
         for at in times:
             for entry in recipe.evaluate:
@@ -98,14 +100,14 @@ class CellKeys:
                     "evaluation": self._content(alone),
                     "code": self._computing_code(components_of(alone)),
                 }
-                found.append(EvaluationKey(key_of(content), alone, content))
-        return tuple(found)
+                keys.append(EvaluationKey(key_of(content), alone, content))
+        return tuple(keys)
 
     def _computing_code(self, classes: Iterable[type]) -> Mapping[str, str]:
-        known = frozenset(classes)
-        if known not in self._code:
-            self._code[known] = computing_code(sorted(known, key=repr), self.plugins)
-        return self._code[known]
+        distinct = frozenset(classes)
+        if distinct not in self._code:
+            self._code[distinct] = computing_code(sorted(distinct, key=repr), self.plugins)
+        return self._code[distinct]
 
     def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
         """Return a part of a recipe as JSON data; `kind` is its type, `read` its component's files."""
@@ -115,20 +117,22 @@ class CellKeys:
             return {str(key): self._content(value, kind, read) for key, value in part.items()}
         if isinstance(part, list | tuple):
             return [self._content(value, kind, read) for value in part]
-        return self._named(part, read) if isinstance(part, str) and _is_here(part, kind) else plain(part)
+        if isinstance(part, str) and _is_local(part, kind):
+            return self._named(part, read)
+        return plain(part)
 
     def _table(self, part: Any) -> dict[str, Any]:
-        read = list(_read_by(part))
+        read = _read_by(part)
         cls: Any = type(part)
         kinds = _kinds(cls)
-        fields = {
-            attribute.name: self._content(value, kinds[attribute.name], read)
-            for attribute in attrs.fields(cls)
-            if not attribute.metadata.get("skip") and (value := getattr(part, attribute.name)) is not None
-        }
+        fields = {}
+        for attribute in attrs.fields(cls):
+            value = getattr(part, attribute.name)
+            if value is not None and not attribute.metadata.get("skip"):
+                fields[attribute.name] = self._content(value, kinds[attribute.name], read)
         table = {"fields": fields, "read": [self._digest(path) for path in read]}
         if isinstance(part, Component):
-            table |= {"use": cls.name}
+            table["use"] = cls.name
         return table
 
     def _named(self, location: str, read: Sequence[Path]) -> Any:
@@ -140,8 +144,9 @@ class CellKeys:
             return location
         if path.is_dir() and any(file.is_relative_to(path) for file in read):
             return "what is read of it"
+        digest = self._digest(path)
         # The name may affect how a file is read and what scores are called.
-        return [path.name, found] if (found := self._digest(path)) else location
+        return [path.name, digest] if digest else location
 
     def _digest(self, path: Path) -> str:
         if path not in self._files:
@@ -168,25 +173,19 @@ def reads_texts_of_evaluations(recipe: Recipe) -> bool:
 
 def decisive(recipe: Recipe) -> Recipe:
     """Return the recipe with everything reset that cannot affect a score."""
-    return attrs.evolve(
-        recipe,
-        run=attrs.evolve(recipe.run, name="any", cache=True),
-        checkpoint=Checkpoint(),
-        tracker=(),
-        expected={},
-        tables={key: table for key, table in recipe.tables.items() if table.traits.decides},
-    )
+    run = attrs.evolve(recipe.run, name="any", cache=True)
+    tables = {key: table for key, table in recipe.tables.items() if table.traits.decides}
+    return attrs.evolve(recipe, run=run, checkpoint=Checkpoint(), tracker=(), expected={}, tables=tables)
 
 
-def _read_by(part: Any) -> Iterator[Path]:
-    """Yield the files that a component reports to read (`files`)."""
-    if not isinstance(part, DataSource | Evaluator):
-        return
-    try:
-        yield from map(Path, part.files())
-    except SentbedError:
+def _read_by(part: Any) -> list[Path]:
+    """Return the files that a component reports to read (`files`)."""
+    files: list[Path] = []
+    if isinstance(part, DataSource | Evaluator):
         # The run reports what is missing.
-        return
+        with suppress(SentbedError):
+            files.extend(map(Path, part.files()))
+    return files
 
 
 @cache
@@ -194,7 +193,7 @@ def _kinds(cls: Any) -> Mapping[str, Any]:
     return get_type_hints(cls)
 
 
-def _is_here(value: str, kind: Any) -> bool:
+def _is_local(value: str, kind: Any) -> bool:
     """Whether a value of this type names a local file or directory."""
     if mentions(kind, FilePath):
         return not value.startswith("hub:")
@@ -203,19 +202,27 @@ def _is_here(value: str, kind: Any) -> bool:
 
 
 _hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}
+"""Path, and path, size, and times of each file in it -> its SHA-256."""
 
 
 def _hash(path: Path) -> str:
     """Return the SHA-256 of a file or directory, cached while nothing in it changes."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    states = [(file, file.stat()) for file in files]
-    known = path, tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states)
-    if known in _hashes:
-        return _hashes[known]
-    found = sha256(path)
-    if all(time.time() - state.st_mtime > _SETTLED for _, state in states):
-        _hashes[known] = found
-    return found
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+    states = []
+    changed = 0.0
+    for file in files:
+        state = file.stat()
+        changed = max(changed, state.st_mtime)
+        states.append((file, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    key = path, tuple(states)
+    if key in _hashes:
+        return _hashes[key]
+    digest = sha256(path)
+    if time.time() - changed > _SETTLED:
+        _hashes[key] = digest
+    return digest
 
 
 def short(key: str) -> str:
@@ -225,9 +232,7 @@ def short(key: str) -> str:
 
 def slug(name: str) -> str:
     """Return a cell's name in a form for directory names."""
-    letters = "".join(
-        c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name.replace(", ", "_")
-    )
+    letters = re.sub(r"[^A-Za-z0-9._-]", "-", name.replace(", ", "_"))
     return letters.strip("-._")[:80] or "cell"
 
 

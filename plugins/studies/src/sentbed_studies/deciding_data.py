@@ -14,8 +14,8 @@ import attrs
 from sentbed.errors import Problem, suggest
 from sentbed.protocols import Evaluator
 from sentbed.tools import Document
-from sentbed_report.paper_style_tables import AVERAGE
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.tables.column import AVERAGE
 
 from sentbed_studies.study_config import StudyTable
 

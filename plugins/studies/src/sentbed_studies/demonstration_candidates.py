@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -45,7 +44,7 @@ def candidate_prompts(file: str, prompts: Sequence[Prompt], pooler: Pooler) -> l
         SentbedError, DataError: as `read_candidates`, and for whole templates beside several prompts.
     """
     first, *others = prompts
-    found = []
+    candidates = []
     for prompt in read_candidates(file, first, pooler):
         if others and prompt.demonstration is None:
             raise DataError(
@@ -53,9 +52,9 @@ def candidate_prompts(file: str, prompts: Sequence[Prompt], pooler: Pooler) -> l
                 "and words (`.tsv`), which go into each of them",
                 locate(file),
             )
-        more = (attrs.evolve(other, demonstration=prompt.demonstration) for other in others)
-        found.append((prompt, *more))
-    return found
+        more = [attrs.evolve(other, demonstration=prompt.demonstration) for other in others]
+        candidates.append((prompt, *more))
+    return candidates
 
 
 def as_field(prompts: tuple[Prompt, ...]) -> Prompt | tuple[Prompt, ...]:
@@ -82,23 +81,29 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
             "a demonstration stands in a template, and the encoder has none; "
             'give it one, such as `prompt = { template = "prompt-eol" }`'
         )
+    base = resolved.template
     lines = lines_of(path)
-    parse, first = _shell_line, 1
-    if path.suffix == ".jsonl":
-        parse = _answer
-    elif path.suffix == ".tsv":
-        parse, first = partial(_table_row, count=_demonstrations_a_row(lines[:1], path)), 2
+    first, pairs = 1, 0
+    if path.suffix == ".tsv":
+        first, pairs = 2, _demonstrations_a_row(lines[:1], path)
     candidates = []
     for number, line in enumerate(lines[first - 1 :], start=first):
         try:
-            found = parse(line, resolved.template)
+            if path.suffix == ".jsonl":
+                shown = _demonstration_of_answer(line)
+            elif path.suffix == ".tsv":
+                shown = _demonstrations_of_row(line, pairs)
+            else:
+                whole = parse_template(line)
+                shown = demonstrations_in(base, whole)
+                if not shown:
+                    candidates.append(attrs.evolve(bare, template=str(whole), file=None))
+                    continue
+            # Refuses what the template cannot take.
+            base.after(*shown)
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
-        candidates.append(
-            attrs.evolve(bare, template=str(found), file=None)
-            if isinstance(found, Template)
-            else attrs.evolve(bare, demonstration=found[0] if len(found) == 1 else found)
-        )
+        candidates.append(attrs.evolve(bare, demonstration=shown if len(shown) > 1 else shown[0]))
     if not candidates:
         raise DataError("the file has no candidates", path)
     return candidates
@@ -113,7 +118,7 @@ def word_of(answer: str) -> str:
         SentbedError: if it is not one word.
     """
     word = answer.strip().strip(QUOTES).removesuffix(".").strip(QUOTES)
-    if not word or len(word.split()) != 1:
+    if len(word.split()) != 1:
         raise SentbedError(
             f"found the answer {answer!r:.80}, expected one word; ask for one, or put it in its place"
         )
@@ -121,7 +126,7 @@ def word_of(answer: str) -> str:
 
 
 def _demonstrations_a_row(header: Sequence[str], path: Path) -> int:
-    columns = header[0].split("\t") if header else []
+    columns = "".join(header).split("\t")
     count = len(columns) // 2
     if not count or columns != ["sentence", "word"] * count:
         raise DataError(
@@ -132,46 +137,40 @@ def _demonstrations_a_row(header: Sequence[str], path: Path) -> int:
     return count
 
 
-def _answer(line: str, base: Template) -> tuple[Demonstration, ...]:
+def _demonstration_of_answer(line: str) -> tuple[Demonstration, ...]:
     try:
-        found = strict_json(line)
+        table = strict_json(line)
     except (ValueError, RecursionError) as error:
         raise SentbedError(f"found {line!r:.80}, expected an object in JSON: {error}") from error
-    found = found if isinstance(found, dict) else {}
-    sentence, answer = found.get("sentence"), found.get("answer")
-    if not (isinstance(sentence, str) and sentence and isinstance(answer, str)):
-        raise SentbedError(f"found {line!r:.80}, expected an object with the texts `sentence` and `answer`")
-    shown = (Demonstration(sentence, word_of(answer)),)
-    base.after(*shown)
-    return shown
+    if isinstance(table, dict):
+        sentence, answer = table.get("sentence"), table.get("answer")
+        if isinstance(sentence, str) and sentence and isinstance(answer, str):
+            return (Demonstration(sentence, word_of(answer)),)
+    raise SentbedError(f"found {line!r:.80}, expected an object with the texts `sentence` and `answer`")
 
 
-def _table_row(line: str, base: Template, *, count: int) -> tuple[Demonstration, ...]:
+def _demonstrations_of_row(line: str, count: int) -> tuple[Demonstration, ...]:
     fields = line.split("\t")
     if len(fields) != 2 * count or not all(fields):
-        what = (
-            "a sentence, a tab and a word" if count == 1 else f"{count} times a sentence and a word, by tabs"
-        )
-        raise SentbedError(f"found {line!r}, expected {what}")
-    found = tuple(map(Demonstration, fields[::2], fields[1::2]))
-    base.after(*found)
-    return found
-
-
-def _shell_line(line: str, base: Template) -> tuple[Demonstration, ...] | Template:
-    whole = parse_template(line)
-    return demonstrations_in(base, whole) or whole
+        expected = "a sentence, a tab and a word"
+        if count > 1:
+            expected = f"{count} times a sentence and a word, by tabs"
+        raise SentbedError(f"found {line!r}, expected {expected}")
+    return tuple(map(Demonstration, fields[::2], fields[1::2]))
 
 
 def demonstrations_in(base: Template, whole: Template) -> tuple[Demonstration, ...]:
     """Return the demonstrations with which `base.after` gives `whole`; empty if there are none."""
     if not base.takes_demonstrations:
         return ()
-    shown = whole.prefix.removeprefix(base.prefix).removesuffix(f'".{base.prefix}')
+    between = f'".{base.prefix}'
+    shown = whole.prefix.removeprefix(base.prefix).removesuffix(between)
     # A sentence may hold what stands between two demonstrations: then it is one.
-    for parts in (shown.split(f'".{base.prefix}'), [shown]):
-        split = [part.rpartition(base.suffix) for part in parts]
-        found = tuple(Demonstration(text, word) for text, _, word in split)
-        if base.after(*found) == whole:
-            return found
+    for parts in (shown.split(between), [shown]):
+        demonstrations = []
+        for part in parts:
+            text, _, word = part.rpartition(base.suffix)
+            demonstrations.append(Demonstration(text, word))
+        if base.after(*demonstrations) == whole:
+            return tuple(demonstrations)
     return ()

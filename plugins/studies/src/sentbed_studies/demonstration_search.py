@@ -22,6 +22,7 @@ from sentbed.helpers import cannot_write, read_file, returned, write_atomic
 from sentbed.protocols import Evaluation, Preparation, Score
 from sentbed.tools import (
     RESOLVED,
+    EncoderRecipe,
     Plugins,
     Prompt,
     Recipe,
@@ -34,8 +35,8 @@ from sentbed.tools import (
     score_record,
     unstructure,
 )
-from sentbed_report.formatting import verdict
 from sentbed_report.report_json import score_of
+from sentbed_report.run_page.search_section import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.write_report import write_report
 from sentbed_workbench.vector_cache import VectorCache
@@ -82,72 +83,112 @@ def search(
         RunError: if `out` has other files or another search, or no candidate has a score.
         DataError, ModelError, RuntimeUnavailableError: if parts of the recipe cannot be used.
     """
-    wanted = recipe.table(Search)
-    if wanted is None:
+    config = recipe.table(Search)
+    if config is None:
         message = "the recipe has no `[search]`; add one, with the evaluator that ranks in `with`"
         raise RecipeError([recipe.document.problem(message, ())])
     plugins = plugins or load_plugins()
-    directory = Path(out) if out is not None else Path("runs") / f"{recipe.run.name}-search"
+    directory = Path(out or Path("runs") / f"{recipe.run.name}-search")
     if not (directory / JOURNAL).exists():
         new_directory(directory)
-    name = wanted.encoder or recipe.main_encoder
-    prompts = _prompts(recipe, name, wanted)
 
+    name = config.encoder or recipe.main_encoder
+    prompts = _prompts(recipe.encoders[name], config)
     store = VectorCache(say=say) if recipe.run.cache else None
-    prepared = returned(wanted.with_.prepare(), Preparation, wanted.with_, "prepare")
+    prepared = returned(config.with_.prepare(), Preparation, config.with_, "prepare")
     encoder = build_encoder(recipe, name)
-    journal = _Journal.open(directory / JOURNAL, _decides(recipe, plugins, encoder))
+    journal = _Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
     taken_over = sum(template in journal.lines for template in prompts)
     if taken_over:
         say(f"taken over from {journal.path}: {taken_over} of {len(prompts)}")
+
     place = "the start"
     try:
         for index, (template, prompt) in enumerate(prompts.items()):
             if template in journal.lines:
                 continue
-            place = f"{index} of {len(prompts) - 1}: {' -> '.join(filter(None, _shown(prompt[0], index)))}"
+            sentence, word = _sentence_and_word(prompt[0], index)
+            place = f"{index} of {len(prompts) - 1}: {sentence}"
+            if word:
+                place += f" -> {word}"
             before = monotonic()
-            tried = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt)))
+            prompted = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt)))
             if encoder.fit_texts:
                 # Under another prompt they have other vectors.
-                tried.fit_transform()
-            evaluation = tried.evaluate(wanted.with_, name, store=store, plugins=plugins, prepared=prepared)
+                prompted.fit_transform()
+            evaluation = prompted.evaluate(
+                config.with_, name, store=store, plugins=plugins, prepared=prepared
+            )
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:
         error.add_note(f"stopped at {place}\nthe same command goes on from there, with {journal.path}")
         raise
 
-    baseline, *ranked = (
-        Candidate(*_shown(prompt[0], index), journal.lines[template].score, template)
-        for index, (template, prompt) in enumerate(prompts.items())
-    )
-    # Python's sort is stable: ties are in file order.
-    ranked.sort(key=lambda c: -math.inf if math.isnan(c.score) else c.score, reverse=True)
-    if not ranked or math.isnan(ranked[0].score):
-        raise RunError(
-            "no candidate has a score; look at the candidates, and at the encoder's weights and precision"
-        )
-    ranking = Ranking(wanted.with_.name, baseline, tuple(ranked))
+    ranking = _ranking(config, prompts, journal)
     say(verdict(ranking))
-    winner = as_field(prompts[ranked[0].template])
-    chosen = attrs.evolve(recipe.encoders[name], prompt=winner)
-    write_atomic(
-        directory / RESOLVED,
-        resolved_toml(attrs.evolve(recipe.without(Search), encoders={**recipe.encoders, name: chosen})),
-    )
-    data = RunReport(
+    winner = as_field(prompts[ranking.winner.template])
+    encoders = {**recipe.encoders, name: attrs.evolve(recipe.encoders[name], prompt=winner)}
+    best_recipe = attrs.evolve(recipe.without(Search), encoders=encoders)
+    write_atomic(directory / RESOLVED, resolved_toml(best_recipe, directory))
+    report = RunReport(
         name=recipe.run.name,
         status="finished",
         error=None,
         started=journal.started,
         seconds=sum(journal.lines[template].seconds for template in prompts),
-        recipe_toml=resolved_toml(recipe),
+        recipe_toml=resolved_toml(recipe, directory),
         manifest=_manifest(recipe, plugins, encoder),
-        scores=journal.lines[ranked[0].template].scores,
+        scores=journal.lines[ranking.winner.template].scores,
         ranking=ranking,
     )
-    return SearchResult(directory, write_report(directory, data, "search"), winner, ranking, taken_over)
+    return SearchResult(directory, write_report(directory, report, "search"), winner, ranking, taken_over)
+
+
+def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, ...]]:
+    """Return text -> the encoder's prompts, without a demonstration first, then the distinct candidates.
+
+    Of several prompts each gets the demonstration.
+    """
+    bare = tuple(attrs.evolve(prompt, demonstration=None) for prompt in encoder.prompts)
+    candidates = candidate_prompts(config.candidates, bare, encoder.pooler)
+    by_text: dict[str, tuple[Prompt, ...]] = {}
+    for prompts in (bare, *candidates[: config.limit]):
+        templates = []
+        for prompt in prompts:
+            resolved = prompt.resolve(encoder.pooler)
+            if resolved is not None:
+                templates.append(str(resolved.template))
+        by_text.setdefault(" | ".join(templates), prompts)
+    return by_text
+
+
+def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
+    """Return sentences and words of a prompt's demonstrations; prompt 0 has none."""
+    if index == 0:
+        return "no demonstration", ""
+    demonstrations = prompt.demonstrations
+    if not demonstrations:
+        return prompt.template or "", ""
+    sentences = [demonstration.text for demonstration in demonstrations]
+    words = [demonstration.word for demonstration in demonstrations]
+    return " / ".join(sentences), " / ".join(words)
+
+
+def _ranking(config: Search, prompts: Mapping[str, tuple[Prompt, ...]], journal: _Journal) -> Ranking:
+    """Return the candidates, best first. Raises `RunError` if none has a score."""
+    candidates = []
+    for index, (template, prompt) in enumerate(prompts.items()):
+        sentence, word = _sentence_and_word(prompt[0], index)
+        candidates.append(Candidate(sentence, word, journal.lines[template].score, template))
+    baseline, *ranked = candidates
+    # Python's sort is stable: ties are in file order, and candidates without a score are last.
+    ranked.sort(key=lambda candidate: (math.isnan(candidate.score), -candidate.score))
+    if not ranked or math.isnan(ranked[0].score):
+        raise RunError(
+            "no candidate has a score; look at the candidates, and at the encoder's weights and precision"
+        )
+    return Ranking(config.with_.name, baseline, tuple(ranked))
 
 
 def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, Any]:
@@ -160,47 +201,24 @@ def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, A
     }
 
 
-def _shown(prompt: Prompt, index: int) -> tuple[str, str]:
-    """Return sentences and words of a prompt's demonstrations; prompt 0 has none."""
-    if index == 0:
-        return "no demonstration", ""
-    found = prompt.demonstrations
-    if not found:
-        return prompt.template or "", ""
-    return " / ".join(one.text for one in found), " / ".join(one.word for one in found)
-
-
-def _prompts(recipe: Recipe, name: str, wanted: Search) -> dict[str, tuple[Prompt, ...]]:
-    """Return text -> the encoder's prompts, without a demonstration first, then the distinct candidates.
-
-    Of several prompts each gets the demonstration.
-    """
-    encoder = recipe.encoders[name]
-    bare = tuple(attrs.evolve(prompt, demonstration=None) for prompt in encoder.prompts)
-    candidates = candidate_prompts(wanted.candidates, bare, encoder.pooler)[: wanted.limit]
-    found: dict[str, tuple[Prompt, ...]] = {}
-    for prompts in (bare, *candidates):
-        resolved = (one.resolve(encoder.pooler) for one in prompts)
-        found.setdefault(" | ".join(str(one.template) for one in resolved if one is not None), prompts)
-    return found
-
-
-def _decides(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
+def _digests(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, str]:
     """Return a hash of each factor other than the prompt that determines the scores."""
     table = unstructure(attrs.evolve(decisive(recipe), evaluate=()))
-    for key in ("candidates", "limit"):
-        table["search"].pop(key, None)
-    how = {key: value for key, value in encoder.protocol().items() if key != "prompt"}
-    versions = [("sentbed", __version__), *((p.distribution, p.version) for p in plugins.plugins)]
-    parts = {
-        "recipe": [table, how],
-        "weights": encoder.backbone.origin,
-        "versions": sorted(set(versions)),
-    }
+    table["search"].pop("candidates", None)
+    table["search"].pop("limit", None)
+    protocol = dict(encoder.protocol())
+    protocol.pop("prompt", None)
+    versions = {("sentbed", __version__)}
+    versions.update((plugin.distribution, plugin.version) for plugin in plugins.plugins)
     return {
-        what: hashlib.sha256(json.dumps(plain(part), sort_keys=True).encode()).hexdigest()
-        for what, part in parts.items()
+        "recipe": _digest([table, protocol]),
+        "weights": _digest(encoder.backbone.origin),
+        "versions": _digest(sorted(versions)),
     }
+
+
+def _digest(part: Any) -> str:
+    return hashlib.sha256(json.dumps(plain(part), sort_keys=True).encode()).hexdigest()
 
 
 @attrs.frozen
@@ -210,6 +228,28 @@ class _Line:
     score: float
     scores: tuple[Score, ...]
     seconds: float
+
+    @classmethod
+    def read(cls, line: Mapping[str, Any]) -> _Line:
+        """Return the entry of a line. Raises `LookupError` or `TypeError` if it is none."""
+        scores = line["scores"]
+        if not isinstance(scores, list):
+            raise TypeError(f"found {scores!r:.40}, expected scores")
+        return cls(_number(line["score"]), tuple(map(score_of, scores)), _number(line["seconds"]))
+
+    @property
+    def data(self) -> list[Any]:
+        """The data that the scores were computed on, from their protocols."""
+        return [(score.task, score.metric, score.evaluator_protocol.get("data")) for score in self.scores]
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        # JSON has null for NaN.
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"found {value!r:.40}, expected a number")
+    return float(value)
 
 
 @attrs.frozen(eq=False)
@@ -226,34 +266,37 @@ class _Journal:
     def open(cls, path: Path, decides: Mapping[str, str]) -> _Journal:
         """Read or create the journal. Raises `RunError` if it belongs to another search."""
         advice = "choose another `--out`, or remove it"
+        unreadable = f"`{path}` cannot be read as the journal of a search; {advice}"
         try:
             content = read_file(path, LARGEST) if path.exists() else b""
         except (OSError, DataError) as error:
             raise RunError(f"`{path}` cannot be read: {reason_of(error)}; {advice}") from error
         whole = content[: content.rfind(b"\n") + 1]
         if not whole and not content.startswith(_BEGINNING[: len(content)]):
-            raise RunError(f"`{path}` cannot be read as the journal of a search; {advice}")
+            raise RunError(unreadable)
         if not whole:
             if content:
                 os.truncate(path, 0)
             started = datetime.now(UTC).isoformat(timespec="seconds")
             _append(path, {"schema": SCHEMA, "started": started, "decides": decides})
             return cls(path, started, {})
+
         try:
             header, *lines = map(json.loads, whole.splitlines())
-            other = [what for what in decides if header["decides"][what] != decides[what]]
-            found = cls(path, str(header["started"]), {str(line["prompt"]): _line(line) for line in lines})
+            differing = [f"another {what}" for what in decides if header["decides"][what] != decides[what]]
+            entries = {str(line["prompt"]): _Line.read(line) for line in lines}
+            journal = cls(path, str(header["started"]), entries)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"`{path}` cannot be read as the journal of a search; {advice}") from error
-        if other:
+            raise RunError(unreadable) from error
+        if differing:
             raise RunError(
-                f"`{path}` is of a search with {' and '.join(f'another {what}' for what in other)}, "
-                "whose scores cannot stand beside those of this one; choose another `--out`, or remove it"
+                f"`{path}` is of a search with {' and '.join(differing)}, whose scores cannot stand beside "
+                f"those of this one; {advice}"
             )
         if whole != content:
             # Killed while writing a line: this prompt is scored again.
             os.truncate(path, len(whole))
-        return found
+        return journal
 
     def add(self, index: int, prompt: str, evaluation: Evaluation, seconds: float) -> None:
         """Append a prompt's scores; they are on disk when this returns.
@@ -270,34 +313,14 @@ class _Journal:
                 "seconds": round(seconds, 3),
             }
         )
-        found = _line(line)
-        for known in list(self.lines.values())[:1]:
-            if _data(known) != _data(found):
-                raise RunError(
-                    f"the evaluator's data is no longer that of the scores in `{self.path}`; "
-                    "choose another `--out`, or put the data back"
-                )
+        entry = _Line.read(line)
+        if self.lines and next(iter(self.lines.values())).data != entry.data:
+            raise RunError(
+                f"the evaluator's data is no longer that of the scores in `{self.path}`; "
+                "choose another `--out`, or put the data back"
+            )
         _append(self.path, line)
-        self.lines[prompt] = found
-
-
-def _data(line: _Line) -> list[Any]:
-    """Return the data that a line's scores were computed on, from their protocols."""
-    return [(score.task, score.metric, score.evaluator_protocol.get("data")) for score in line.scores]
-
-
-def _line(line: Mapping[str, Any]) -> _Line:
-    """Parse a line; JSON has null for NaN."""
-    scores = line["scores"]
-    if not isinstance(scores, list):
-        raise TypeError(f"found {scores!r:.40}, expected scores")
-    return _Line(_number(line["score"]), tuple(map(score_of, scores)), _number(line["seconds"]))
-
-
-def _number(value: Any) -> float:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise TypeError(f"found {value!r:.40}, expected a number")
-    return math.nan if value is None else float(value)
+        self.lines[prompt] = entry
 
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:

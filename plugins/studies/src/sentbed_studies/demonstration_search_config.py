@@ -42,7 +42,7 @@ class Search(RecipeTable):
 
     def problems(self, recipe: Recipe, plugins: Plugins, look: bool) -> Iterator[tuple[KeyPath, str]]:
         """Yield problems of the search with the recipe's encoders."""
-        names = ", ".join(f"`{known}`" for known in recipe.encoders)
+        names = ", ".join(f"`{name}`" for name in recipe.encoders)
         if self.encoder is not None and self.encoder not in recipe.encoders:
             message = f"there is no encoder `{self.encoder}`, the recipe has {names}; name one of them"
             yield ("encoder",), message
@@ -51,22 +51,25 @@ class Search(RecipeTable):
         if not self.with_.traits.development:
             yield ("with",), problem_of_test_data("a search chooses what scores best", self.with_)
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
-        fitting = not any(True for encoder in recipe.encoders.values() for _ in misfits(encoder, plugins))
-        if searched is not None and fitting and look:
-            for message in self._unfit_candidates(searched, plugins):
+        if searched is None or not look:
+            return
+        # Candidates of an encoder that does not fit together would not fit either.
+        if not any(list(misfits(encoder, plugins)) for encoder in recipe.encoders.values()):
+            message = self._unfit_candidate(searched, plugins)
+            if message:
                 yield ("candidates",), message
 
-    def _unfit_candidates(self, encoder: EncoderRecipe, plugins: Plugins) -> Iterator[str]:
+    def _unfit_candidate(self, encoder: EncoderRecipe, plugins: Plugins) -> str:
+        """Return what is wrong with the first candidate that does not fit; empty if all do."""
         try:
             candidates = candidate_prompts(self.candidates, encoder.prompts, encoder.pooler)
         except SentbedError as error:
-            yield f"{error}{_how_to_get(self.candidates, plugins)}"
-            return
+            return f"{error}{_how_to_get(self.candidates, plugins)}"
         for prompts in candidates:
             for _, message in misfits(attrs.evolve(encoder, prompt=as_field(prompts)), plugins):
                 what = prompts[0].template or prompts[0].demonstration
-                yield f"the candidate {what!r} does not fit: {message}"
-                return
+                return f"the candidate {what!r} does not fit: {message}"
+        return ""
 
 
 def _how_to_get(candidates: str, plugins: Plugins) -> str:
@@ -77,8 +80,8 @@ def _how_to_get(candidates: str, plugins: Plugins) -> str:
         collections: list[Sequence[KnownData]] = plugins.manager.hook.known_data()
     else:
         return ""
-    for known in itertools.chain.from_iterable(collections):
-        for file in known.files:
-            if candidates in (f"data:{place}/{file.path}" for place in known.places):
-                return f"; {known.remedy}"
+    for collection in itertools.chain.from_iterable(collections):
+        for place, file in itertools.product(collection.places, collection.files):
+            if candidates == f"data:{place}/{file.path}":
+                return f"; {collection.remedy}"
     return ""

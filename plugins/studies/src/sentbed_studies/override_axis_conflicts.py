@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError
 from sentbed.tools import Document, apply_overrides, set_values
 
-from sentbed_studies.axes import Combination
-
-Names: TypeAlias = tuple[str, ...]
-"""Keys of a path, with an array element's name instead of its number if it has one."""
+from sentbed_studies.axes import Combination, Names, names_of_path
 
 _GONE = object()
 """Stands in for a value: there is no such array element."""
@@ -47,110 +44,130 @@ class Override:
         return inside and not (self.removes and self.names == names)
 
 
+@attrs.frozen
+class _Setter:
+    """Label of an axis that sets a path."""
+
+    axis: str
+    label: str
+    path: str
+
+
 def with_overrides(document: Document, cell: Document, combination: Combination) -> Document:
     """Return the document of a cell with the overrides of the study's document that its axes replaced."""
-    named = _namer(document)
+    names_of = _namer(document)
     for override in _overrides(document):
-        if not any(override.set_by(named(path)) for path in combination.settings):
+        if not any(override.set_by(names_of(path)) for path in combination.settings):
             continue
+
         value = _value(cell.data, override.names)
         if value is _GONE or (override.removes and value is _UNSET):
             continue
+
         cell = apply_overrides(cell, [override.text])
-        inside = {
-            path: value
-            for path, value in combination.settings.items()
-            if named(path)[: len(override.names)] == override.names != named(path)
-        }
+        inside = {}
+        for path, value in combination.settings.items():
+            names = names_of(path)
+            if names != override.names and names[: len(override.names)] == override.names:
+                inside[path] = value
         cell = set_values(cell, inside, "the axes' path")
     return cell
 
 
 def refused_overrides(document: Document, combinations: Sequence[Combination]) -> Iterator[Problem]:
     """Yield a problem for each override whose value the axes decide in these cells, or that reaches none."""
-    plain, named = document.plain or document, _namer(document)
+    names_of = _namer(document)
     for override in _overrides(document):
-        axes: dict[str, dict[str, None]] = {}
+        labels: dict[str, list[str]] = {}
+        values = []
         within = ""
-        found: dict[tuple[str, ...], Any] = {}
-        for combination in combinations:
-            settings = {
-                path: value for path, value in combination.settings.items() if override.set_by(named(path))
-            }
-            key = tuple(f"{path} {combination.labels[combination.axes[path]]}" for path in settings)
-            for path in settings:
-                axis = combination.axes[path]
-                axes.setdefault(axis, {})[combination.labels[axis]] = None
-            if key not in found:
-                try:
-                    found[key] = _value(set_values(plain, settings, "").data, override.names)
-                except RecipeError:
-                    # The axis' path leads nowhere, which is a problem of the cell.
-                    found[key] = _GONE
-            if found[key] is not _GONE:
-                for path in settings:
-                    axis = combination.axes[path]
-                    within = within or _within_axis(override, axis, combination.labels[axis], path)
-        values = [value for value in found.values() if value is not _GONE]
-        if not axes or (values and all(value == values[0] for value in values)):
+        for setters, settings in _distinct_settings(override, combinations, names_of).items():
+            value = _value_under(settings, document, override)
+            if value is not _GONE:
+                values.append(value)
+            for setter in setters:
+                of_axis = labels.setdefault(setter.axis, [])
+                if setter.label not in of_axis:
+                    of_axis.append(setter.label)
+                if value is not _GONE and not within:
+                    within = _within_axis(override, setter)
+
+        if not labels or (values and all(value == values[0] for value in values)):
             continue
-        what = " and ".join(f"the axis `{axis}` ({', '.join(labels)})" for axis, labels in axes.items())
+        axes = " and ".join(f"the axis `{axis}` ({', '.join(of_axis)})" for axis, of_axis in labels.items())
         if values:
             message = (
-                f"found the override `{override.path}`, but its value is that of {what}, and not the same in "
+                f"found the override `{override.path}`, but its value is that of {axes}, and not the same in "
                 f"all cells; set it in the axis (`--set {within or 'study.axes...'}`), or ask for cells in "
                 "which it is (`--only AXIS=LABEL`)"
             )
         else:
             message = (
                 f"found the override `{override.path}`, but no cell that is asked for has such a value: "
-                f"{what} takes it out; remove the override, or ask for other cells"
+                f"{axes} takes it out; remove the override, or ask for other cells"
             )
         yield Problem(message, override.path)
 
 
-def _within_axis(override: Override, axis: str, label: str, path: str) -> str:
+def _distinct_settings(
+    override: Override, combinations: Sequence[Combination], names_of: Callable[[str], Names]
+) -> dict[tuple[_Setter, ...], dict[str, Any]]:
+    """Return what axes set in a cell at the place of an override (path -> value), by the labels that do."""
+    distinct = {}
+    for combination in combinations:
+        setters = []
+        settings = {}
+        for path, value in combination.settings.items():
+            if override.set_by(names_of(path)):
+                axis = combination.axes[path]
+                setters.append(_Setter(axis, combination.labels[axis], path))
+                settings[path] = value
+        distinct[tuple(setters)] = settings
+    return distinct
+
+
+def _value_under(settings: Mapping[str, Any], document: Document, override: Override) -> Any:
+    """Return the value at the place of an override where axes set these values; see `_value`."""
+    try:
+        changed = set_values(document.plain or document, settings, "")
+    except RecipeError:
+        # The axis' path leads nowhere, which is a problem of the cell.
+        return _GONE
+    return _value(changed.data, override.names)
+
+
+def _within_axis(override: Override, setter: _Setter) -> str:
     """Return the override of the value in a label of an axis; empty if no dotted path leads there."""
-    names = (axis, label, path)
-    if override.names == (path,) or any("." in name for name in names):
+    names = attrs.astuple(setter)
+    if override.names == (setter.path,) or any("." in name for name in names):
         return ""
     return ".".join(("study", "axes", *names, *override.names[1:])) + "=..."
 
 
 def _overrides(document: Document) -> Iterator[Override]:
-    named = _namer(document)
-    latest = {text.partition("=")[0].strip(): text.partition("=")[2] for text in document.overrides}
+    names_of = _namer(document)
+    latest = {}
+    for override in document.overrides:
+        path, _, text = override.partition("=")
+        latest[path.strip()] = text
     for path, text in latest.items():
-        names = named(path)
+        names = names_of(path)
         if names[0] != "study" and "*" not in names:
             yield Override(path, names, f"{'.'.join(names)}={text}")
 
 
 def _namer(document: Document) -> Callable[[str], Names]:
     """Return the function from a dotted path to its names, as they are before the overrides."""
-    return cache(lambda path: _names(document.plain or document, path))
-
-
-def _names(document: Document, path: str) -> Names:
-    place: Any = document.data
-    names: Names = ()
-    for key, index in zip(path.split("."), document.key_path(path), strict=True):
-        try:
-            place = place[index]
-        except (KeyError, IndexError, TypeError):
-            place = None
-        name = place.get("name") if isinstance(index, int) and isinstance(place, Mapping) else None
-        names += (name if isinstance(name, str) and "." not in name and not name.isdigit() else key,)
-    return names
+    return cache(lambda path: names_of_path(document.plain or document, path))
 
 
 def _value(place: Any, names: Names) -> Any:
     """Return the value at a path; `_UNSET` without such a key, `_GONE` without such an array element."""
     for name in names:
         if isinstance(place, list):
-            called = [item.get("name") if isinstance(item, Mapping) else None for item in place]
-            if name in called:
-                place = place[called.index(name)]
+            elements = [item for item in place if isinstance(item, Mapping) and item.get("name") == name]
+            if elements:
+                place = elements[0]
             elif name.isascii() and name.isdigit() and int(name) < len(place):
                 place = place[int(name)]
             else:

@@ -36,7 +36,7 @@ def recipe_tables() -> Mapping[str, Lazy]:
     """Return `[study]` and `[search]`."""
     return {
         "study": Lazy(
-            "sentbed_studies.study_config:StudyTable",
+            "sentbed_studies.study_cells:StudyCells",
             "`[study]`: axes over any values of the recipe; every combination of their labels is a cell.",
         ),
         "search": Lazy(

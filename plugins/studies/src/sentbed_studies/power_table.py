@@ -12,7 +12,7 @@ from sentbed_report.study.observed_power import TIMES, observed_power
 from sentbed_report.study.power import LEVEL, POWER, SeedsNeeded, Spread, seeds_needed, smallest_difference
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import title_of
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 
 SEEDS = (2, 3, 5, 10)
 """Numbers of seeds by default, where there is no study to take them from."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError, suggest
-from sentbed_report.formatting import count, expected_digits, number, signed
+from sentbed_report.formatting import count, expected_digits, signed
+from sentbed_report.formatting import number as formatted
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 
 from sentbed_studies.study import Study
 
@@ -30,6 +32,7 @@ CHECKS = "verify.toml"
 
 WITHIN = "within"
 NOT_WITHIN = "not within"
+NOT_MEASURED = "not measured"
 """Verdicts on a measured number that has a tolerance."""
 CONTRADICTED = "contradicted"
 """Verdict on a number that its cell is not to meet; see `Published.contradicted`."""
@@ -49,50 +52,57 @@ def find_papers(directory: str | Path | None = None) -> Path:
                 f"there is no directory `{directory}`; name the one that holds the papers' recipes"
             )
         return Path(directory)
-    here = Path.cwd()
-    for place in (here, *here.parents):
-        if (place / PLACE).is_dir():
-            return place / PLACE
-    if found := next((place for place in (INSTALLED, CLONED) if place.is_dir()), None):
-        return found
+    current = Path.cwd()
+    above = [parent / PLACE for parent in (current, *current.parents)]
+    for place in (*above, INSTALLED, CLONED):
+        if place.is_dir():
+            return place
     raise RunError(
         f"there is no `{PLACE}` here or above; name the directory of the papers' recipes (`--recipes`)"
     )
 
 
+def papers_in(papers: Path) -> list[str]:
+    """Return the names of the papers that have recipes."""
+    return sorted(place.name for place in papers.iterdir() if place.is_dir())
+
+
 def find_table(papers: Path, paper: str, table: str) -> Path:
     """Return the recipe of a table or figure, by file name. Raises `RunError`."""
-    found = tables_of(papers, paper)
+    tables = tables_of(papers, paper)
     name = f"table-{table}" if table.isdigit() else table.lower().replace(" ", "-")
-    if name not in found:
-        raise RunError(f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(found))}")
-    return found[name]
+    if name not in tables:
+        raise RunError(f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(tables))}")
+    return tables[name]
 
 
 def tables_of(papers: Path, paper: str) -> dict[str, Path]:
     """Return the recipes of a paper by name: tables, figures, sections, appendices. Raises `RunError`."""
-    names = sorted(place.name for place in papers.iterdir() if place.is_dir())
+    names = papers_in(papers)
     if paper not in names:
         raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
-    files = chain.from_iterable((papers / paper).glob(f"{kind}-*.toml") for kind in KINDS)
-    return {file.stem: file for file in sorted(files, key=_order)}
+    tables = {}
+    for kind in KINDS:
+        for file in sorted((papers / paper).glob(f"{kind}-*.toml"), key=_number_and_name):
+            tables[file.stem] = file
+    return tables
 
 
-def _order(file: Path) -> tuple[int, int, str]:
-    kind, _, rest = file.stem.partition("-")
-    digits = "".join(c for c in rest if c.isdigit())
-    return (KINDS.index(kind), int(digits or 0), rest)
+def _number_and_name(file: Path) -> tuple[int, str]:
+    _, _, name = file.stem.partition("-")
+    digits = re.sub(r"\D", "", name)
+    return int(digits or 0), name
 
 
 def published_of(study: Study) -> Iterator[str]:
     """Yield a line on each published table of a study: how many numbers, on which hardware."""
-    for title, found in study.table.expected.items():
-        facts = [f"{sum(map(len, found.cells.values()))} numbers"]
-        if found.hardware:
-            facts.append(found.hardware)
-        if found.hours is not None:
-            facts.append(f"about {found.hours:g} hours a cell")
-        yield f"{title}: {', '.join(facts)}"
+    for title, published in study.table.expected.items():
+        line = f"{title}: {sum(map(len, published.cells.values()))} numbers"
+        if published.hardware:
+            line += f", {published.hardware}"
+        if published.hours is not None:
+            line += f", about {published.hours:g} hours a cell"
+        yield line
 
 
 def published_table(study: Study) -> Iterator[str]:
@@ -100,14 +110,14 @@ def published_table(study: Study) -> Iterator[str]:
     names = set(study.names)
     rows = [("cell", "score", "theirs", "tolerance")]
     remarks = []
-    for title, found in study.table.expected.items():
-        for cell, numbers in found.cells.items():
+    for title, published in study.table.expected.items():
+        for cell, numbers in published.cells.items():
             if cell not in names:
                 continue
-            tolerance = "" if found.tolerance is None else f"{found.tolerance:g}"
-            if cell in found.contradicted:
+            tolerance = "" if published.tolerance is None else f"{published.tolerance:g}"
+            if cell in published.contradicted:
                 tolerance = CONTRADICTED
-                remarks.append(f"{CONTRADICTED}: {title}, {cell}: {found.contradicted[cell]}")
+                remarks.append(f"{CONTRADICTED}: {title}, {cell}: {published.contradicted[cell]}")
             rows += [(cell, key, f"{value:g}", tolerance) for key, value in numbers.items()]
     if len(rows) > 1:
         yield from aligned(rows, left=2)
@@ -116,17 +126,17 @@ def published_table(study: Study) -> Iterator[str]:
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:
     """Return the published numbers of finished cells with the numbers found."""
-    finished = {cell.name for cell in data.cells if any(run.status == "finished" for run in cell.runs)}
+    finished = {run.cell for cell in data.cells for run in cell.runs if run.status == "finished"}
     # Without a baseline there is no resampling.
-    alone = attrs.evolve(data, baseline=None)
-    return tuple(found for found in published_numbers(data, summarise(alone)) if found.cell in finished)
+    summaries = summarise(attrs.evolve(data, baseline=None))
+    return tuple(number for number in published_numbers(data, summaries) if number.cell in finished)
 
 
-def verdict(found: Number) -> str:
+def verdict(number: Number) -> str:
     """Return a word on whether a number was reproduced."""
-    row = found.row
+    row = number.row
     if row.found is None:
-        return "not measured" if row.fits == 1 else f"the key fits {row.fits} scores"
+        return NOT_MEASURED if row.fits == 1 else f"the key fits {row.fits} scores"
     if row.contradicted:
         return CONTRADICTED
     if row.tolerance is None:
@@ -137,33 +147,37 @@ def verdict(found: Number) -> str:
 def comparison(numbers: Sequence[Number]) -> Iterator[str]:
     """Yield the lines of a table: our number, the published one, difference, tolerance and verdict."""
     rows = [("cell", "score", "ours", "theirs", "difference", "tolerance", "")]
-    for found in numbers:
-        row = found.row
-        tolerance = "" if row.tolerance is None else number(row.tolerance, expected_digits(row))
-        ours, theirs = number(row.found, expected_digits(row)), number(row.value, expected_digits(row))
-        difference = signed(row.difference, expected_digits(row))
-        rows.append((found.cell, row.key, ours, theirs, difference, tolerance, verdict(found)))
+    verdicts: Counter[str] = Counter()
+    decided = 0
+    reasons: dict[str, None] = {}
+    for number in numbers:
+        row = number.row
+        digits = expected_digits(row)
+        tolerance = "" if row.tolerance is None else formatted(row.tolerance, digits)
+        ours, theirs = formatted(row.found, digits), formatted(row.value, digits)
+        word = verdict(number)
+        difference = signed(row.difference, digits)
+        rows.append((number.cell, row.key, ours, theirs, difference, tolerance, word))
+        verdicts[word] += 1
+        decided += _decides(number)
+        if word == CONTRADICTED:
+            reasons[f"{CONTRADICTED}: {row.source}, {number.cell}: {row.contradicted}"] = None
     yield from aligned(rows, left=2)
-    decided = [found for found in numbers if _decided(found)]
-    within = sum(verdict(found) == WITHIN for found in decided)
-    left = sum(verdict(found) == "not measured" for found in numbers)
-    contradicted = [found for found in numbers if verdict(found) == CONTRADICTED]
-    beside = ""
-    if left:
-        beside += f"; {left} not measured"
-    if contradicted:
-        beside += f"; {len(contradicted)} contradicted, which do not count"
-    yield f"{within} of {count(len(decided), 'number')} within their tolerance{beside}"
-    reasons = dict.fromkeys((found.cell, found.row.source, found.row.contradicted) for found in contradicted)
-    for cell, source, reason in reasons:
-        yield f"{CONTRADICTED}: {source}, {cell}: {reason}"
+
+    line = f"{verdicts[WITHIN]} of {count(decided, 'number')} within their tolerance"
+    if verdicts[NOT_MEASURED]:
+        line += f"; {verdicts[NOT_MEASURED]} not measured"
+    if verdicts[CONTRADICTED]:
+        line += f"; {verdicts[CONTRADICTED]} contradicted, which do not count"
+    yield line
+    yield from reasons
 
 
 def missed(numbers: Sequence[Number]) -> bool:
     """Whether a number with a tolerance was measured but not reproduced."""
-    return any(_decided(found) and verdict(found) != WITHIN for found in numbers)
+    return any(_decides(number) and verdict(number) != WITHIN for number in numbers)
 
 
-def _decided(found: Number) -> bool:
+def _decides(number: Number) -> bool:
     """Whether a number has a tolerance and matches at least one score."""
-    return found.row.decides and (found.row.found is not None or found.row.fits > 1)
+    return number.row.decides and (number.row.found is not None or number.row.fits > 1)

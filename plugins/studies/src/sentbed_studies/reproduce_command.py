@@ -60,7 +60,6 @@ def reproduce(
     from sentbed.tools import load_plugins
 
     from sentbed_studies.published_table_recipes import (
-        CHECKS,
         comparison,
         find_papers,
         find_table,
@@ -68,7 +67,6 @@ def reproduce(
         numbers_of,
         published_of,
         published_table,
-        tables_of,
     )
     from sentbed_studies.study import read_study
     from sentbed_studies.study_plan import listed, plan_study
@@ -77,45 +75,38 @@ def reproduce(
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")
-    if not paper:
-        for place in sorted(path for path in papers.iterdir() if path.is_dir()):
-            names = [*tables_of(papers, place.name)]
-            if (place / CHECKS).is_file():
-                names.append("--verify")
-            echo(f"{place.name}: {', '.join(names)}")
-        return
     if not table:
-        tables = tables_of(papers, paper)
-        width = max(map(len, tables), default=0)
-        for name, file in tables.items():
-            echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
+        _list_recipes(papers, paper)
         return
+
     plugins = load_plugins()
-    wanted = entries((*only, *([f"size={size}"] if size else [])))
-    # What is missing here is listed; the paper's numbers and the time need none of it.
-    study = read_study(
-        find_table(papers, paper, table), overrides, plugins, only=() if dry_run else wanted or None
-    )
-    asked = study.only(wanted) if wanted else study
-    directory = Path(out) if out is not None else Path("studies") / study.name
+    if size:
+        only = (*only, f"size={size}")
+    labels = entries(only)
+    file = find_table(papers, paper, table)
+    # What is missing here is listed in a dry run: the paper's numbers and the time need none of it.
+    study = read_study(file, overrides, plugins, only=() if dry_run else labels or None)
+    selected = study.only(labels) if labels else study
+    directory = Path(out or Path("studies") / study.name)
     if dry_run:
         # First: below the numbers of a paper nobody would look for it.
-        for remark in asked.remarks:
+        for remark in selected.remarks:
             echo(f"missing here: {listed(remark)}")
     for line in published_of(study):
         echo(line, err=not dry_run)
     if dry_run:
-        for line in published_table(asked):
+        for line in published_table(selected):
             echo(line)
         study = attrs.evolve(study, remarks=())
-    plan = plan_study(study, directory, plugins, only=wanted, workers=workers)
+
+    plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         echo(line, err=not dry_run)
     if dry_run:
         return
     if not keep_going:
         plan.require_usable_data()
-    result = run_plan(plan, plugins, only=wanted, keep_going=keep_going, retrain=retrain)
+    result = run_plan(plan, plugins, only=labels, keep_going=keep_going, retrain=retrain)
     report = write_reports(directory)
     numbers = numbers_of(read_data(directory))
     for line in comparison(numbers):
@@ -123,6 +114,23 @@ def reproduce(
     echo(report)
     if result.failed or missed(numbers):
         sys.exit(FAILED)
+
+
+def _list_recipes(papers: Path, paper: str) -> None:
+    """Print the tables of a paper with their files, or of an empty name the papers with their tables."""
+    from sentbed_studies.published_table_recipes import CHECKS, papers_in, tables_of
+
+    if paper:
+        tables = tables_of(papers, paper)
+        width = max(map(len, tables), default=0)
+        for name, file in tables.items():
+            echo(f"{paper}:{name:<{width}} {os.path.relpath(file)}")
+        return
+    for name in papers_in(papers):
+        tables_and_checks = list(tables_of(papers, name))
+        if (papers / name / CHECKS).is_file():
+            tables_and_checks.append("--verify")
+        echo(f"{name}: {', '.join(tables_and_checks)}")
 
 
 def _verify(
@@ -145,17 +153,14 @@ def _verify(
     plugins = load_plugins()
     parent = Path(out or "studies")
     verifications = []
-    checks = {}
     for name, file in find_checks(find_papers(recipes), paper).items():
-        verification = read_verification(name, file, parent, overrides, entries(only), plugins)
-        verifications.append(verification)
-        checks[name] = verification.checks
-    for line in missing_lines(checks):
-        echo(line)
-    for line in check_table(checks):
+        verifications.append(read_verification(name, file, parent, overrides, entries(only), plugins))
+    checks = {verification.paper: verification.checks for verification in verifications}
+    for line in (*missing_lines(checks), *check_table(checks)):
         echo(line)
     if dry_run:
         return 0
+
     verdicts = []
     for verification in verifications:
         with reported(verification.directory):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 from sentbed import Encoder, RunError
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+Fingerprints: TypeAlias = dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]]
+"""`id` of a placed encoder -> it, kept alive so that its id is not reused, and its fingerprint."""
+
 TOGETHER = 2**30
 """Maximum size in bytes of the vectors of one shared pass; further encoders need another pass."""
 
@@ -36,19 +39,30 @@ def can_share(a: Recipe, b: Recipe) -> bool:
     They differ in nothing but what comes after the backbone: pooler, head, evaluators. Seeds may differ where
     all weights come from files.
     """
-    if any(recipe.stage or not recipe.run.cache for recipe in (a, b)):
-        return False
-    if any(table.traits.no_run for recipe in (a, b) for table in recipe.tables.values()):
-        return False
+    for recipe in (a, b):
+        if recipe.stage or not recipe.run.cache:
+            return False
+        if any(table.traits.no_run for table in recipe.tables.values()):
+            return False
     if a.runtime != b.runtime or list(a.encoders) != list(b.encoders):
         return False
-    pairs = zip(a.encoders.values(), b.encoders.values(), strict=True)
-    if not all(_same_states(one, other) for one, other in pairs):
+    if not all(_have_same_states(a.encoders[name], b.encoders[name]) for name in a.encoders):
         return False
-    if all(one.backbone.traits.from_files for one in a.encoders.values()):
+    if all(encoder.backbone.traits.from_files for encoder in a.encoders.values()):
         return True
     # Random weights depend on the seed, and a trained tokenizer depends on the texts of the evaluations.
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
+
+
+def _have_same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
+    """Whether both backbones give the same states for the same texts, and a pass can be for both."""
+    # Texts of a transform would be encoded once for each recipe, and again in its own run.
+    if _is_fitted_on_texts(a) or _is_fitted_on_texts(b):
+        return False
+    # The pass is over the tokens of one prompt.
+    if len(a.prompts) != 1 or a.resolved_prompts != b.resolved_prompts:
+        return False
+    return a.backbone == b.backbone and a.max_length == b.max_length and _heeded(a) == _heeded(b)
 
 
 def _is_fitted_on_texts(encoder: EncoderRecipe) -> bool:
@@ -60,20 +74,6 @@ def _heeded(encoder: EncoderRecipe) -> frozenset[str]:
     """Return the pooler's needs that change what the backbone builds or computes."""
     needs, heeds = encoder.pooler.traits.needs, encoder.backbone.traits.heeds
     return needs if heeds is None else needs & heeds
-
-
-def _same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
-    """Whether both backbones give the same states for the same texts."""
-    return (
-        a.backbone == b.backbone
-        and a.max_length == b.max_length
-        and _heeded(a) == _heeded(b)
-        and a.resolved_prompts == b.resolved_prompts
-        # Texts of a transform would be encoded once for each recipe, and again in its own run.
-        and not any(map(_is_fitted_on_texts, (a, b)))
-        # The pass is over the tokens of one prompt.
-        and len(a.prompts) == 1
-    )
 
 
 def share_passes(
@@ -89,26 +89,29 @@ def share_passes(
     Recipes of `others` that cannot share are skipped; `warn` reports those whose encoder cannot be built.
     What is built is left in `kept`, and what is there already is not built again.
     """
-    kept = KeptEncoders() if kept is None else kept
+    if kept is None:
+        kept = KeptEncoders()
     kept.add(recipe, encoders)
-    passes = {name: SharedBackbone(encoder, kept.spaces) for name, encoder in encoders.items()}
+    passes = {name: SharedBackbone(encoder, kept.fingerprints) for name, encoder in encoders.items()}
     for other in others:
         if other is recipe or not can_share(recipe, other):
             continue
-        if built := kept.built(other):
+        built = dict(kept.built(other))
+        if built:
             for name, shared in passes.items():
                 shared.others.append(built[name])
             continue
-        found: dict[str, Encoder] = {}
         for name, shared in passes.items():
             try:
-                if (encoder := shared.add(other.encoders[name], head_seed(other, name))) is not None:
-                    found[name] = encoder
+                encoder = shared.add(other.encoders[name], head_seed(other, name))
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
-                what = f"`{name}` of `{other.run.name}` cannot be encoded in the same pass"
-                warn(f"{what}: {reason_of(error)}")
-        if len(found) == len(passes):
-            kept.add(other, found)
+                encoder = None
+                reason = reason_of(error)
+                warn(f"`{name}` of `{other.run.name}` cannot be encoded in the same pass: {reason}")
+            if encoder is not None:
+                built[name] = encoder
+        if len(built) == len(passes):
+            kept.add(other, built)
     if not isinstance(store, VectorCache):
         return store
     return SharedCache(
@@ -124,10 +127,11 @@ class KeptEncoders:
     the same files as if each had built its own.
     """
 
-    spaces: dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]] = attrs.field(factory=dict, init=False)
-    """`id` of a placed encoder -> it, kept alive so that its id is not reused, and its fingerprint."""
+    fingerprints: Fingerprints = attrs.field(factory=dict, init=False)
+
     _built: dict[int, tuple[Recipe, int, Mapping[str, Encoder]]] = attrs.field(factory=dict, init=False)
     """`id` of a recipe -> it, the engine's token budget before the first pass, and its encoders."""
+
     _saved: dict[int, tuple[BuiltBackbone, Path]] = attrs.field(factory=dict, init=False)
     """`id` of a backbone -> it, and a saved encoder that has it."""
 
@@ -143,7 +147,7 @@ class KeptEncoders:
         if any(encoder.engine.token_budget != budget for encoder in encoders.values()):
             return {}
         for encoder in encoders.values():
-            encoder.placed.twin = self._saved.get(id(encoder.backbone), (None, None))[1]
+            _, encoder.placed.twin = self._saved.get(id(encoder.backbone), (None, None))
         return encoders
 
     def saved(self, recipe: Recipe, directory: Path) -> None:
@@ -162,8 +166,10 @@ class SharedCache(VectorCache):
 
     def space(self, encoder: Encoder) -> EncoderFingerprint | None:
         """Return what determines the vectors of an encoder; weights of those in `passes` are hashed once."""
-        found = (shared.space for shared in self.passes if shared.encoder is encoder)
-        return next(found, None) or super().space(encoder)
+        for shared in self.passes:
+            if shared.encoder is encoder and shared.space is not None:
+                return shared.space
+        return super().space(encoder)
 
     def compute(
         self,
@@ -173,26 +179,32 @@ class SharedCache(VectorCache):
         progress: Progress | None,
     ) -> NDArray[np.float32]:
         """Return the vectors of texts for one encoder, and keep those of the encoders that share its pass."""
-        shared = next((one for one in self.passes if space and one.space == space), None)
-        vectors = self._together(shared, texts, progress) if shared else None
-        return encode(texts) if vectors is None else vectors
+        for shared in self.passes:
+            if space and shared.space == space:
+                vectors = self._encode_together(shared, texts, progress)
+                return encode(texts) if vectors is None else vectors
+        return encode(texts)
 
-    def _together(
+    def _encode_together(
         self, shared: SharedBackbone, texts: Sequence[str], progress: Progress | None
     ) -> NDArray[np.float32] | None:
         """Encode for the other encoders too and keep their vectors; None if none needs to be kept."""
         import numpy as np
 
-        digest, width = list_digest(texts), shared.encoder.width
-        size = HEADER_SIZE + 4 * len(texts) * width
+        digest = list_digest(texts)
+        bytes_of_a_dimension = 4 * len(texts)
+        width = shared.encoder.width
+        size = HEADER_SIZE + bytes_of_a_dimension * width
         if not self.writes or size > self.limit:
             return None
-        spaces, chosen = shared.spaces, []
-        for number, (space, its) in enumerate(spaces):
-            more = HEADER_SIZE + 4 * len(texts) * its
-            if size + more <= min(self.limit, TOGETHER) and not self.path(space, digest).exists():
-                chosen.append(number)
-                size += more
+
+        chosen = []
+        for index, (space, width_of_other) in enumerate(shared.spaces):
+            size_with_other = size + HEADER_SIZE + bytes_of_a_dimension * width_of_other
+            if size_with_other > min(self.limit, TOGETHER) or self.path(space, digest).exists():
+                continue
+            chosen.append(index)
+            size = size_with_other
         if not chosen:
             return None
         try:
@@ -200,11 +212,13 @@ class SharedCache(VectorCache):
         except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
             self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
             return None
-        ends = np.cumsum([width, *(spaces[number][1] for number in chosen)])
-        own, *parts = np.split(vectors, ends[:-1], axis=1)
-        for number, part in zip(chosen, parts, strict=True):
-            self.keep(spaces[number][0], digest, part)
-        return np.ascontiguousarray(own)
+
+        start = width
+        for index in chosen:
+            space, width_of_other = shared.spaces[index]
+            self.keep(space, digest, vectors[:, start : start + width_of_other])
+            start += width_of_other
+        return np.ascontiguousarray(vectors[:, :width])
 
 
 @attrs.define(eq=False, slots=False)
@@ -212,8 +226,8 @@ class SharedBackbone:
     """Encoders whose vectors come from another encoder's passes; no weights change."""
 
     encoder: Encoder
-    known: dict[int, tuple[PlacedEncoder, EncoderFingerprint | None]] = attrs.field(factory=dict)
-    """Fingerprints found so far; see `KeptEncoders.spaces`."""
+    fingerprints: Fingerprints = attrs.field(factory=dict)
+    """Fingerprints that earlier runs have computed, and those computed here."""
     others: list[Encoder] = attrs.field(factory=list, init=False)
 
     def add(self, recipe: EncoderRecipe, seed: int) -> Encoder | None:
@@ -223,14 +237,16 @@ class SharedBackbone:
         """
         if self.encoder.placed.beside(()) is None:
             return None
-        recipe, engine, backbone = self_contained(recipe), self.encoder.engine, self.encoder.backbone
+        recipe = self_contained(recipe)
+        engine, backbone = self.encoder.engine, self.encoder.backbone
         engine.seed(seed)
         placed = engine.assemble(backbone, recipe.pooler, recipe.head)
-        self.others.append(Encoder(recipe, engine, backbone, placed).fit_transform())
-        return self.others[-1]
+        encoder = Encoder(recipe, engine, backbone, placed).fit_transform()
+        self.others.append(encoder)
+        return encoder
 
-    def _together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
-        return self.encoder.placed.beside([one.placed for one in others]) if others else None
+    def _place_together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
+        return self.encoder.placed.beside([encoder.placed for encoder in others]) if others else None
 
     @property
     def space(self) -> EncoderFingerprint | None:
@@ -240,38 +256,44 @@ class SharedBackbone:
     @cached_property
     def _spaces(self) -> list[EncoderFingerprint | None]:
         """Fingerprint of the encoder, and of the others if the engine can guarantee identical bits."""
-        together = self._together(self.others)
-        encoders = [self.encoder, *(self.others if together is not None else ())]
-        new = [one for one in encoders if id(one.placed) not in self.known]
-        # The engine hashes the weights of the backbone once for all of them.
-        hashed = together.fingerprints() if together is not None and new else None
-        for one, fingerprint in zip(encoders, hashed or [None] * len(encoders), strict=True):
-            if one in new:
-                self.known[id(one.placed)] = one.placed, fingerprint_of(one, fingerprint)
-        return [self.known[id(one.placed)][1] for one in encoders]
+        encoders = [self.encoder]
+        together = self._place_together(self.others)
+        if together is not None:
+            encoders += self.others
+
+        new = [encoder for encoder in encoders if id(encoder.placed) not in self.fingerprints]
+        weights: Sequence[str | None] = [None] * len(encoders)
+        if together is not None and new:
+            # The engine hashes the weights of the backbone once for all of them.
+            weights = together.fingerprints() or weights
+        for encoder, digest in zip(encoders, weights, strict=True):
+            if encoder in new:
+                self.fingerprints[id(encoder.placed)] = encoder.placed, fingerprint_of(encoder, digest)
+        return [self.fingerprints[id(encoder.placed)][1] for encoder in encoders]
 
     @cached_property
-    def _members(self) -> dict[str, tuple[EncoderFingerprint, Encoder]]:
-        """Name of a space -> space and encoder; empty if the engine cannot guarantee identical bits."""
+    def _distinct(self) -> list[tuple[EncoderFingerprint, Encoder]]:
+        """Space and encoder of the others; of several with one space, the last one."""
         own, *spaces = self._spaces
         if own is None or not spaces:
-            return {}
-        found = zip(spaces, self.others, strict=True)
-        members = {space.name: (space, one) for space, one in found if space is not None}
-        members.pop(own.name, None)
-        return members
+            return []
+        distinct = {}
+        for space, encoder in zip(spaces, self.others, strict=True):
+            if space is not None and space.name != own.name:
+                distinct[space.name] = space, encoder
+        return list(distinct.values())
 
     @property
     def spaces(self) -> list[tuple[EncoderFingerprint, int]]:
         """Fingerprint and width of each further encoder with a distinct space."""
-        return [(space, one.width) for space, one in self._members.values()]
+        return [(space, encoder.width) for space, encoder in self._distinct]
 
     def encode(
         self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
     ) -> NDArray[np.float32]:
         """Return the encoder's own vectors and, concatenated along the width, those of `spaces[chosen]`."""
-        members = [one for _, one in self._members.values()]
-        placed = self._together([members[number] for number in chosen])
+        encoders = [self._distinct[index][1] for index in chosen]
+        placed = self._place_together(encoders)
         if placed is None:
             raise RunError("the engine has one pass for all of them, and none for some")
         return attrs.evolve(self.encoder, placed=placed).encode(texts, progress)

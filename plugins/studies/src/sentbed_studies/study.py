@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
@@ -26,20 +27,21 @@ from sentbed_report.formatting import count
 from sentbed_studies.axes import (
     Axis,
     Combination,
+    Entry,
+    as_tuple,
     baseline_of,
     combinations,
     label_of,
-    matches,
+    matches_any,
     read_axes,
     unknown_labels,
 )
 from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
-from sentbed_studies.stop_config import Stop
 from sentbed_studies.study_config import StudyTable
 
-Entries: TypeAlias = Sequence[Mapping[str, str | tuple[str, ...]]]
-"""Axis -> label, or several: cells that match an entry on all its axes."""
+Entries: TypeAlias = Sequence[Entry]
+"""Cells that match one of the entries."""
 
 
 @attrs.frozen
@@ -111,15 +113,18 @@ class Study:
         if self.table.sampler is not None:
             message = "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
             raise RecipeError([self.document.problem(message, ("study", "sampler"))])
-        entries = known_entries(entries, self.axes)
-        cells = tuple(c for c in self.cells if any(matches(c.labels, entry) for entry in entries))
+        entries = with_labels_of_axes(entries, self.axes)
+        cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
             raise RecipeError([Problem("no cell of the study is among those asked for; ask for others")])
+
         names = {cell.name for cell in cells}
-        remarks = (
-            Remark(one.message, tuple(name for name in one.cells if name in names)) for one in self.remarks
-        )
-        return attrs.evolve(self, cells=cells, remarks=tuple(one for one in remarks if one.cells))
+        remarks = []
+        for remark in self.remarks:
+            concerned = tuple(name for name in remark.cells if name in names)
+            if concerned:
+                remarks.append(Remark(remark.message, concerned))
+        return attrs.evolve(self, cells=cells, remarks=tuple(remarks))
 
 
 def read_study(
@@ -157,91 +162,102 @@ def expand(
     """Return the study of a document; paths in it are relative to `base`. Raises `RecipeError`."""
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
-    only = None if only is None else known_entries(only, axes)
+    every = combinations(table, axes, document)
+    entries = None if only is None else with_labels_of_axes(only, axes)
+    to_run = every
+    if entries:
+        to_run = tuple(combination for combination in every if matches_any(combination.labels, entries))
+    _require_none(refused_overrides(document, to_run))
+
     cells: list[Cell] = []
     excluded: list[Excluded] = []
-    found: dict[Problem, list[str]] = {}
+    faults: dict[Problem, list[str]] = {}
     remarks: dict[str, list[str]] = {}
-    every = combinations(table, axes, document)
-    asked = [one for one in every if not only or any(matches(one.labels, entry) for entry in only)]
-    if refused := list(refused_overrides(document, asked)):
-        raise RecipeError(refused)
     for combination in every:
-        recipe, wrong = _cell(document, combination, table, plugins, base, look, look and here)
-        if wrong and look and only is not None and not any(matches(combination.labels, one) for one in only):
+        name, labels = combination.name, combination.labels
+        recipe, problems = _recipe_of(combination, document, table, plugins, base, look, here)
+        if problems and look and entries is not None and not matches_any(labels, entries):
             # Without a look at this machine, what is missing on it is no problem.
-            recipe, elsewhere = _cell(document, combination, table, plugins, base, False, False)
-            for problem in wrong if recipe is not None else ():
-                remarks.setdefault(str(problem), []).append(combination.name)
-            wrong = elsewhere
+            missing = problems
+            recipe, problems = _recipe_of(combination, document, table, plugins, base, False, False)
+            if recipe is not None:
+                for problem in missing:
+                    remarks.setdefault(str(problem), []).append(name)
+
         if recipe is not None:
-            seeds = dict.fromkeys(table.seeds) or (recipe.run.seed,)
-            cells += (_seeded(combination, recipe, seed) for seed in seeds)
-        elif all(problem.misfit for problem in wrong):
-            reasons = tuple(problem.message for problem in wrong)
-            excluded.append(Excluded(combination.name, reasons, combination.labels))
+            for seed in dict.fromkeys(table.seeds) or (recipe.run.seed,):
+                run = attrs.evolve(recipe.run, seed=seed)
+                cells.append(Cell(name, labels, seed, attrs.evolve(recipe, run=run)))
+        elif all(problem.misfit for problem in problems):
+            reasons = tuple(problem.message for problem in problems)
+            excluded.append(Excluded(name, reasons, labels))
         else:
-            for problem in wrong:
+            for problem in problems:
                 # A misfit would only exclude the cell.
                 if not problem.misfit:
-                    found.setdefault(problem, []).append(combination.name)
-    names = [cell.name for cell in cells]
-    labels = baseline_of(table, axes)
-    baseline = None if labels is None else ", ".join(labels.values())
-    # The same fault in all cells is one fault, of the recipe.
-    problems = [
-        problem
-        if len(set(having)) == len(every)
-        else attrs.evolve(problem, path=f"{problem.path} of the cell `{having[0]}`".lstrip())
-        for problem, having in found.items()
-    ]
-    # Cells with problems are not unknown cells.
-    problems = problems or list(_unknown_cells(table, names, excluded, baseline, document))
-    if not problems and table.decides_for is not None:
-        ends = (entry.with_ for cell in cells for entry in cell.recipe.evaluate if "end" in entry.at)
-        problems = list(cannot_decide(table, [*{repr(one): one for one in ends}.values()], document))
-    if not problems and table.stop is not None:
-        problems = list(_cannot_stop(table, table.stop, len(set(names)), document))
-    if not problems and table.sampler is not None and (count_of := len(set(names))) < table.sampler.cells:
-        message = (
-            f"the sampler is to choose {table.sampler.cells} cells, and the study has {count_of}; lower "
-            "`cells`, or take `[study.sampler]` out to run them all"
-        )
-        problems = [document.problem(message, ("study", "sampler"))]
-    if not problems and not cells:
-        listed = "; ".join(f"{one.name}: {' '.join(one.reasons)}" for one in excluded)
-        problems = [document.problem(f"no cell of the study can work: {listed}", ("study", "axes"))]
-    if problems:
-        raise RecipeError(problems)
-    name = str(document.data.get("run", {}).get("name", "study"))
-    noted = tuple(Remark(message, tuple(having)) for message, having in remarks.items())
-    return Study(name, table, axes, tuple(cells), tuple(excluded), baseline, document, noted)
+                    faults.setdefault(problem, []).append(name)
+
+    _require_none(_with_a_cell(faults, len(every)))
+    baseline = baseline_of(table, axes)
+    study = Study(
+        name=str(document.data.get("run", {}).get("name", "study")),
+        table=table,
+        axes=axes,
+        cells=tuple(cells),
+        excluded=tuple(excluded),
+        baseline=None if baseline is None else ", ".join(baseline.values()),
+        document=document,
+        remarks=tuple(Remark(message, tuple(names)) for message, names in remarks.items()),
+    )
+    # In this order: one problem may be the reason for those that come later.
+    _require_none(_unknown_cells(study))
+    if table.decides_for is not None:
+        evaluators = {}
+        for cell in cells:
+            for entry in cell.recipe.evaluate:
+                if "end" in entry.at:
+                    evaluators[repr(entry.with_)] = entry.with_
+        _require_none(cannot_decide(table, list(evaluators.values()), document))
+    _require_none(_cannot_stop(study))
+    _require_none(_too_few_cells(study))
+    return study
 
 
-def known_entries(only: Entries, axes: Sequence[Axis]) -> Entries:
+def _require_none(problems: Iterable[Problem]) -> None:
+    """Raise `RecipeError` with all the problems, if there are any."""
+    listed = list(problems)
+    if listed:
+        raise RecipeError(listed)
+
+
+def _with_a_cell(faults: Mapping[Problem, Sequence[str]], cells: int) -> Iterator[Problem]:
+    """Yield problems with one of their cells, whose names they have; one of all `cells` is the recipe's."""
+    for problem, names in faults.items():
+        if len(set(names)) == cells:
+            yield problem
+        else:
+            path = f"{problem.path} of the cell `{names[0]}`".lstrip()
+            yield attrs.evolve(problem, path=path)
+
+
+def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
     """Return the entries with each label as its axis writes it: `0.003` also names the label `3e-3`.
 
     Raises `RecipeError` if an entry names an unknown axis or label.
     """
-    of = {axis.name: axis for axis in axes}
-    found = [
-        {
-            name: tuple(
-                label_of(of[name], label) if name in of else label
-                for label in ((given,) if isinstance(given, str) else given)
-            )
-            for name, given in entry.items()
-        }
-        for entry in only
-    ]
-    unknown = [
-        problem for entry in found for problem in unknown_labels(entry, axes, Document({}), ("--only",))
-    ]
-    if unknown:
-        raise RecipeError(
-            attrs.evolve(one, path=one.path.replace("--only.", "--only ", 1)) for one in unknown
-        )
-    return found
+    axis_named = {axis.name: axis for axis in axes}
+    problems = []
+    written = []
+    for entry in entries:
+        labels = {name: as_tuple(alternatives) for name, alternatives in entry.items()}
+        for name in labels.keys() & axis_named.keys():
+            labels[name] = tuple(label_of(axis_named[name], label) for label in labels[name])
+        written.append(labels)
+        for problem in unknown_labels(labels, axes, Document({}), ("--only",)):
+            path = problem.path.replace("--only.", "--only ", 1)
+            problems.append(attrs.evolve(problem, path=path))
+    _require_none(problems)
+    return written
 
 
 def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
@@ -249,11 +265,9 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
     if "study" not in document.data:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
-    table, problems = structure(
-        document.data["study"], StudyTable, document, plugins, base, rename=((), ("study",))
-    )
-    if problems:
-        raise RecipeError(problems)
+    content = document.data["study"]
+    table, problems = structure(content, StudyTable, document, plugins, base, rename=((), ("study",)))
+    _require_none(problems)
     return table
 
 
@@ -262,51 +276,46 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
 
     Values from axes have their position there.
     """
-    whole, places = document, {}
+    places = {}
     for path, axis in combination.axes.items():
         label: KeyPath = ("study", "axes", axis, combination.labels[axis])
-        places[path] = document.place(label if label in document.places else (*label[:-1], "values"))
-    document = attrs.evolve(document, data={k: v for k, v in document.data.items() if k != "study"})
-    settings, problems = dict(combination.settings), []
+        if label not in document.places:
+            label = ("study", "axes", axis, "values")
+        places[path] = document.place(label)
+
+    data = {key: value for key, value in document.data.items() if key != "study"}
+    cell = attrs.evolve(document, data=data)
+    settings = dict(combination.settings)
+    problems = []
     try:
-        changed = set_values(document, settings, "the axes' path")
+        cell = set_values(cell, settings, "the axes' path")
     except RecipeError as error:
         for problem in error.problems:
             del settings[problem.path]
             file, line = places[problem.path]
             problems.append(attrs.evolve(problem, file=file, line=line))
-        changed = set_values(document, settings, "the axes' path")
+        cell = set_values(cell, settings, "the axes' path")
+
     for path, value in settings.items():
         if value is False and path.rpartition(".")[2].isdigit():
             # An array element was removed, and the next one now has its index.
             continue
-        keys = changed.key_path(path)
-        # A misspelt table has no line of its own: it is where the path is.
-        first = next(
-            end for end in range(1, len(keys) + 1) if end == len(keys) or not _has(document, keys[:end])
-        )
-        for end in sorted({first, len(keys)}):
-            changed = placed(changed, keys[:end], *places[path])
-    return with_overrides(whole, changed, combination), problems
+        keys = cell.key_path(path)
+        for end in range(1, len(keys)):
+            if document.value(keys[:end]) is None:
+                # A misspelt table has no line of its own: it is where the path is.
+                cell = placed(cell, keys[:end], *places[path])
+                break
+        cell = placed(cell, keys, *places[path])
+    return with_overrides(document, cell, combination), problems
 
 
 def placed(document: Document, path: KeyPath, file: str | None, line: int | None) -> Document:
     """Return the document with `path`, and all keys below it, at the given file and line."""
-    places = {known: place for known, place in document.places.items() if known[: len(path)] != path}
+    places = {keys: place for keys, place in document.places.items() if keys[: len(path)] != path}
     if line is not None:
         places[path] = file, line
     return attrs.evolve(document, places=places)
-
-
-def _has(document: Document, keys: KeyPath) -> bool:
-    """Whether a document has a value there."""
-    place: Any = document.data
-    try:
-        for key in keys:
-            place = place[key]
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
 
 
 def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
@@ -316,71 +325,89 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
         RecipeError: if there is no such cell, or a study of all cells would refuse an override.
     """
     table = read_table(document, plugins, base)
-    found = {one.name: one for one in combinations(table, read_axes(table, document), document)}
-    if name not in found:
-        raise RecipeError([document.problem(unknown_cell(name, list(found)), ("study",))])
-    if refused := list(refused_overrides(document, list(found.values()))):
-        raise RecipeError(refused)
-    combination = found[name]
+    every = combinations(table, read_axes(table, document), document)
+    by_name = {combination.name: combination for combination in every}
+    if name not in by_name:
+        raise RecipeError([document.problem(unknown_cell(name, list(by_name)), ("study",))])
+    _require_none(refused_overrides(document, every))
+
+    combination = by_name[name]
     cell, problems = cell_document(document, combination)
-    if problems:
-        raise RecipeError(problems)
-    setters = {
-        cell.key_path(path): ("axes", combination.axes[path], combination.labels[combination.axes[path]])
-        for path in combination.settings
-    }
+    _require_none(problems)
+    setters = {}
+    for path, axis in combination.axes.items():
+        setters[cell.key_path(path)] = ("axes", axis, combination.labels[axis])
     return Variant(cell, setters)
 
 
-def _cell(
-    document: Document,
+def _recipe_of(
     combination: Combination,
+    document: Document,
     table: StudyTable,
     plugins: Plugins,
     base: Path,
     look: bool,
     here: bool,
 ) -> tuple[Recipe | None, Sequence[Problem]]:
-    """Return the recipe of a cell, or its problems; `here`: the runtime has to be available."""
-    changed, problems = cell_document(document, combination)
+    """Return the recipe of a cell, or its problems.
+
+    With `look` what it needs on this machine has to be there, and, if it runs `here`, its runtime.
+    """
+    cell, problems = cell_document(document, combination)
     try:
-        recipe = structure_recipe(changed, plugins, base, look)
+        recipe = structure_recipe(cell, plugins, base, look)
         check(recipe, plugins, look)
     except RecipeError as error:
         problems += error.problems
     if problems:
         return None, problems
+
+    message = None
     if recipe.runtime.traits.processes > 1:
         message = (
             "a cell of a study runs in one process; set `devices` and `nodes` to 1, or use `sentbed run` "
             "with a recipe of its own"
         )
-        return None, [recipe.document.problem(message, ("runtime",))]
-    if here and (reason := recipe.runtime.unavailable()):
-        return None, [recipe.document.problem(reason, ("runtime",))]
+    elif look and here:
+        message = recipe.runtime.unavailable()
+    if message:
+        return None, [cell.problem(message, ("runtime",))]
     return attrs.evolve(recipe, runtime=recipe.runtime.with_threads(table.threads)), ()
 
 
-def _seeded(combination: Combination, recipe: Recipe, seed: int) -> Cell:
-    run = attrs.evolve(recipe.run, seed=seed)
-    return Cell(combination.name, combination.labels, seed, attrs.evolve(recipe, run=run))
-
-
-def _cannot_stop(table: StudyTable, stop: Stop, cells: int, document: Document) -> Iterator[Problem]:
+def _cannot_stop(study: Study) -> Iterator[Problem]:
     """Yield a problem for each reason for which no cell could ever be stopped early."""
+    stop = study.table.stop
+    if stop is None:
+        return
     place = ("study", "stop")
-    seeds = len(dict.fromkeys(table.seeds))
+    seeds = len(set(study.table.seeds))
     if seeds <= stop.first_look:
         message = (
             f"the study has {count(max(seeds, 1), 'seed')}, and cells are first compared after "
             f"{stop.first_look}, so that no seed could be saved; give it more `seeds`, or take `stop` out"
         )
-        yield document.problem(message, (*place, "first_look"))
-    if cells < 2:
-        yield document.problem("the study has one cell, and nothing to compare it with", place)
-    if stop.worse_than == "baseline" and table.baseline is None:
+        yield study.document.problem(message, (*place, "first_look"))
+    if len(study.names) < 2:
+        yield study.document.problem("the study has one cell, and nothing to compare it with", place)
+    if stop.worse_than == "baseline" and study.baseline is None:
         message = 'the study has no `baseline`; name one, or set `worse_than = "best"`'
-        yield document.problem(message, (*place, "worse_than"))
+        yield study.document.problem(message, (*place, "worse_than"))
+
+
+def _too_few_cells(study: Study) -> Iterator[Problem]:
+    """Yield a problem if the study has fewer cells than its sampler is to choose, or none."""
+    sampler = study.table.sampler
+    cells = len(study.names)
+    if sampler is not None and cells < sampler.cells:
+        message = (
+            f"the sampler is to choose {sampler.cells} cells, and the study has {cells}; lower "
+            "`cells`, or take `[study.sampler]` out to run them all"
+        )
+        yield study.document.problem(message, ("study", "sampler"))
+    elif not cells:
+        listed = "; ".join(f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded)
+        yield study.document.problem(f"no cell of the study can work: {listed}", ("study", "axes"))
 
 
 def require_cells_of_labels(study: Study) -> None:
@@ -388,65 +415,58 @@ def require_cells_of_labels(study: Study) -> None:
     problems = []
     for axis in study.axes:
         working = {cell.labels[axis.name] for cell in study.cells}
+        # Of several, the reasons of the first one.
+        failing = {cell.labels[axis.name]: cell for cell in reversed(study.excluded)}
         for label in axis.labels:
-            out = [one for one in study.excluded if one.labels.get(axis.name) == label]
-            if label in working or not out:
-                continue
-            message = (
-                f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
-                f"{' '.join(out[0].reasons)}; or take the label out"
-            )
-            problems.append(study.document.problem(message, ("study", "axes", axis.name)))
-    if problems:
-        raise RecipeError(problems)
+            if label in failing and label not in working:
+                message = (
+                    f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
+                    f"{' '.join(failing[label].reasons)}; or take the label out"
+                )
+                problems.append(study.document.problem(message, ("study", "axes", axis.name)))
+    _require_none(problems)
 
 
-def _unknown_cells(
-    table: StudyTable,
-    names: Sequence[str],
-    excluded: Sequence[Excluded],
-    baseline: str | None,
-    document: Document,
-) -> Iterator[Problem]:
-    """Yield a problem for a baseline or published cell that is not in the study, or is needed."""
-    out = {one.name: one for one in excluded}
-    if baseline in out:
-        reasons = " ".join(out[baseline].reasons)
-        message = f"the baseline `{baseline}` cannot work: {reasons}"
-        yield document.problem(message, ("study", "baseline"))
+def _unknown_cells(study: Study) -> Iterator[Problem]:
+    """Yield a problem for a baseline, published cell or reference that is not in the study, or is needed."""
+    problem = study.document.problem
+    baseline, names = study.baseline, study.names
+    reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
+    if baseline in reasons:
+        yield problem(f"the baseline `{baseline}` cannot work: {reasons[baseline]}", ("study", "baseline"))
     elif baseline is not None and names and baseline not in names:
         message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
-        yield document.problem(message, ("study", "baseline"))
-    if table.equivalence is not None and baseline is None:
+        yield problem(message, ("study", "baseline"))
+    if study.table.equivalence is not None and baseline is None:
         message = (
-            f"`equivalence` is {table.equivalence:g}, and the study has no `baseline` that cells could be "
-            "equivalent to; name one, or take `equivalence` out"
+            f"`equivalence` is {study.table.equivalence:g}, and the study has no `baseline` that cells could "
+            "be equivalent to; name one, or take `equivalence` out"
         )
-        yield document.problem(message, ("study", "equivalence"))
-    known = {*names, *out}
-    for title, published in table.expected.items():
+        yield problem(message, ("study", "equivalence"))
+
+    cells = [*names, *reasons]
+    for title, published in study.table.expected.items():
         for name in published.cells:
-            if known and name not in known:
-                message = unknown_cell(name, list(known))
-                yield document.problem(message, ("study", "expected", title, "cells", name))
-    for system, reference in table.references.items():
+            if name not in cells:
+                yield problem(unknown_cell(name, cells), ("study", "expected", title, "cells", name))
+    for system, reference in study.table.references.items():
         place = ("study", "references", system)
-        if bool(reference.cell) == bool(reference.scores):
-            found = "both `cell` and `scores`" if reference.cell else "neither `cell` nor `scores`"
-            yield document.problem(
-                f"the reference has {found}; give it the `cell` that computes it, or published `scores`",
-                place,
-            )
-        elif reference.cell and known and reference.cell not in known:
-            yield document.problem(unknown_cell(reference.cell, list(known)), (*place, "cell"))
+        if reference.cell and reference.scores:
+            message = "the reference has both `cell` and `scores`"
+        elif not reference.cell and not reference.scores:
+            message = "the reference has neither `cell` nor `scores`"
+        else:
+            if reference.cell and reference.cell not in cells:
+                yield problem(unknown_cell(reference.cell, cells), (*place, "cell"))
+            continue
+        yield problem(f"{message}; give it the `cell` that computes it, or published `scores`", place)
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:
     """Return the message for an unknown cell; `names` are the study's cells."""
-    from difflib import get_close_matches
-
     close = get_close_matches(name, names, n=1, cutoff=0.6)
+    example = close[0] if close else names[0]
     return (
         f"there is no cell `{name}`; a cell is named by its labels in the order of the axes, "
-        f"such as `{(close or names)[0]}`"
+        f"such as `{example}`"
     )

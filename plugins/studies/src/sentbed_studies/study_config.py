@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, gt, le, min_len, optional
-from sentbed.protocols import RecipeTable, TableTraits, Variant, Variants
-from sentbed.tools import Document, Plugins
+from sentbed.protocols import RecipeTable, TableTraits
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import Family
@@ -110,22 +108,3 @@ class StudyTable(RecipeTable):
         if self.stop is not None:
             return "stop"
         return "sampler" if self.sampler is not None and self.sampler.with_.learns else None
-
-    @classmethod
-    def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
-        """Structure and check every cell; see `study.expand`."""
-        from sentbed_studies.axes import labels_that_are_equal
-        from sentbed_studies.study import expand, require_cells_of_labels
-
-        study = expand(document, plugins, base, here=False)
-        require_cells_of_labels(study)
-        reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
-        recipes = tuple(cell.recipe for cell in study.cells)
-        return Variants("cells", study.names, reasons, recipes, tuple(labels_that_are_equal(study.axes)))
-
-    @classmethod
-    def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
-        """Return the recipe of one cell; see `study.find_cell`."""
-        from sentbed_studies.study import find_cell
-
-        return find_cell(document, plugins, base, name)

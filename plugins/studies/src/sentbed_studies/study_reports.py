@@ -10,7 +10,7 @@ from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.selection import choose
-from sentbed_report.study_page import write_study_report
+from sentbed_report.study_page.study_report import write_study_report
 
 from sentbed_studies.write_study_directory import read_data
 
@@ -25,14 +25,15 @@ def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> 
     """
     require_links_within(directory)
     data = read_data(directory)
-    found = summarise(data)
-    write_exports(directory, data, found)
+    summaries = summarise(data)
+    write_exports(directory, data, summaries)
     if say is not None:
         for axis in axes_without_effect(data):
             say(
                 f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
                 "every task"
             )
-    if say is not None and (chosen := choose(data)) is not None:
-        say(chosen.sentence)
-    return write_study_report(directory, data, found)
+        chosen = choose(data)
+        if chosen is not None:
+            say(chosen.sentence)
+    return write_study_report(directory, data, summaries)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
-from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import Score
 from sentbed_report.figure_files import DPI, WIDTH, write_figure
 from sentbed_report.formatting import count
-from sentbed_report.run_cost import cost_scores
+from sentbed_report.run_cost import KEY as RUN_COST
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Decisions
+from sentbed_report.study.item_differences import item_differences
+from sentbed_report.study.measurements import study_frame, with_axis_categories
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import Selection, select
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.study_figures import figure_named, study_figures
 
@@ -34,10 +32,10 @@ if TYPE_CHECKING:
 
     from sentbed_studies.power_table import PowerTable
 
-_OF_SCORES = ("protocol", "task", "metric", "value", "direction", "degenerate")
-
-COLUMNS = ("cell", "seed", "encoder", "evaluator", *_OF_SCORES)
-"""Columns of `LoadedStudy.scores` beside the axes."""
+SCORE_COLUMNS = (
+    *("seed", "encoder", "evaluator", "protocol", "task", "metric", "value", "direction", "degenerate"),
+)
+"""Columns of `LoadedStudy.scores` after `cell` and those of the axes."""
 
 GROUPS = [
     "protocol",
@@ -54,13 +52,6 @@ GROUPS = [
     "task_letters",
 ]
 """Columns of `LoadedStudy.groups` after those that say what was scored."""
-
-
-def _costs(run: CellRun) -> Iterator[Score]:
-    """Yield what was measured of each encoder, then for each what the run took as a whole."""
-    yield from (one for one in run.scores if one.axis == "cost")
-    for encoder in dict.fromkeys(score.encoder for score in run.scores):
-        yield from cost_scores(run.cost, encoder)
 
 
 def load_study(directory: str | Path) -> LoadedStudy:
@@ -121,23 +112,24 @@ class LoadedStudy:
         return select(self.data, self.tables)
 
     @cached_property
+    def numbers(self) -> pandas.DataFrame:
+        """Every number of the study, one a row: `scores`, and in the same form what encoders and runs cost.
+
+        Further columns: `split` (`test` or `development`), `axis` (`cost` of a cost) and `score`, the score
+        itself with the items behind it.
+        """
+        return study_frame(self.data)
+
+    @cached_property
     def scores(self) -> pandas.DataFrame:
         """Every score of every finished run, one per row, also those before training (`NAME@start`).
 
         Columns: `cell`, a column per axis with its labels (`axis NAME` if a table of a study has a column of
         that name), `seed`, `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`,
         `degenerate`. Axes are ordered categories, in the order of the recipe.
-
-        Raises:
-            RuntimeUnavailableError: if pandas is not installed.
         """
-        rows = [
-            self._scored(cell, run, score)
-            for cell in self.data.cells
-            for run in cell.runs
-            for score in run.scores
-        ]
-        return self._frame(rows, list(_OF_SCORES))
+        scores = self.numbers[self.numbers["evaluator"] != RUN_COST]
+        return scores[["cell", *self._axis_columns, *SCORE_COLUMNS]].reset_index(drop=True)
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
@@ -148,24 +140,41 @@ class LoadedStudy:
         column of `scores` has its name. A cost that was measured twice in a run, as on other texts, begins
         another row, and so does what the run took as a whole, with shared stages: `run-seconds` and so on, of
         the evaluator `run-cost`.
-
-        Raises:
-            RuntimeUnavailableError: if pandas is not installed.
         """
-        rows: list[dict[str, Any]] = []
-        columns: dict[str, None] = {}
-        last = None
-        for cell in self.data.cells:
-            for run in cell.runs:
-                for score in _costs(run):
-                    place = self._place(cell, run, score)
-                    column = self._cost_column(score.task)
-                    if place != last or column in rows[-1]:
-                        rows.append(dict(place))
-                    last = place
-                    rows[-1][column] = score.value
-                    columns[column] = None
-        return self._frame(rows, list(columns))
+        costs = self._numbered_costs(["encoder", "evaluator"])
+        places = ["cell", *self._axis_columns, "seed", "encoder", "evaluator"]
+        wide = costs.pivot(index=[*places, "time"], columns="column", values="value")
+        wide = wide.reset_index().drop(columns="time")
+        order = costs.drop_duplicates([*places, "time"])[places]
+        columns = list(dict.fromkeys(costs["column"]))
+        # A pivot sorts its rows: back into the order of the runs.
+        return order.merge(wide, how="left", on=places)[[*places, *columns]]
+
+    @cached_property
+    def tidy(self) -> pandas.DataFrame:
+        """Scores and costs side by side: `scores` without the costs, with a column for each of these.
+
+        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of its run as a
+        whole; what was not measured is missing. A cost's column is named as in `costs`; what was measured
+        twice in a run, as on other texts, has a second one, such as `passes 2`.
+        """
+        costs = self._numbered_costs(["encoder"])
+        names = zip(costs["column"], costs["time"], strict=True)
+        costs["column"] = [name if time == 0 else f"{name} {time + 1}" for name, time in names]
+        places = ["cell", "seed", "encoder"]
+        wide = costs.pivot(index=places, columns="column", values="value").reset_index()
+        wide = wide[[*places, *dict.fromkeys(costs["column"])]]
+        scores = self.numbers[self.numbers["axis"] != "cost"]
+        scores = scores[["cell", *self._axis_columns, *SCORE_COLUMNS]]
+        return scores.merge(wide, how="left", on=places)
+
+    def _numbered_costs(self, places: list[str]) -> pandas.DataFrame:
+        """Return all costs with the name of their column, and how often that was there before in a run."""
+        costs = self.numbers[self.numbers["axis"] == "cost"].copy()
+        taken = {"cell", *self._axis_columns, *SCORE_COLUMNS}
+        costs["column"] = [f"cost {task}" if task in taken else task for task in costs["task"]]
+        costs["time"] = costs.groupby(["cell", "seed", *places, "column"], observed=True).cumcount()
+        return costs
 
     def power(
         self,
@@ -196,61 +205,44 @@ class LoadedStudy:
         `letters` (cells that share one cannot be told apart), `lowest_rank` and `highest_rank`; `from_best`,
         `low` and `high`, the difference from the best with bounds for all pairs at once; and, where a table
         has many tasks, `mean_rank` and `task_letters` over them.
-
-        Raises:
-            RuntimeUnavailableError: if pandas is not installed.
         """
-        named, labels = self._named(), {cell.name: cell.labels for cell in self.data.cells}
+        import pandas
+
+        labels = {cell.name: cell.labels for cell in self.data.cells}
         rows = []
         for table in self.tables:
-            found = table.groups
-            tasks = found.tasks.rows if found is not None and found.tasks is not None else ()
-            ranks = {(one.cell, one.encoder): one for one in tasks}
-            for row in found.rows if found is not None else ():
-                over = ranks.get((row.cell, row.encoder))
+            groups = table.groups
+            if groups is None:
+                continue
+            over_tasks = groups.tasks.rows if groups.tasks is not None else ()
+            ranks = {(rank.cell, rank.encoder): rank for rank in over_tasks}
+            for row in groups.rows:
+                rank = ranks.get((row.cell, row.encoder))
                 rows.append(
                     {
                         # Before the labels: an axis may be called `name`, which is no column.
                         **attrs.asdict(row),
-                        **{named[axis]: label for axis, label in labels[row.cell].items()},
+                        **{axis_column(axis): label for axis, label in labels[row.cell].items()},
                         **table.ranked_by,
                         "letters": row.letters,
-                        "mean_rank": None if over is None else over.mean_rank,
-                        "task_letters": None if over is None else over.letters,
+                        "mean_rank": None if rank is None else rank.mean_rank,
+                        "task_letters": None if rank is None else rank.letters,
                     }
                 )
-        return self._frame(rows, GROUPS, named).drop(columns="seed")
+        columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]
+        return with_axis_categories(pandas.DataFrame(rows, columns=columns), self.data)
 
-    @cached_property
-    def tidy(self) -> pandas.DataFrame:
-        """Scores and costs side by side: `scores` without the costs, with a column for each of these.
+    def items(self, first: str, second: str, task: str) -> pandas.DataFrame:
+        """Return the items that make the difference of two cells in a task, the largest shares first.
 
-        The costs of a row are those of its encoder and, as `run-seconds` and so on, those of its run as a
-        whole; what was not measured is missing. A cost's column is named as in `costs`; what was measured
-        twice in a run, as on other texts, has a second one, such as `passes 2`.
+        Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the
+        cells, as means over their seeds), `share` (of the second cell less the first, in the unit of the
+        score; their sum is the difference), `group`.
 
         Raises:
-            RuntimeUnavailableError: if pandas is not installed.
+            RunError: if a cell has no items in the task, or there is no such cell.
         """
-        rows: list[dict[str, Any]] = []
-        columns: dict[str, None] = {}
-        for cell in self.data.cells:
-            for run in cell.runs:
-                costs: dict[str, dict[str, float]] = {}
-                times: Counter[tuple[str, str]] = Counter()
-                for score in _costs(run):
-                    times[score.encoder, score.task] += 1
-                    number = times[score.encoder, score.task]
-                    name = self._cost_column(score.task)
-                    column = name if number == 1 else f"{name} {number}"
-                    costs.setdefault(score.encoder, {})[column] = score.value
-                rows += (
-                    {**self._scored(cell, run, score), **costs.get(score.encoder, {})}
-                    for score in run.scores
-                    if score.axis != "cost"
-                )
-                columns.update(dict.fromkeys(column for own in costs.values() for column in own))
-        return self._frame(rows, [*_OF_SCORES, *columns])
+        return item_differences(self.data, first, second, task)
 
     @cached_property
     def figures(self) -> Mapping[str, str]:
@@ -287,53 +279,9 @@ class LoadedStudy:
     def _plots(self, task: str) -> dict[str, Plot]:
         return study_figures(self.data, self.tables, task)
 
-    def _named(self) -> dict[str, str]:
-        """Return the name of each axis -> the name of its column, as in `scores.csv`."""
-        return {name: axis_column(name) for name in self.axes}
-
-    def _cost_column(self, cost: str) -> str:
-        """Return the name of a cost's column, beside `COLUMNS` and those of the axes."""
-        return f"cost {cost}" if cost in (*COLUMNS, *self._named().values()) else cost
-
-    def _place(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
-        """Return the columns that say what was scored."""
-        named = self._named()
-        return {
-            "cell": cell.name,
-            **{named[axis]: label for axis, label in cell.labels.items()},
-            "seed": run.seed,
-            "encoder": score.encoder,
-            "evaluator": score.evaluator,
-        }
-
-    def _scored(self, cell: CellInfo, run: CellRun, score: Score) -> dict[str, Any]:
-        """Return a row of `scores`."""
-        return {
-            **self._place(cell, run, score),
-            "protocol": score.protocol_name,
-            "task": score.task,
-            "metric": score.metric,
-            "value": score.value,
-            "direction": score.direction,
-            "degenerate": score.degenerate,
-        }
-
-    def _frame(
-        self, rows: list[dict[str, Any]], columns: list[str], named: Mapping[str, str] | None = None
-    ) -> pandas.DataFrame:
-        if find_spec("pandas") is None:
-            raise RuntimeUnavailableError(
-                "a study's `scores`, `costs`, `groups` and `tidy` need the package `pandas`, which is not "
-                "installed; run `pip install 'sentbed-studies[pandas]'`"
-            )
-        import pandas
-
-        named = named or self._named()
-        about = ["cell", *named.values(), "seed", "encoder", "evaluator"]
-        found = pandas.DataFrame(rows, columns=[*about, *columns])
-        for axis, labels in self.axes.items():
-            found[named[axis]] = pandas.Categorical(found[named[axis]], categories=labels, ordered=True)
-        return found
+    @property
+    def _axis_columns(self) -> list[str]:
+        return [axis_column(axis) for axis in self.axes]
 
     def __repr__(self) -> str:
         data = self.data

@@ -13,7 +13,7 @@ from sentbed.tools import Recipe
 from sentbed_common import Cost, Outline
 from sentbed_report.formatting import count, duration
 from sentbed_report.study.published_number_comparison import Number
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 from sentbed_workbench.resource_plan import Planner
 from sentbed_workbench.workload_estimates import encoded, listed
 
@@ -111,7 +111,7 @@ def read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
     # Work is in the order in which it is shared.
     checks.sort(key=lambda check: study.names.index(check.name))
     for excluded in study.excluded:
-        checks.append(Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons)))  # noqa: PERF401
+        checks.append(Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons)))
     return checks
 
 

@@ -9,7 +9,7 @@ import attrs
 from sentbed.tools import Plugins
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.study.published_number_comparison import Number
-from sentbed_report.table_formats import aligned
+from sentbed_report.tables.terminal import aligned
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.published_table_recipes import comparison, numbers_of
@@ -71,12 +71,8 @@ class Verification:
             left=left,
         )
         say(str(write_reports(self.directory)))
-        names = {task.directory: task.cell.name for task in tasks}
-        return {
-            names[outcome.job.directory]: outcome.error
-            for outcome in result.failed
-            if outcome.job.directory in names
-        }
+        errors = {outcome.job.directory: outcome.error for outcome in result.failed}
+        return {task.cell.name: errors[task.directory] for task in tasks if task.directory in errors}
 
     def _numbers(self) -> tuple[Number, ...]:
         """Return the published numbers of the checks that have finished, with ours."""
@@ -95,11 +91,11 @@ def read_verification(
         RecipeError: with all problems of the file, but for what is missing on this machine.
     """
     study = read_study(file, overrides, plugins, only=())
-    asked = study
+    selected = study
     if only:
         # Of a combination that cannot work only the name is known, and not whether it was asked for.
-        asked = attrs.evolve(study.only(only), excluded=())
+        selected = attrs.evolve(study.only(only), excluded=())
     work = plan_work(study.cells, CellKeys(plugins))
     directory = parent / study.name
-    checks = read_checks(asked, work.of(asked.cells), directory)
+    checks = read_checks(selected, work.of(selected.cells), directory)
     return Verification(paper, attrs.evolve(study, remarks=()), work, directory, tuple(checks))

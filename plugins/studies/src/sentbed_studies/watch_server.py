@@ -15,12 +15,13 @@ from typing import Any
 from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import require_links_within
 from sentbed.tools import MANIFEST
+from sentbed_report.page.report_page import page_html
+from sentbed_report.page_template import resource
 from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import STUDY, read_data, status_of
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page.effect_tables import views_of
-from sentbed_report.study_page.html import to_html
+from sentbed_report.study_page.study_report import study_page
 
 from sentbed_studies.study_status import status_of as status_of_study
 
@@ -50,7 +51,8 @@ class WatchedStudy:
         with self._lock:
             data = self._read()
             if not self._page:
-                self._page = to_html(data, views_of(data), live=self._fingerprint)
+                script = resource("sentbed_studies", "watch.js").replace("FINGERPRINT", self._fingerprint)
+                self._page = page_html(study_page(data), script)
             return self._page
 
     def state(self) -> dict[str, Any]:

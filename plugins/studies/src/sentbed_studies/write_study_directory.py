@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,21 @@ from typing import Any
 import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
-from sentbed.helpers import read_file, read_json, write_atomic
+from sentbed.helpers import read_file, write_atomic
 from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_cell_run import ADDED, manifest_status
-from sentbed_report.study.read_study_directory import (
-    LOCKS,
-    RECIPE,
-    SCHEMA,
+from sentbed_report.study.read_study_directory import LOCKS, RECIPE, is_finished, lock_of, read_data
+from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study.study_record import (
     STUDY,
-    is_finished,
-    lock_of,
-    read_data,
+    CellRecord,
+    ConfirmationRecord,
+    RunRecord,
+    StudyRecord,
+    read_study_record,
+    write_study_record,
 )
 
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain
@@ -61,89 +64,86 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
     Raises:
         RunError: if the directory holds another study, or a process works on this one by another recipe.
     """
-    content = _content(study, work)
-    _require_same_study(directory, content)
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-    own = directory / LOCKS / f"{AT_WORK}-{digest}-{uuid.uuid4().hex}.lock"
+    record = _record(study, work)
+    before = _record_before(directory)
+    if before is not None:
+        _require_same_study(before, record, directory)
+    text = json.dumps(attrs.asdict(record))
+    same_study = f"{AT_WORK}-{hashlib.sha256(text.encode()).hexdigest()[:16]}-"
+    lock = directory / LOCKS / f"{same_study}{uuid.uuid4().hex}.lock"
     try:
-        with locked(own):
-            _require_no_other(own, f"{AT_WORK}-{digest}-", directory)
-            write_atomic(directory / RECIPE, _recipe(study))
-            chosen = _sampled_before(directory, content) or list(sampled)
-            confirmed = _confirmation_before(directory, content)
-            whole = {**content, "sampled": chosen, **confirmed}
-            write_atomic(directory / STUDY, json.dumps(whole, indent=1) + "\n")
+        with locked(lock):
+            _require_no_other(lock, same_study, directory)
+            write_atomic(directory / RECIPE, _recipe(study, directory))
+            record = attrs.evolve(record, sampled=tuple(sampled))
+            # Another process may have gone on with the study since.
+            before = _record_before(directory)
+            if before is not None:
+                record = _with_choices_before(record, before)
+            write_study_record(directory, record)
             yield
     finally:
         # On a disk that has become read-only this fails too, and would hide why.
         with suppress(OSError):
-            own.unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
 
 
-def _sampled_before(directory: Path, content: Mapping[str, Any]) -> list[str]:
-    """Return the cells that the same sampler has chosen in a study's directory, as far as it is known."""
+def _record_before(directory: Path) -> StudyRecord | None:
+    """Return what a directory says of its study; None without one that can be read."""
     try:
-        held = read_json(directory / STUDY)
-        names = [str(name) for name in held["sampled"]] if held["sampler"] == content["sampler"] else []
-    except (OSError, ValueError, KeyError, TypeError, DataError):
-        return []  # none that can be read
-    return names if {*names} <= {cell["name"] for cell in content["cells"]} else []
+        return read_study_record(directory)
+    except (RunError, DataError):
+        return None
 
 
-def _confirmation_before(directory: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the noted runs with fresh seeds, if their cell and their number are the same, else nothing."""
-    try:
-        held = read_json(directory / STUDY)
-        confirmation = held["confirmation"]
-        name = confirmation["cell"]
-        is_same_cell = _keys_of_cell(held, name) == _keys_of_cell(content, name)
-        if is_same_cell and len(confirmation["runs"]) == content["decide"]["confirm"]:
-            return {"confirmation": confirmation}
-    except (OSError, ValueError, LookupError, TypeError, DataError):
-        pass  # none that can be read
-    return {}
+def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecord:
+    """Return the record with the cells that the same sampler has chosen, and the runs with fresh seeds.
 
+    These stay if their cell and their number are the same.
+    """
+    names = {cell.name for cell in record.cells}
+    if before.sampled and before.sampler == record.sampler and names.issuperset(before.sampled):
+        record = attrs.evolve(record, sampled=before.sampled)
 
-def _keys_of_cell(content: Mapping[str, Any], name: str) -> list[str]:
-    """Return the keys of a cell's runs."""
-    for cell in content["cells"]:
-        if cell["name"] == name:
-            return [run["key"] for run in cell["runs"]]
-    return []
+    confirmation = before.confirmation
+    if confirmation is not None and record.decide is not None:
+        keys = _keys(record, confirmation.cell)
+        is_same_cell = keys == _keys(before, confirmation.cell)
+        if is_same_cell and len(confirmation.runs) == record.decide.confirm:
+            record = attrs.evolve(record, confirmation=confirmation)
+    return record
 
 
 def note_sampled(directory: Path, names: Sequence[str]) -> None:
     """Write the cells that have been chosen into `study.json`, unless another process is further on."""
-    content = read_json(directory / STUDY)
-    if content["sampled"][: len(names)] != list(names):
-        content["sampled"] = list(names)
-        write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+    record = read_study_record(directory)
+    if record.sampled[: len(names)] != tuple(names):
+        write_study_record(directory, attrs.evolve(record, sampled=tuple(names)))
 
 
 def has_same_runs(directory: Path, study: Study, work: Work) -> bool:
     """Whether `directory` holds a study with the cells and runs of `work`, the whole study's."""
-    try:
-        held = [(cell["name"], cell["runs"]) for cell in read_json(directory / STUDY)["cells"]]
-    except (OSError, ValueError, LookupError, TypeError, DataError):
+    before = _record_before(directory)
+    if before is None:
         return False
-    content = json.loads(json.dumps(_cells(study, work)))
-    return held == [(cell["name"], cell["runs"]) for cell in content]
+    runs = {cell.name: cell.runs for cell in _cells(study, work)}
+    return list(runs.items()) == [(cell.name, cell.runs) for cell in before.cells]
 
 
 def note_confirmation(directory: Path, work: Work) -> None:
     """Write the runs of the chosen cell with fresh seeds into `study.json`."""
-    content = read_json(directory / STUDY)
-    runs = [_run_table(task) for task in work.tasks]
-    content["confirmation"] = {"cell": work.tasks[0].cell.name, "runs": runs}
-    write_atomic(directory / STUDY, json.dumps(content, indent=1) + "\n")
+    runs = tuple(_run(task) for task in work.tasks)
+    confirmation = ConfirmationRecord(work.tasks[0].cell.name, runs)
+    record = read_study_record(directory)
+    write_study_record(directory, attrs.evolve(record, confirmation=confirmation))
 
 
-def _require_no_other(own: Path, same: str, directory: Path) -> None:
+def _require_no_other(lock: Path, same: str, directory: Path) -> None:
     """Raise `RunError` if a lock is held whose name does not begin like that of a process on the same study.
 
-    Our own is held already: of two processes that begin at once, one at least sees the other.
+    `lock` is ours, and held already: of two processes that begin at once, one at least sees the other.
     """
-    for other in own.parent.glob(f"{AT_WORK}-*.lock"):
+    for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
         if not other.name.startswith(same) and is_locked(other):
             raise RunError(
                 f"another process works in `{directory}` on a study by another recipe; let it end first, or "
@@ -151,84 +151,83 @@ def _require_no_other(own: Path, same: str, directory: Path) -> None:
             )
 
 
-def _require_same_study(directory: Path, content: Mapping[str, Any]) -> None:
+def _require_same_study(before: StudyRecord, record: StudyRecord, directory: Path) -> None:
     """Raise `RunError` if a directory holds a study of another name that has no run in common with ours."""
-    try:
-        held = read_json(directory / STUDY)
-        other = held["name"] != content["name"] and not _keys(held) & _keys(content)
-    except (OSError, ValueError, KeyError, TypeError, DataError):
-        return  # none that can be read
-    if other:
+    if before.name != record.name and not set(_keys(before)) & set(_keys(record)):
         raise RunError(
-            f"`{directory}` holds the study `{held['name']}`, and this one is `{content['name']}`; choose "
+            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
             "another `--out`"
         )
 
 
-def _keys(content: Mapping[str, Any]) -> set[str]:
-    return {run["key"] for cell in content["cells"] for run in cell["runs"]}
+def _keys(record: StudyRecord, name: str = "") -> list[str]:
+    """Return the keys of a cell's runs, or of all cells' with an empty name."""
+    keys = []
+    for cell in record.cells:
+        if name in ("", cell.name):
+            keys += [run.key for run in cell.runs]
+    return keys
 
 
-def _content(study: Study, work: Work) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "name": study.name,
-        "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in study.axes],
-        "baseline": study.baseline,
-        "excluded": [[one.name, one.reasons] for one in study.excluded],
-        "expected": {title: attrs.asdict(found) for title, found in study.table.expected.items()},
-        "references": {name: attrs.asdict(found) for name, found in study.table.references.items()},
-        "order": study.table.order,
-        "ranks": study.table.ranks,
-        "colour": study.table.colour,
-        "cost": study.table.cost,
-        "decide": None if study.table.decide is None else attrs.asdict(study.table.decide),
-        "stop": None if study.table.stop is None else attrs.asdict(study.table.stop),
-        "sampler": None if study.table.sampler is None else unstructure(study.table.sampler),
-        "equivalence": study.table.equivalence,
-        "family": study.table.family,
-        "groups": study.table.groups,
-        "shared": [
-            {"stages": str(p), "directory": str(p.directory), "cells": p.cells} for p in work.prefixes
-        ],
-        "cells": _cells(study, work),
-    }
+def _record(study: Study, work: Work) -> StudyRecord:
+    table = study.table
+    return StudyRecord(
+        name=study.name,
+        axes=tuple(
+            AxisInfo(axis.name, axis.labels, axis.numbers, axis.paths(study.document)) for axis in study.axes
+        ),
+        baseline=study.baseline,
+        excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
+        expected=table.expected,
+        references=table.references,
+        order=table.order,
+        ranks=table.ranks,
+        colour=table.colour,
+        cost=table.cost,
+        decide=table.decide,
+        stop=None if table.stop is None else attrs.asdict(table.stop),
+        sampler=None if table.sampler is None else unstructure(table.sampler),
+        equivalence=table.equivalence,
+        family=table.family,
+        groups=table.groups,
+        cells=_cells(study, work),
+    )
 
 
-def _recipe(study: Study) -> str:
+def _recipe(study: Study, directory: Path) -> str:
     """Return the recipe with bases and overrides applied, with a comment on the base of its paths."""
     document = study.document
+    comment = ""
     named = (document.file, *(file for file, _ in document.places.values()))
-    files = dict.fromkeys(str(Path(file).resolve()) for file in named if file)
-    said = "".join(f"# From {file}\n" for file in files)
-    note = "# A relative path starts from the directory of the file that says it.\n" if files else ""
-    return said + note + tomli_w.dumps(dict(document.data))
+    for file in dict.fromkeys(Path(file).resolve() for file in named if file):
+        comment += f"# From {Path(os.path.relpath(file, directory.resolve())).as_posix()}\n"
+    if comment:
+        comment += "# A relative path starts from the directory of the file that says it.\n"
+    return comment + tomli_w.dumps(dict(document.data))
 
 
-def _cells(study: Study, work: Work) -> list[dict[str, Any]]:
+def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
     tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
     other = tables[study.baseline or study.names[0]]
-    found: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, list[Task]] = {}
     for task in sorted(work.tasks, key=lambda task: study.cells.index(task.cell)):
-        name = task.cell.name
-        if name not in found:
-            differ = list(differences(other, tables[name]))
-            found[name] = {"name": name, "labels": task.cell.labels, "differences": differ, "runs": []}
-        found[name]["runs"].append(_run_table(task))
-    return list(found.values())
+        tasks.setdefault(task.cell.name, []).append(task)
+
+    cells = []
+    for name, of_cell in tasks.items():
+        runs = tuple(_run(task) for task in of_cell)
+        cells.append(CellRecord(name, of_cell[0].cell.labels, tuple(differences(other, tables[name])), runs))
+    return tuple(cells)
 
 
-def _run_table(task: Task) -> dict[str, Any]:
-    return {
-        "seed": task.cell.seed,
-        "key": task.key,
-        "directory": str(task.directory),
-        "evaluations": task.evaluation_keys,
-    }
+def _run(task: Task) -> RunRecord:
+    return RunRecord(task.cell.seed, task.key, str(task.directory), tuple(task.evaluation_keys))
 
 
 def _compared(recipe: Recipe) -> Any:
-    table = unstructure(recipe.without(StudyTable))
+    # Paths as the recipe has them, not those of this machine.
+    file = recipe.document.file
+    table = unstructure(recipe.without(StudyTable), Path(file).resolve().parent if file else None)
     table["run"].pop("seed")
     return table
 
@@ -260,14 +259,14 @@ def is_older(report: Path, place: Path, work: Work) -> bool:
 
 def needed(place: Path, work: Work) -> list[Prefix]:
     """Return the shared stages that unstarted cells still need, shorter ones first."""
-    wanted = set()
+    keys = set()
     for task in work.tasks:
         if manifest_status(place / task.directory) is not None:
             continue
         for prefix in chain(task.above):
             status = manifest_status(place / prefix.directory)
             if status != "finished":
-                wanted.add(prefix.key)
+                keys.add(prefix.key)
             if status is not None:
                 break
-    return [prefix for prefix in work.prefixes if prefix.key in wanted]
+    return [prefix for prefix in work.prefixes if prefix.key in keys]

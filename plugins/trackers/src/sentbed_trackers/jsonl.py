@@ -34,6 +34,7 @@ class JsonlTracker:
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
+        self._directory = Path()
 
     @hookimpl
     def run_started(self, run: Run) -> None:
@@ -95,7 +96,7 @@ class JsonlTracker:
     @hookimpl
     def checkpoint_saved(self, stage: str, step: int, path: Path) -> None:
         """Log the event."""
-        self._write("checkpoint_saved", stage=stage, step=step, path=str(path))
+        self._write("checkpoint_saved", stage=stage, step=step, path=self._place(path))
 
     @hookimpl
     def stage_finished(self, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
@@ -105,7 +106,7 @@ class JsonlTracker:
     @hookimpl
     def run_finished(self, report: Path) -> None:
         """Log the event and close."""
-        self._write("run_finished", report=str(report))
+        self._write("run_finished", report=self._place(report))
         self._close()
 
     @hookimpl(tryfirst=True)
@@ -116,12 +117,17 @@ class JsonlTracker:
 
     def _open(self, run: Run, length: int) -> None:
         self._close()
+        self._directory = run.directory
         path = run.directory / LOG_FILE
         try:
             self._file = path.open("a", encoding="utf-8")
             self._file.truncate(min(length, path.stat().st_size))
         except OSError as error:
             raise RunError(cannot_write(path, error)) from error
+
+    def _place(self, path: Path) -> str:
+        """Return a path of the run relative to its directory, which may be moved."""
+        return Path(os.path.relpath(path, self._directory)).as_posix()
 
     def _write(self, event: str, **fields: Any) -> None:
         if self._file is not None:

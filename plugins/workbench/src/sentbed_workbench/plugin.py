@@ -36,10 +36,6 @@ def commands() -> Mapping[str, Lazy]:
         "explain": Lazy(
             "sentbed_workbench.explain_command:explain", "Say which file each value of a recipe comes from."
         ),
-        "portable": Lazy(
-            "sentbed_workbench.portable_command:portable",
-            "Rewrite the absolute paths of a run or study, so that it can be moved.",
-        ),
         "new": Lazy("sentbed_workbench.new_command:new", "Start something from a template."),
     }
 

@@ -1,26 +1,23 @@
-"""Building of a study's summary tables from its scores.
-
-Every cell under every seed is first a row of a table as `paper_style_tables.py` makes them of runs, which
-decides the scores that share a column; then the rows of one cell become one. So the average of a row is that
-of each seed, and its spread the spread of these averages. Scores that cannot share a table go into several.
-"""
+"""Building of a study's tables from its scores."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 from sentbed.helpers import score_digits
-from sentbed.protocols import START, Score
+from sentbed.protocols import START, Direction, Score
 
 from sentbed_report.comparability import evaluation_protocol
-from sentbed_report.format_independent_table import Place
+from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.formatting import cost_digits
 from sentbed_report.item_components import ComponentStore
-from sentbed_report.paper_style_tables import AVERAGE, PaperTable, paper_tables
-from sentbed_report.run_cost import cost_scores
-from sentbed_report.score_tables import encoder_order
-from sentbed_report.study.comparable_scores import alike
+from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
+from sentbed_report.study.equivalence import equivalences
+from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.pairwise_differences import TableScores
 from sentbed_report.study.published_number_comparison import with_published
 from sentbed_report.study.significance import (
@@ -32,14 +29,17 @@ from sentbed_report.study.significance import (
     judge_column,
 )
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
-from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.tables.column import AVERAGE, Column, heading_of
+from sentbed_report.tables.estimate import Estimate, Place
 
 _WORST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 
-Named: TypeAlias = tuple[str, str]
+RowKey: TypeAlias = tuple[str, str]
 """Cell and encoder: a row of a table."""
-Task: TypeAlias = tuple[str, str, str, str]
-"""Row of `paper_tables`, evaluator, protocol id, task."""
+
+_RANK_DECIMALS = 9
+"""To which means are compared, since a mean over seeds has rounding errors."""
 
 
 def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) -> tuple[Summary, ...]:
@@ -48,232 +48,231 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
     Cells whose scores are of unlike protocol make further tables, whose notes name the entries. `start` adds
     encoders as they were before training. A cell that has not finished has a row without values.
     """
-    labels: dict[str, tuple[Named, int]] = {}
-    left: list[tuple[str, Score]] = []
-    for cell in data.cells:
-        for run in cell.runs:
-            names = encoder_order(score.encoder for score in run.scores)
-            ends = [name for name in names if start or not name.endswith(START)] or names
-            for name in ends:
-                label = _label(cell, run.seed, name if len(ends) > 1 else "", labels)
-                labels[label] = ((cell.name, name), run.seed)
-                left += [(label, score) for score in run.scores if score.encoder == name]
-                left += [(label, score) for score in cost_scores(run.cost, name)]
-    found: list[Summary] = []
-    first = True
-    while left:
-        taken: set[tuple[str, ...]] = set()
-        for group in _groups(left, by_metric=not first):
-            for scores, apart in alike(group):
-                used = _first(scores)
-                taken |= {(*task, score.metric, score.protocol_name) for task, score in used.items()}
-                (table,) = paper_tables(scores)
-                metric = "" if first else table.columns[0].metric
-                found.append(_summary(data, table, used, labels, metric, apart, resamples))
-        left = [one for one in left if (*_task(*one), one[1].metric, one[1].protocol_name) not in taken]
-        first = False
-    order = list(dict.fromkeys((one.evaluator, one.protocol) for one in found))
-    found.sort(key=lambda one: order.index((one.evaluator, one.protocol)))
+    measured = measurements(data)
+    if not start:
+        measured = iter(_without_start(list(measured)))
+    summaries = [_summary(data, scores, resamples) for scores in comparable_scores(measured)]
     if data.family == "study":
-        found = _corrected_together(found, data.looks)
-    return with_published(data, found)
+        summaries = _corrected_together(summaries, data.looks)
+    return tuple(_with_equivalence(summary) for summary in with_published(data, summaries))
 
 
-def _corrected_together(summaries: Sequence[Summary], looks: int) -> list[Summary]:
-    """Return tables whose p-values against the baseline are corrected as one family (Holm, 1979)."""
-    judged: dict[tuple[int, int, int], Judged] = {}
-    for number, summary in enumerate(summaries):
-        for place, row in enumerate(summary.rows):
-            for index, cell in enumerate(row.cells):
-                if cell.judged is not None:
-                    judged[number, place, index] = cell.judged
-    judged = corrected(judged, looks)
-    found = []
-    for number, summary in enumerate(summaries):
-        rows = []
-        for place, row in enumerate(summary.rows):
-            cells = (
-                attrs.evolve(cell, judged=judged.get((number, place, index)))
-                for index, cell in enumerate(row.cells)
-            )
-            rows.append(attrs.evolve(row, cells=tuple(cells)))
-        found.append(attrs.evolve(summary, rows=tuple(rows)))
-    return found
+def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
+    """Return the scores after training, and those before it of runs that have no others."""
+    trained = {
+        id(measurement.run) for measurement in measured if not measurement.score.encoder.endswith(START)
+    }
+    return [
+        measurement
+        for measurement in measured
+        if not measurement.score.encoder.endswith(START) or id(measurement.run) not in trained
+    ]
 
 
-def _label(cell: CellInfo, seed: int, encoder: str, known: Mapping[str, Any]) -> str:
-    label = f"{cell.name}{'/' if encoder else ''}{encoder}"
-    label = f"{label}, seed {seed}" if len(cell.runs) > 1 else label
-    while label in known:
-        label += "'"
-    return label
+@attrs.define
+class _ColumnScores:
+    """Scores of one column: row -> seed -> its score, or its number where an average has no score."""
+
+    column: Column
+    values: dict[RowKey, dict[int, float]] = attrs.field(factory=dict)
+    scores: dict[RowKey, dict[int, Score]] = attrs.field(factory=dict)
+    degenerate: dict[RowKey, dict[int, str]] = attrs.field(factory=dict)
+    """Why a number says nothing about its encoder; only where it does not."""
+
+    def reason(self, row: RowKey) -> str:
+        """Return why the seeds of a row are degenerate, and which ones, if not all."""
+        reasons = self.degenerate.get(row, {})
+        if not reasons:
+            return ""
+        text = "; ".join(dict.fromkeys(reasons.values()))
+        if len(reasons) == len(self.values[row]):
+            return text
+        return f"{text} (seed {', '.join(map(str, reasons))})"
+
+    def means(self, rows: Iterable[RowKey]) -> dict[RowKey, float]:
+        """Return the mean of each row that has one and is not degenerate."""
+        means = {}
+        for row in rows:
+            value = Estimate(self.values.get(row, {})).value
+            if value is not None and math.isfinite(value) and row not in self.degenerate:
+                means[row] = value
+        return means
 
 
-def _task(row: str, score: Score) -> Task:
-    return row, score.evaluator, score.protocol_id, score.task
+def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
+    columns = [_column_scores(comparable, task) for task in comparable.protocols if task != AVERAGE]
+    skipped = _skipped_tasks(comparable)
+    if AVERAGE in comparable.protocols:
+        columns.append(_column_scores(comparable, AVERAGE))
+    elif len(columns) > 1 and not any(scores.column.cost for scores in columns):
+        part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
+        columns.append(_average(columns, part))
+    columns.sort(key=lambda scores: _order(scores.column.task, data.order))
+    keys = list(dict.fromkeys(_row_key(measurement) for measurement in comparable.measured))
+    rows = _rows(data, columns, keys)
 
-
-def _first(rows: Sequence[tuple[str, Score]]) -> dict[Task, Score]:
-    """Return the score of each task that `paper_tables` prints."""
-    found: dict[Task, Score] = {}
-    for row, score in rows:
-        found.setdefault(_task(row, score), score)
-    return found
-
-
-def _groups(rows: Sequence[tuple[str, Score]], by_metric: bool) -> Iterator[list[tuple[str, Score]]]:
-    """Yield what goes into tables together: of further metrics, one at a time."""
-    groups: dict[str, list[tuple[str, Score]]] = {}
-    for row, score in rows:
-        groups.setdefault(score.metric if by_metric else "", []).append((row, score))
-    yield from groups.values()
-
-
-def _summary(
-    data: StudyData,
-    table: PaperTable,
-    scores: Mapping[Task, Score],
-    labels: Mapping[str, tuple[Named, int]],
-    metric: str,
-    apart: str,
-    resamples: int,
-) -> Summary:
-    columns = sorted(table.columns, key=lambda column: _order(column.task, data.order))
-    values: dict[Named, list[dict[int, float]]] = {}
-    whys: dict[tuple[Named, int], dict[int, str]] = {}
-    found: dict[Named, list[dict[int, Score]]] = {}
-    protocols: dict[str, Mapping[str, Any]] = {}
-    for place, label in enumerate(table.encoders):
-        key, seed = labels[label]
-        row = values.setdefault(key, [{} for _ in columns])
-        of_row = found.setdefault(key, [{} for _ in columns])
-        for index, column in enumerate(columns):
-            value = column.values[place]
-            if value is None:
-                continue
-            row[index][seed] = value
-            if column.degenerate[place]:
-                whys.setdefault((key, index), {})[seed] = column.degenerate[place]
-            # An average that the evaluator does not give is not a score.
-            if score := scores.get((label, table.evaluator, table.protocol, column.task)):
-                of_row[index][seed] = score
-                protocols.setdefault(column.task, evaluation_protocol(score))
-    heads = tuple(
-        SummaryColumn(c.task, c.metric, protocols.get(c.task, {}), c.direction, c.part, c.cost)
-        for c in columns
-    )
     # Only arbitrary runs have no axes.
     single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
     components = ComponentStore(resamples)
-    scored_columns = _scored_columns(heads, found)
-    judged = _judged(data, heads, scored_columns, components, single)
-    unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
-    # Means of stopped cells lack the later seeds, which may be bad for all cells.
-    unplaced = unfinished | data.stopped
-    places = _places(heads, values, unplaced, whys)
-    ranks = _ranks(heads, values, unplaced, whys, data)
-    rows = []
-    for cell in data.cells:
-        keys = [key for key in values if key[0] == cell.name]
-        # If one seed has no score here, the others will have none, either.
-        if not keys and any(run.status == "finished" for run in cell.runs):
-            continue
-        for key in keys or [(cell.name, "")]:
-            cells = tuple(
-                Measured(
-                    one,
-                    places[index].get(key),
-                    judged[index].get(key),
-                    degenerate=_reason(whys.get((key, index), {}), one),
-                    rank=ranks[index].get(key),
-                )
-                for index, one in enumerate(values.get(key, [{} for _ in heads]))
-            )
-            rows.append(_row(cell, key[1], len(keys) > 1, cells, cell.name in data.stopped))
+    tested = _tested_columns(columns)
+    rows = _with_comparisons(rows, _judged(data, columns, tested, components, single))
+
     scored = {seed for row in rows for seed in row.scored}
     counts = {len(row.scored) for row in rows if row.status == "finished"}
-    order = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
+    seeds = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
+    note = _note(comparable, columns, skipped)
     return Summary(
         data.name,
-        table.evaluator,
-        table.protocol,
-        metric,
-        f"{table.note}; unlike other tables in {apart}" if apart else table.note,
-        apart,
-        heads,
+        comparable.evaluator,
+        comparable.protocol_id,
+        comparable.metric,
+        f"{note}; unlike other tables in {comparable.apart}" if comparable.apart else note,
+        comparable.apart,
+        _printed_columns(columns, rows, data.baseline or ""),
         tuple(attrs.evolve(row, counted=len(counts) > 1) for row in rows),
         data.baseline,
         resamples,
-        tuple(seed for seed in order if seed in scored),
+        tuple(seed for seed in seeds if seed in scored),
         ranks=data.ranks,
         looks=data.looks,
         equivalence=data.equivalence,
         family=data.family,
-        development=table.development,
-        scores=_table_scores(scored_columns[-1], components, single) if data.groups else None,
+        development=comparable.is_development,
+        scores=_table_scores(tested[-1], components, single),
+        has_groups=data.groups,
     )
 
 
-def _places(
-    columns: Sequence[SummaryColumn],
-    values: Mapping[Named, Sequence[Mapping[int, float]]],
-    unplaced: Collection[str],
-    degenerate: Collection[tuple[Named, int]],
-) -> list[dict[Named, Place | None]]:
-    """Return the place of each row in each column; `unplaced` cells and what is degenerate have none."""
-    means = {key: [Measured(one).mean for one in row] for key, row in values.items()}
-    decimals = score_digits(mean for row in means.values() for mean in row if mean is not None)
-    found = []
-    for index, column in enumerate(columns):
-        ranked = {
-            key: row[index]
-            for key, row in means.items()
-            if key[0] not in unplaced and (key, index) not in degenerate
-        }
-        found.append(dict(zip(ranked, column.places([*ranked.values()], decimals), strict=True)))
-    return found
+# --- columns -----------------------------------------------------------------------------------------------
 
 
-def _ranks(
-    columns: Sequence[SummaryColumn],
-    values: Mapping[Named, Sequence[Mapping[int, float]]],
-    unplaced: Collection[str],
-    degenerate: Collection[tuple[Named, int]],
-    data: StudyData,
-) -> list[dict[Named, int | None]]:
-    """Return the rank of each row in each column, among the rows with its labels on the axes of `ranks`."""
-    found: list[dict[Named, int | None]] = [{} for _ in columns]
-    if data.ranks is None:
-        return found
-    groups: dict[tuple[str, ...], list[Named]] = {}
-    for cell in data.cells:
-        labels = tuple(cell.labels[axis] for axis in data.ranks)
-        groups.setdefault(labels, []).extend(key for key in values if key[0] == cell.name)
-    for group in groups.values():
-        for index, column in enumerate(columns):
-            ranked = {
-                key: Measured(values[key][index]).mean
-                for key in group
-                if key[0] not in unplaced and (key, index) not in degenerate
-            }
-            found[index] |= dict(zip(ranked, column.ranks([*ranked.values()]), strict=True))
-    return found
+def _row_key(measurement: Measurement) -> RowKey:
+    return measurement.cell.name, measurement.score.encoder
 
 
-def _reason(whys: Mapping[int, str], values: Mapping[int, float]) -> str:
-    """Return why the seeds of a value are degenerate, and which ones, if not all."""
-    if not whys:
-        return ""
-    reasons = "; ".join(dict.fromkeys(whys.values()))
-    return reasons if len(whys) == len(values) else f"{reasons} (seed {', '.join(map(str, whys))})"
+def _column_scores(comparable: ComparableScores, task: str) -> _ColumnScores:
+    """Return the scores of a task; of one that is there twice the first counts."""
+    measured = [measurement for measurement in comparable.measured if measurement.score.task == task]
+    protocol = evaluation_protocol(measured[0].score)
+    directions = {measurement.score.direction for measurement in measured}
+    cost = any(measurement.score.axis == "cost" for measurement in measured)
+    column = Column(task, measured[0].score.metric, protocol, _shared(directions), cost=cost)
+    scores = _ColumnScores(column)
+    for measurement in measured:
+        row, seed, score = _row_key(measurement), measurement.run.seed, measurement.score
+        if seed in scores.values.setdefault(row, {}):
+            continue
+        scores.values[row][seed] = score.value
+        scores.scores.setdefault(row, {})[seed] = score
+        reason = degenerate_of(score)
+        if reason:
+            scores.degenerate.setdefault(row, {})[seed] = reason
+    return scores
+
+
+def _average(columns: Sequence[_ColumnScores], part: str) -> _ColumnScores:
+    """Return the average of tasks under each seed; no row is the best of it if their metrics are unlike."""
+    metrics = {scores.column.metric for scores in columns}
+    column = Column(AVERAGE, "mean", part=part)
+    if len(metrics) == 1:
+        directions = {scores.column.direction for scores in columns}
+        column = Column(AVERAGE, columns[0].column.metric, direction=_shared(directions), part=part)
+    average = _ColumnScores(column)
+    for row, of_row in columns[0].values.items():
+        for seed in of_row:
+            numbers = [scores.values.get(row, {}).get(seed) for scores in columns]
+            known = [number for number in numbers if number is not None]
+            if len(known) < len(numbers):
+                continue
+            average.values.setdefault(row, {})[seed] = sum(known) / len(known)
+            tasks = [scores.column.task for scores in columns if seed in scores.degenerate.get(row, {})]
+            if tasks:
+                reason = f"it includes {', '.join(tasks)}, where the score is degenerate"
+                average.degenerate.setdefault(row, {})[seed] = reason
+    return average
+
+
+def _shared(directions: Collection[Direction]) -> Direction:
+    """Return the common direction, or `none` if they differ."""
+    return next(iter(directions)) if len(directions) == 1 else "none"
+
+
+def _skipped_tasks(comparable: ComparableScores) -> list[str]:
+    """Return the tasks that no row has, as they were left out for want of data."""
+    skipped = dict.fromkeys(task for measurement in comparable.measured for task in measurement.score.skipped)
+    return [task for task in skipped if task not in comparable.protocols]
 
 
 def _order(task: str, order: Sequence[str]) -> int:
-    return len(order) + 1 if task == AVERAGE else order.index(task) if task in order else len(order)
+    """Return the place of a task: as the study lists them, then others, then the average."""
+    if task == AVERAGE:
+        return len(order) + 1
+    return order.index(task) if task in order else len(order)
+
+
+def _note(comparable: ComparableScores, columns: Sequence[_ColumnScores], skipped: Sequence[str]) -> str:
+    """Return evaluator, metrics and protocols of a table in a few words, and which tasks have no data."""
+    own_columns = [scores.column for scores in columns if not scores.column.average]
+    metrics = dict.fromkeys(column.metric for column in own_columns)
+    protocols = dict.fromkeys(measurement.score.protocol_name for measurement in comparable.measured)
+    parts = [comparable.evaluator, ", ".join(metrics), ", ".join(protocols)]
+    if comparable.is_development:
+        parts.append("development data")
+    if skipped:
+        parts.append(f"without {', '.join(skipped)}, whose data is missing")
+    return "; ".join(parts)
+
+
+def _printed_columns(
+    columns: Sequence[_ColumnScores], rows: Sequence[SummaryRow], baseline: str
+) -> tuple[Column, ...]:
+    """Return the columns with their headings and decimals."""
+    metrics = {scores.column.metric for scores in columns if not scores.column.average}
+    digits = score_digits(cell.value for row in rows for cell in row.cells if cell.value is not None)
+    printed = []
+    for place, scores in enumerate(columns):
+        column = attrs.evolve(scores.column, digits=digits, reference=baseline)
+        if column.cost:
+            values = [row.cells[place].value for row in rows]
+            column = attrs.evolve(column, digits=cost_digits(value for value in values if value is not None))
+        printed.append(attrs.evolve(column, heading=heading_of(column, len(metrics) > 1)))
+    return tuple(printed)
+
+
+# --- rows --------------------------------------------------------------------------------------------------
+
+
+def _rows(data: StudyData, columns: Sequence[_ColumnScores], keys: Sequence[RowKey]) -> list[SummaryRow]:
+    """Return the rows in the order of the cells, with places and ranks."""
+    unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
+    # Means of stopped cells lack the later seeds, which may be bad for all cells.
+    ranked = [key for key in keys if key[0] not in unfinished | data.stopped]
+    values = [Estimate(of_row).value for scores in columns for of_row in scores.values.values()]
+    digits = score_digits(value for value in values if value is not None)
+    places = [_places(scores.column, scores.means(ranked), digits) for scores in columns]
+    ranks = [_ranks(data, scores, ranked) for scores in columns]
+    rows = []
+    for cell in data.cells:
+        of_cell = [key for key in keys if key[0] == cell.name]
+        # If one seed has no score here, the others will have none, either.
+        if not of_cell and any(run.status == "finished" for run in cell.runs):
+            continue
+        for key in of_cell or [(cell.name, "")]:
+            estimates = tuple(
+                Estimate(
+                    scores.values.get(key, {}),
+                    place=places[index].get(key),
+                    rank=ranks[index].get(key),
+                    degenerate=scores.reason(key),
+                )
+                for index, scores in enumerate(columns)
+            )
+            rows.append(_row(cell, key[1], len(of_cell) > 1, estimates, cell.name in data.stopped))
+    return rows
 
 
 def _row(
-    cell: CellInfo, encoder: str, several: bool, cells: tuple[Measured, ...], stopped: bool
+    cell: CellInfo, encoder: str, several: bool, cells: tuple[Estimate, ...], stopped: bool
 ) -> SummaryRow:
     statuses = {run.status for run in cell.runs}
     return SummaryRow(
@@ -290,69 +289,146 @@ def _row(
     )
 
 
-def _scored_columns(
-    columns: Sequence[SummaryColumn], scores: Mapping[Named, Sequence[Mapping[int, Score]]]
-) -> list[dict[Named, Scored]]:
-    """Return row -> seed -> score of each column; none of costs, and none of an average of unlike metrics.
+def _places(column: Column, means: Mapping[RowKey, float], digits: int) -> dict[RowKey, Place]:
+    """Return which rows are the best and the second best, as printed; equal numbers share a place."""
+    printed = {row: round(mean, digits) for row, mean in means.items()}
+    distinct = sorted(set(printed.values()), reverse=column.direction == "higher")
+    if len(distinct) < 2 or not column.ranked:
+        return {}
+    numbers: dict[float, Place] = {distinct[0]: 1, distinct[1]: 2}
+    return {row: numbers[value] for row, value in printed.items() if value in numbers}
 
-    The last column may be an average.
+
+def _ranks(data: StudyData, scores: _ColumnScores, rows: Sequence[RowKey]) -> dict[RowKey, int]:
+    """Return the rank of each row, among the rows with its labels on the axes of `ranks`.
+
+    Means are compared before rounding for print; equal ones have the same rank, the least.
     """
-    metrics = {column.metric for column in columns if not column.cost and not column.average}
-    tasks = [
-        {key: row[index] for key, row in scores.items()}
-        for index, column in enumerate(columns)
-        if not column.cost and not column.average
-    ]
-    found: list[dict[Named, Scored]] = []
-    for index, column in enumerate(columns):
-        of_column = {key: row[index] for key, row in scores.items()}
-        if column.cost:
-            found.append({})
-        elif column.average and tasks:
-            given = {key: of_row for key, of_row in of_column.items() if of_row}
-            is_tested = bool(given) or len(metrics) == 1
-            found.append(average_column(tasks, given) if is_tested else {})
+    if data.ranks is None or not scores.column.ranked:
+        return {}
+    labels = {cell.name: tuple(cell.labels[axis] for axis in data.ranks) for cell in data.cells}
+    sign = -1 if scores.column.direction == "higher" else 1
+    groups: dict[tuple[str, ...], dict[RowKey, float]] = {}
+    for row, mean in scores.means(rows).items():
+        groups.setdefault(labels[row[0]], {})[row] = sign * round(mean, _RANK_DECIMALS)
+    ranks = {}
+    for group in groups.values():
+        ordered = sorted(group.values())
+        for row, worth in group.items():
+            ranks[row] = 1 + bisect_left(ordered, worth)
+    return ranks
+
+
+# --- comparisons -------------------------------------------------------------------------------------------
+
+
+def _tested_columns(columns: Sequence[_ColumnScores]) -> list[dict[RowKey, Scored]]:
+    """Return row -> seed -> score of each column; none of costs, and none of an average of unlike metrics."""
+    tasks = [scores for scores in columns if not scores.column.cost and not scores.column.average]
+    metrics = {scores.column.metric for scores in tasks}
+    tested: list[dict[RowKey, Scored]] = []
+    for scores in columns:
+        if scores.column.cost:
+            tested.append({})
+        elif scores.column.average and tasks:
+            is_tested = bool(scores.scores) or len(metrics) == 1
+            of_tasks = [_with_all_rows(task.scores, tasks) for task in tasks]
+            tested.append(average_column(of_tasks, scores.scores) if is_tested else {})
         else:
-            found.append({**of_column})
-    return found
+            tested.append({**scores.scores})
+    return tested
+
+
+def _with_all_rows(
+    scores: Mapping[RowKey, Mapping[int, Score]], columns: Sequence[_ColumnScores]
+) -> dict[RowKey, Mapping[int, Score]]:
+    """Return the scores of a column with a place for every row that any column has."""
+    rows = dict.fromkeys(row for column in columns for row in column.scores)
+    return {row: scores.get(row, {}) for row in rows}
 
 
 def _table_scores(
-    column: Mapping[Named, Scored], components: ComponentStore, single: bool
-) -> TableScores[Named]:
+    column: Mapping[RowKey, Scored], components: ComponentStore, single: bool
+) -> TableScores[RowKey]:
     """Return the scores of a table's last column; runs that were started alone have the same seed."""
-    if single:
-        column = {
-            key: {0: next(iter(of_row.values()))} if of_row else of_row for key, of_row in column.items()
-        }
-    return TableScores(column, components)
+    if not single:
+        return TableScores(column, components)
+    of_one_seed: dict[RowKey, Scored] = {}
+    for row, scores in column.items():
+        of_one_seed[row] = {0: next(iter(scores.values()))} if scores else scores
+    return TableScores(of_one_seed, components)
 
 
 def _judged(
     data: StudyData,
-    columns: Sequence[SummaryColumn],
-    scores: Sequence[Mapping[Named, Scored]],
+    columns: Sequence[_ColumnScores],
+    tested: Sequence[Mapping[RowKey, Scored]],
     components: ComponentStore,
     single: bool,
-) -> list[dict[Named, Judged]]:
+) -> list[dict[RowKey, Judged]]:
     """Compare each row with that of the baseline's encoder of the same name, or its only one."""
-    rows = list(dict.fromkeys(key for column in scores for key in column))
-    of_baseline = [key for key in rows if key[0] == data.baseline]
-    ends = [key for key in of_baseline if not key[1].endswith(START)] or of_baseline
-    groups: dict[Named, list[Named]] = {}
+    rows = list(dict.fromkeys(row for column in tested for row in column))
+    of_baseline = [row for row in rows if row[0] == data.baseline]
+    ends = [row for row in of_baseline if not row[1].endswith(START)] or of_baseline
+    groups: dict[RowKey, list[RowKey]] = {}
     for cell, encoder in rows:
-        against = next((key for key in of_baseline if key[1] == encoder), None)
+        against = next((row for row in of_baseline if row[1] == encoder), None)
         if against is None and len(ends) == 1 and not encoder.endswith(START):
             against = ends[0]
         if cell != data.baseline and against is not None:
             groups.setdefault(against, []).append((cell, encoder))
-    result: list[dict[Named, Judged]] = [{} for _ in columns]
-    for against, keys in groups.items():
-        for index, column in enumerate(scores):
-            if columns[index].cost:
-                continue
-            cells = {key: column.get(key, {}) for key in keys}
-            result[index] |= judge_column(
-                column.get(against, {}), cells, single=single, components=components
-            )
-    return [corrected(found, data.looks) for found in result]
+    comparisons = []
+    for scores, column in zip(columns, tested, strict=True):
+        judged: dict[RowKey, Judged] = {}
+        if not scores.column.cost:
+            for against, keys in groups.items():
+                cells = {row: column.get(row, {}) for row in keys}
+                baseline = column.get(against, {})
+                judged |= judge_column(baseline, cells, single=single, components=components)
+        comparisons.append(corrected(judged, data.looks))
+    return comparisons
+
+
+def _with_comparisons(
+    rows: Sequence[SummaryRow], judged: Sequence[Mapping[RowKey, Judged]]
+) -> list[SummaryRow]:
+    compared = []
+    for row in rows:
+        cells = [
+            attrs.evolve(cell, judged=of_column.get(row.key))
+            for cell, of_column in zip(row.cells, judged, strict=True)
+        ]
+        compared.append(attrs.evolve(row, cells=tuple(cells)))
+    return compared
+
+
+def _corrected_together(summaries: Sequence[Summary], looks: int) -> list[Summary]:
+    """Return tables whose p-values against the baseline are corrected as one family (Holm, 1979)."""
+    judged: dict[tuple[int, int, RowKey], Judged] = {}
+    for number, summary in enumerate(summaries):
+        for row in summary.rows:
+            for place, cell in enumerate(row.cells):
+                if cell.judged is not None:
+                    judged[number, place, row.key] = cell.judged
+    judged = corrected(judged, looks)
+    together = []
+    for number, summary in enumerate(summaries):
+        columns: list[dict[RowKey, Judged]] = [{} for _ in summary.columns]
+        for (table, place, key), comparison in judged.items():
+            if table == number:
+                columns[place][key] = comparison
+        rows = _with_comparisons(summary.rows, columns)
+        together.append(attrs.evolve(summary, rows=tuple(rows)))
+    return together
+
+
+def _with_equivalence(summary: Summary) -> Summary:
+    """Return a table whose last column has the tests of equivalence, if the study has a margin."""
+    tests = equivalences(summary)
+    if not tests:
+        return summary
+    rows = []
+    for row in summary.rows:
+        last = attrs.evolve(row.cells[-1], equivalence=tests.get(row.key))
+        rows.append(attrs.evolve(row, cells=(*row.cells[:-1], last)))
+    return attrs.evolve(summary, rows=tuple(rows))

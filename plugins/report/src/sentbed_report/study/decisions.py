@@ -87,13 +87,15 @@ class Decisions:
 
     def last_seeds(self, cell: str) -> int | None:
         """Return the number of seeds after which a cell gets no more; None if that is not decided."""
-        last = next((one.seeds for one in self.claims if one.cell == cell), None)
-        return self.looks[-1] if last is None and self.ended else last
+        for claim in self.claims:
+            if claim.cell == cell:
+                return claim.seeds
+        return self.looks[-1] if self.ended else None
 
 
-def write_decisions(directory: Path, found: Decisions) -> None:
+def write_decisions(directory: Path, decisions: Decisions) -> None:
     """Write the decisions of the study in `directory`. Raises `RunError` if the disk is full."""
-    content = {"schema": SCHEMA, **attrs.asdict(found)}
+    content = {"schema": SCHEMA, **attrs.asdict(decisions)}
     write_atomic(directory / DECISIONS, json.dumps(content, indent=1) + "\n")
 
 

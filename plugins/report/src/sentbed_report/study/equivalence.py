@@ -23,7 +23,7 @@ from sentbed_report.study.estimated_difference import EstimatedDifference
 from sentbed_report.study.significance import holm
 
 if TYPE_CHECKING:
-    from sentbed_report.study.summary_tables import Summary, SummaryRow
+    from sentbed_report.study.summary_tables import Summary
 
 CONFIDENCE = 0.9
 """Confidence of the interval that belongs to tests at a level of 5 %."""
@@ -66,7 +66,7 @@ def equivalences(summary: Summary) -> Mapping[tuple[str, str], Equivalence]:
     if margin is None or not column.ranked:
         return {}
     found = {
-        key_of(row): equivalence_of(judged.estimate, margin, column.lower)
+        row.key: equivalence_of(judged.estimate, margin, column.lower)
         for row in summary.rows
         if (judged := row.cells[-1].judged) is not None and judged.p_value is not None
     }
@@ -76,8 +76,3 @@ def equivalences(summary: Summary) -> Mapping[tuple[str, str], Equivalence]:
         key: attrs.evolve(one, corrected_no_worse=no_worse[key], corrected_equivalent=equivalent[key])
         for key, one in found.items()
     }
-
-
-def key_of(row: SummaryRow) -> tuple[str, str]:
-    """Return the key of a row in `equivalences`."""
-    return row.cell, row.encoder

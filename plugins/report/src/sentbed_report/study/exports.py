@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.errors import DataError, RuntimeUnavailableError
+from sentbed.errors import DataError
 from sentbed.helpers import atomic_file, read_json, write_atomic
 from sentbed.tools import plain
 
@@ -18,28 +17,31 @@ from sentbed_report.formatting import expected_verdict
 from sentbed_report.resampling import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.equivalence import equivalences, key_of
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
-from sentbed_report.study.published_number_comparison import Number, published_numbers, published_table
+from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.selection import select
-from sentbed_report.study.significance import Judged
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summary_tables import Measured, Summary, SummaryRow
-from sentbed_report.table_formats import DIRECTORY, csv_text, reduced, to_latex, to_markdown
+from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.tables.comma_separated import to_csv
+from sentbed_report.tables.json_records import record_of
+from sentbed_report.tables.latex import reduced, to_latex
+from sentbed_report.tables.markdown import to_markdown
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA = 2
 """Schema version; increased when a key of `results.json` changes its meaning or is removed."""
 
+DIRECTORY = "tables"
 RESULTS = "results.json"
 PARQUET = "results.parquet"
 SCORES = "scores.csv"
 """File with every score of every seed, one per line."""
-MEASURED = ("mean", "std", "seeds", "difference", "corrected p", "published", "degenerate")
-"""Columns of CSV for a cell's score in one task."""
-EQUIVALENCE = ("no worse p", "equivalent p")
-"""Further columns of CSV for the last task, where the study has a margin of equivalence."""
+FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
+"""Suffix of a table's file -> what writes it."""
 
 
 def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
@@ -51,130 +53,101 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
     Raises:
         RunError: if the disk is full.
     """
-    found = summarise(data) if summaries is None else summaries
-    numbers = published_numbers(data, found)
-    files = {SCORES: to_long_csv(data, found)}
-    for summary, name in zip(found, _names(found), strict=True):
-        shown = [one for one in numbers if _beside(summary, one)]
-        files[f"{name}.md"] = to_markdown(summary) + (f"\n{published_table(shown)}\n" if shown else "")
-        files[f"{name}.tex"] = to_latex(summary, name)
-        files[f"{name}.csv"] = to_csv(summary)
-    for file, content in files.items():
-        write_atomic(directory / DIRECTORY / file, content)
-    for file in [f"{name}.{suffix}" for name in _written(directory) for suffix in ("md", "tex", "csv")]:
-        if file not in files:
-            (directory / DIRECTORY / file).unlink(missing_ok=True)
-    write_atomic(directory / RESULTS, to_json(data, found))
+    if summaries is None:
+        summaries = summarise(data)
+    scores = score_frame(data, summaries)
+    write_atomic(directory / DIRECTORY / SCORES, scores.to_csv(index=False))
+    write_tables(directory, summaries)
+    write_atomic(directory / RESULTS, to_json(data, summaries))
     try:
-        write_parquet(directory / PARQUET, data, found)
-    except RuntimeUnavailableError:
+        with atomic_file(directory / PARQUET) as stream:
+            scores.to_parquet(stream, index=False)
+    except ImportError:
         # A file written on another machine would have outdated results.
         (directory / PARQUET).unlink(missing_ok=True)
 
 
-def to_long_csv(data: StudyData, summaries: Sequence[Summary]) -> str:
-    """Return several tables as long CSV, one score of one seed per line; see `to_csv`."""
-    names = [*_types(data)]
-    return csv_text([names, *([line[name] for name in names] for line in score_rows(data, summaries))])
+def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
+    """Write `tables/NAME.md`, `.tex` and `.csv` of each table into the directory of a study or a run.
 
-
-def to_csv(summary: Summary) -> str:
-    """Return a table as CSV with all its digits: for each column mean, std, seeds, p, published, degenerate.
-
-    Where the study has a margin of equivalence, the corrected p-values of the last column's tests follow.
-    Empty is what was not measured or not compared; `nan` and `inf` are scores that are not finite. A text
-    that a spreadsheet would take for a formula has an apostrophe before it.
+    Raises:
+        RunError: if the disk is full.
     """
-    axes = list(dict.fromkeys(axis for row in summary.rows for axis in row.labels))
-    columns = [f"{heading} {what}" for heading in summary.headings for what in MEASURED]
-    tests = equivalences(summary)
-    columns += [f"{summary.headings[-1]} {what}" for what in EQUIVALENCE if tests]
-    rows: list[list[object]] = [["cell", "encoder", "status", *map(axis_column, axes), *columns]]
-    for row in summary.rows:
-        line: list[object] = [row.cell, row.encoder, row.status, *(row.labels.get(axis) for axis in axes)]
-        line += (value for cell in row.cells for value in _measures(cell))
-        if tests:
-            test = tests.get(key_of(row))
-            line += [None, None] if test is None else [test.corrected_no_worse, test.corrected_equivalent]
-        rows.append(line)
-    return csv_text(rows)
+    earlier = _names_in_results(directory)
+    names = table_names(summaries)
+    for summary, name in zip(summaries, names, strict=True):
+        table = attrs.evolve(summary.table, name=name)
+        for suffix, render in FORMATS.items():
+            write_atomic(directory / DIRECTORY / f"{name}.{suffix}", render(table))
+    for name in earlier:
+        if name not in names:
+            for suffix in FORMATS:
+                (directory / DIRECTORY / f"{name}.{suffix}").unlink(missing_ok=True)
 
 
-def to_tidy_csv(summaries: Sequence[Summary]) -> str:
-    """Return several tables as one of CSV, a line a value: table, task and metric, and what `to_csv` has."""
-    axes = list(dict.fromkeys(axis for one in summaries for row in one.rows for axis in row.labels))
-    about = (
-        "table",
-        "evaluator",
-        "protocol",
-        "cell",
-        "encoder",
-        "status",
-        *map(axis_column, axes),
-    )
-    rows: list[list[object]] = [[*about, "task", "metric", *MEASURED]]
-    for summary, name in zip(summaries, _names(summaries), strict=True):
+def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFrame:
+    """Return every score of every seed, one a row, as the tables have them.
+
+    Columns: evaluator, protocol, metric, cell, encoder, a column an axis, seed, task, value, direction,
+    degenerate.
+    """
+    import pandas
+
+    axes = {axis_column(axis.name): axis.name for axis in data.axes}
+    rows = []
+    for summary in summaries:
         for row in summary.rows:
-            own = [name, summary.evaluator, summary.protocol, row.cell, row.encoder, row.status]
-            labels = [row.labels.get(axis) for axis in axes]
+            labels = {column: row.labels.get(axis) for column, axis in axes.items()}
             for column, cell in zip(summary.columns, row.cells, strict=True):
-                rows.append([*own, *labels, column.task, column.metric, *_measures(cell)])
-    return csv_text(rows)
+                task = f"{column.task} ({column.part})" if column.part else column.task
+                for seed, value in cell.seeds.items():
+                    rows.append(
+                        {
+                            "evaluator": summary.evaluator,
+                            "protocol": summary.protocol,
+                            "metric": column.metric,
+                            "cell": row.cell,
+                            "encoder": row.encoder,
+                            **labels,
+                            "seed": seed,
+                            "task": task,
+                            "value": value,
+                            "direction": column.direction,
+                            "degenerate": cell.degenerate,
+                        }
+                    )
+    about = ("evaluator", "protocol", "metric", "cell", "encoder")
+    return pandas.DataFrame(rows, columns=[*about, *axes, "seed", "task", "value", "direction", "degenerate"])
 
 
-def _measures(cell: Measured) -> list[object]:
-    """Return the values of `MEASURED`; None for what was not measured or not compared."""
-    judged = cell.judged
-    compared = [None, None] if judged is None else [judged.difference, judged.corrected]
-    published = cell.published[0].value if cell.published else None
-    return [cell.mean, cell.std, len(cell.values), *compared, published, cell.degenerate]
-
-
-def names_of(summaries: Iterable[Summary], taken: Iterable[str] = ()) -> tuple[str, ...]:
+def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
     """Return a name for each table, for files and labels: evaluator, protocol, metric, and a number.
 
-    They differ, also from those of `taken`, in letters and digits alone, whatever their case.
+    They differ in letters and digits alone, whatever their case, also from the file of all scores.
     """
-    known, names = set(map(reduced, taken)), []
+    taken = {reduced(Path(SCORES).stem)}
+    names = []
     for summary in summaries:
         parts = [summary.evaluator]
         if summary.protocol not in ("", summary.evaluator):
             parts.append(summary.protocol)
         if summary.metric:
             parts.append(summary.metric)
-        base = name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
+        base = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
+        name = base
         times = 1
-        while reduced(name) in known:
+        while reduced(name) in taken:
             times += 1
             name = f"{base}-{times}"
-        known.add(reduced(name))
+        taken.add(reduced(name))
         names.append(name)
     return tuple(names)
 
 
-def write_parquet(path: Path, data: StudyData, summaries: Sequence[Summary]) -> None:
-    """Write every score of every seed as a row of a Parquet file.
-
-    Raises:
-        RuntimeUnavailableError: if pyarrow is not installed.
-    """
-    if find_spec("pyarrow") is None:
-        raise RuntimeUnavailableError(
-            "Parquet files need the package `pyarrow`, which is not installed; "
-            "run `pip install 'sentbed-report[parquet]'`"
-        )
-    import pyarrow
-    from pyarrow import parquet
-
-    kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in _types(data).items()])
-    table = pyarrow.Table.from_pylist(list(score_rows(data, summaries)), schema=schema)
-    with atomic_file(path) as stream:
-        parquet.write_table(table, stream)
-
-
 def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
     """Return all results as JSON; non-finite numbers are null."""
+    selection = select(data, summaries)
+    names = table_names(summaries)
     document = {
         "schema": SCHEMA,
         "study": data.name,
@@ -185,23 +158,18 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "total": data.total,
         "cells": [_cell(cell) for cell in data.cells],
         "excluded": [{"cell": name, "reasons": reasons} for name, reasons in data.excluded],
-        "tables": [_table(one, name) for one, name in zip(summaries, _names(summaries), strict=True)],
-        "demonstrations": [_found(row) for row in found_demonstrations(data, summaries)],
-        "published": [_number(one) for one in published_numbers(data, summaries)],
+        "tables": [_table(summary, name) for summary, name in zip(summaries, names, strict=True)],
+        "demonstrations": [_demonstration(row) for row in found_demonstrations(data, summaries)],
+        "published": [_published(number) for number in published_numbers(data, summaries)],
         "decisions": None if data.decisions is None else attrs.asdict(data.decisions),
         "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
-        "costs": [_against(one) for one in scores_against_cost(summaries, data.cost)],
-        "chosen": None if (chosen := select(data, summaries)) is None else attrs.asdict(chosen),
+        "costs": [_score_and_cost(points) for points in scores_against_cost(summaries, data.cost)],
+        "chosen": None if selection is None else attrs.asdict(selection),
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """Return the file names of the tables."""
-    return names_of(summaries, [Path(SCORES).stem])
-
-
-def _written(directory: Path) -> list[str]:
+def _names_in_results(directory: Path) -> list[str]:
     """Return the names of the tables in `results.json`; empty if it cannot be read."""
     try:
         names = [table["name"] for table in read_json(directory / RESULTS)["tables"]]
@@ -210,57 +178,37 @@ def _written(directory: Path) -> list[str]:
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
 
 
-def _beside(summary: Summary, number: Number) -> bool:
-    """Whether a published number corresponds to a value in this table."""
-    rows = [row for row in summary.rows if row.cell == number.cell]
-    return any(number.row in cell.published for row in rows for cell in row.cells)
-
-
-def _types(data: StudyData) -> dict[str, type]:
-    axes = [axis_column(axis.name) for axis in data.axes]
-    about = ("evaluator", "protocol", "metric", "cell", "encoder", *axes)
-    after = ("direction", "degenerate")
-    own = {"seed": int, "task": str, "value": float}
-    return {**dict.fromkeys(about, str), **own, **dict.fromkeys(after, str)}
-
-
-def score_rows(data: StudyData, summaries: Sequence[Summary]) -> Iterator[dict[str, Any]]:
-    """Yield every score of every seed, as a row of `_types`."""
-    for summary in summaries:
-        for row in summary.rows:
-            axes = {axis_column(axis.name): row.labels.get(axis.name) for axis in data.axes}
-            for column, cell in zip(summary.columns, row.cells, strict=True):
-                for seed, value in cell.values.items():
-                    yield {
-                        "evaluator": summary.evaluator,
-                        "protocol": summary.protocol,
-                        "metric": column.metric,
-                        "cell": row.cell,
-                        "encoder": row.encoder,
-                        **axes,
-                        "seed": seed,
-                        "task": f"{column.task} ({column.part})" if column.part else column.task,
-                        "value": value,
-                        "direction": column.direction,
-                        "degenerate": cell.degenerate,
-                    }
-
-
 def _cell(cell: CellInfo) -> dict[str, Any]:
-    runs = [
-        {
-            "seed": run.seed,
-            "status": run.status,
-            "directory": None if run.directory is None else run.directory.as_posix(),
-            "error": run.error,
-            "seconds": run.seconds,
-        }
-        for run in cell.runs
-    ]
+    runs = []
+    for run in cell.runs:
+        runs.append(
+            {
+                "seed": run.seed,
+                "status": run.status,
+                "directory": None if run.directory is None else run.directory.as_posix(),
+                "error": run.error,
+                "seconds": run.seconds,
+            }
+        )
     return {"name": cell.name, "labels": cell.labels, "differences": cell.differences, "runs": runs}
 
 
 def _table(summary: Summary, name: str) -> dict[str, Any]:
+    columns = [
+        {
+            "task": column.task,
+            "part": column.part,
+            "metric": column.metric,
+            "direction": column.direction,
+            "protocol": column.protocol,
+        }
+        for column in summary.columns
+    ]
+    equivalence = []
+    for row in summary.rows:
+        test = row.cells[-1].equivalence
+        if test is not None:
+            equivalence.append({"cell": row.cell, "encoder": row.encoder, **attrs.asdict(test)})
     return {
         "name": name,
         "evaluator": summary.evaluator,
@@ -268,23 +216,23 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "note": summary.note,
         "over": summary.over,
         "test": summary.test,
-        "columns": [
-            {
-                "task": c.task,
-                "part": c.part,
-                "metric": c.metric,
-                "direction": c.direction,
-                "protocol": c.protocol,
-            }
-            for c in summary.columns
-        ],
+        "columns": columns,
         "rows": [_row(row) for row in summary.rows],
-        "equivalence": [
-            {"cell": cell, "encoder": encoder, **attrs.asdict(test)}
-            for (cell, encoder), test in equivalences(summary).items()
-        ],
+        "equivalence": equivalence,
         "references": [attrs.asdict(reference) for reference in summary.references],
         "groups": None if summary.groups is None else _groups(summary.groups),
+    }
+
+
+def _row(row: SummaryRow) -> dict[str, Any]:
+    return {
+        "cell": row.cell,
+        "encoder": row.encoder,
+        "labels": row.labels,
+        "status": row.status,
+        "stopped": row.stopped,
+        "error": row.error,
+        "values": [record_of(cell) for cell in row.cells],
     }
 
 
@@ -300,107 +248,65 @@ def _groups(groups: RankGroups) -> dict[str, Any]:
     }
 
 
-def _over_tasks(found: TaskRanks) -> dict[str, Any]:
+def _over_tasks(ranks: TaskRanks) -> dict[str, Any]:
     return {
-        "tasks": found.tasks,
-        "friedman": found.statistic,
-        "p_value": found.p_value,
-        "critical_difference": found.critical,
-        "seeds": found.seeds,
-        "cells": [_lettered(row) for row in found.rows],
-        "left": dict(found.left),
+        "tasks": ranks.tasks,
+        "friedman": ranks.statistic,
+        "p_value": ranks.p_value,
+        "critical_difference": ranks.critical,
+        "seeds": ranks.seeds,
+        "cells": [_lettered(row) for row in ranks.rows],
+        "left": dict(ranks.left),
     }
 
 
 def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
     """Return the fields of a row, with letters for the numbers of its groups."""
-    own = attrs.asdict(row, filter=lambda field, _: field.name not in ("name", "groups"))
-    return {**own, "letters": row.letters}
+    fields = attrs.asdict(row, filter=lambda field, _: field.name not in ("name", "groups"))
+    return {**fields, "letters": row.letters}
 
 
-def _against(found: ScoreAgainstCost) -> dict[str, Any]:
-    return {
-        **found.scores.ranked_by,
-        "cost": found.column.task,
-        "unit": found.column.metric,
-        "points": [
-            {
-                "cell": one.row.cell,
-                "encoder": one.row.encoder,
-                "score": one.score,
-                "cost": one.cost,
-                "front": one.front,
-            }
-            for one in found.points
-        ],
-    }
+def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
+    points = [
+        {
+            "cell": point.row.cell,
+            "encoder": point.row.encoder,
+            "score": point.score,
+            "cost": point.cost,
+            "front": point.front,
+        }
+        for point in against.points
+    ]
+    cost = against.column
+    return {**against.scores.ranked_by, "cost": cost.task, "unit": cost.metric, "points": points}
 
 
-def _found(row: FoundRow) -> dict[str, Any]:
-    found, shares = row.found, row.found.shares
+def _demonstration(row: FoundRow) -> dict[str, Any]:
+    search = row.found
+    shares = search.shares
+    gains = [
+        {"against": gain.without, **gain.summary.ranked_by, "difference": gain.difference}
+        for gain in row.gains
+    ]
     return {
         "cell": row.cell.name,
         "seed": row.seed,
-        "evaluator": found.evaluator,
-        "sentence": found.sentence,
-        "word": found.word,
-        "score": found.score,
-        "improvement": found.improvement,
-        "candidates": len(found.scores),
+        "evaluator": search.evaluator,
+        "sentence": search.sentence,
+        "word": search.word,
+        "score": search.score,
+        "improvement": search.improvement,
+        "candidates": len(search.scores),
         "helped": None if shares is None else shares.helped,
         "harmed": None if shares is None else shares.harmed,
-        "gains": [
-            {"against": gain.without, **gain.summary.ranked_by, "difference": gain.difference}
-            for gain in row.gains
-        ],
+        "gains": gains,
     }
 
 
-def _row(row: SummaryRow) -> dict[str, Any]:
+def _published(number: Number) -> dict[str, Any]:
+    row = number.row
     return {
-        "cell": row.cell,
-        "encoder": row.encoder,
-        "labels": row.labels,
-        "status": row.status,
-        "stopped": row.stopped,
-        "error": row.error,
-        "values": [_measured(cell) for cell in row.cells],
-    }
-
-
-def _measured(cell: Measured) -> dict[str, Any]:
-    return {
-        "mean": cell.mean,
-        "std": cell.std,
-        "seeds": cell.values,
-        "place": None if cell.place is None else cell.place + 1,
-        "rank": cell.rank,
-        "degenerate": cell.degenerate,
-        "against_baseline": None if cell.judged is None else _judged(cell.judged),
-        "published": [
-            {"source": row.source, "value": row.value, "difference": row.difference, "met": row.met}
-            for row in cell.published
-        ],
-    }
-
-
-def _judged(judged: Judged) -> dict[str, Any]:
-    return {
-        "difference": judged.difference,
-        "low": judged.low,
-        "high": judged.high,
-        "p_value": judged.p_value,
-        "corrected": judged.corrected,
-        "degrees": judged.degrees,
-        "basis": judged.basis,
-        "reason": judged.reason,
-    }
-
-
-def _number(one: Number) -> dict[str, Any]:
-    row = one.row
-    return {
-        "cell": one.cell,
+        "cell": number.cell,
         "key": row.key,
         "value": row.value,
         "tolerance": row.tolerance,

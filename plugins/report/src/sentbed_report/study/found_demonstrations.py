@@ -65,62 +65,69 @@ class FoundRow:
 
 def found_demonstrations(data: StudyData, summaries: Sequence[Summary]) -> tuple[FoundRow, ...]:
     """Return what the search of each run has found, in the order of cells and seeds."""
-    searched = {cell.name for cell in data.cells if any(search_of(run) for run in cell.runs)}
-    return tuple(
-        FoundRow(cell, run.seed, found, tuple(_gains(data, summaries, cell, searched)))
-        for cell in data.cells
-        for run in cell.runs
-        if (found := search_of(run)) is not None
-    )
+    without_search = [cell for cell in data.cells if not any(search_of(run) for run in cell.runs)]
+    rows = []
+    for cell in data.cells:
+        for run in cell.runs:
+            result = search_of(run)
+            if result is not None:
+                gains = tuple(_gains(cell, without_search, summaries))
+                rows.append(FoundRow(cell, run.seed, result, gains))
+    return tuple(rows)
 
 
 def search_of(run: CellRun) -> Found | None:
     """Return what a run's search has found; None without one, or with none that can be read."""
     ranking = run.record.get("ranking")
-    if not isinstance(ranking, Mapping):
+    if not isinstance(ranking, Mapping) or not isinstance(ranking.get("rows"), Sequence):
         return None
-    rows = [row for row in _mappings(ranking.get("rows")) if _is_number(row.get("score"))]
-    ranked = [row for row in rows if row.get("rank") is not None]
+    ranked = []
+    baseline = None
+    for row in ranking["rows"]:
+        score = _finite(row.get("score")) if isinstance(row, Mapping) else None
+        if score is None:
+            continue
+        if row.get("rank") is not None:
+            ranked.append((score, row))
+        elif baseline is None:
+            baseline = score
     if not ranked:
         return None
-    best = max(ranked, key=lambda row: float(row["score"]))
-    without = next((float(row["score"]) for row in rows if row.get("rank") is None), None)
+    best_score, best = max(ranked, key=lambda candidate: candidate[0])
     return Found(
-        str(ranking.get("evaluator", "")),
-        str(best.get("sentence", "")),
-        str(best.get("word", "")),
-        float(best["score"]),
-        tuple(float(row["score"]) for row in ranked),
-        without,
+        evaluator=str(ranking.get("evaluator", "")),
+        sentence=str(best.get("sentence", "")),
+        word=str(best.get("word", "")),
+        score=best_score,
+        scores=tuple(score for score, _ in ranked),
+        baseline=baseline,
     )
 
 
 def _gains(
-    data: StudyData, summaries: Sequence[Summary], cell: CellInfo, searched: set[str]
+    cell: CellInfo, without_search: Sequence[CellInfo], summaries: Sequence[Summary]
 ) -> Iterator[Gain]:
-    beside = [
-        other.name
-        for other in data.cells
-        if other.name not in searched
-        and sum(cell.labels[axis] != label for axis, label in other.labels.items()) == 1
-    ]
+    """Yield what the search gains over the only cell that differs in one label and has none."""
+    beside = []
+    for other in without_search:
+        differing = [axis for axis, label in other.labels.items() if cell.labels[axis] != label]
+        if len(differing) == 1:
+            beside.append(other.name)
     if len(beside) != 1:
         return
     for summary in summaries:
-        own, other = (_mean(summary.rows, name) for name in (cell.name, beside[0]))
-        if own is not None and other is not None:
-            yield Gain(beside[0], summary, own - other)
+        with_search, without = _mean(summary.rows, cell.name), _mean(summary.rows, beside[0])
+        if with_search is not None and without is not None:
+            yield Gain(beside[0], summary, with_search - without)
 
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
-    found = [row.cells[-1].mean for row in rows if row.cell == cell and row.status == "finished"]
-    return found[0] if len(found) == 1 and found[0] is not None and math.isfinite(found[0]) else None
+    """Return the mean in the last column of a cell's only row that has finished."""
+    values = [row.cells[-1].value for row in rows if row.cell == cell and row.status == "finished"]
+    return _finite(values[0]) if len(values) == 1 else None
 
 
-def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        yield from (item for item in value if isinstance(item, Mapping))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

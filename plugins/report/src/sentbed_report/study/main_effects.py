@@ -97,12 +97,12 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str, colu
     """Return the means of a column for each pair of labels of the axes `rows` and `columns`."""
     axes = {axis.name: axis for axis in data.axes}
     first, second = axes[rows], axes[columns]
-    hidden = {rows, columns, *_together(data, first), *_together(data, second)}
+    hidden = {rows, columns, *together_with(data, first), *together_with(data, second)}
     found: dict[tuple[str, str], dict[Context, Values]] = {
         (a, b): {} for a in first.labels for b in second.labels
     }
-    for row, of_cell in _finished(summary, column):
-        found[row.labels[rows], row.labels[columns]][_context(data, row, hidden)] = of_cell
+    for row, of_cell in finished_rows(summary, column):
+        found[row.labels[rows], row.labels[columns]][context_of(data, row, hidden)] = of_cell
     kept, shared = _matched(found)
     means = _means(found, kept, shared)
     return Grid(
@@ -119,10 +119,10 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str, colu
 
 
 def _effect(data: StudyData, axis: AxisInfo, summary: Summary, column: int) -> AxisEffect:
-    together = _together(data, axis)
+    together = together_with(data, axis)
     values: dict[str, dict[Context, Values]] = {label: {} for label in axis.labels}
-    for row, of_cell in _finished(summary, column):
-        values[row.labels[axis.name]][_context(data, row, {axis.name, *together})] = of_cell
+    for row, of_cell in finished_rows(summary, column):
+        values[row.labels[axis.name]][context_of(data, row, {axis.name, *together})] = of_cell
     baseline = next((cell for cell in data.cells if cell.name == data.baseline), None)
     kept, shared = _matched(values, None if baseline is None else baseline.labels[axis.name])
     if len(kept) < 2:
@@ -220,22 +220,23 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(labels.get(axis) == label for axis, label in wanted.items())
 
 
-def _finished(summary: Summary, column: int) -> list[tuple[SummaryRow, Values]]:
+def finished_rows(summary: Summary, column: int) -> list[tuple[SummaryRow, Values]]:
     """Return rows that have finished, with their values; none that says nothing about its encoder."""
     found = [
-        (row, row.cells[column].values)
+        (row, row.cells[column].seeds)
         for row in summary.rows
         if row.status == "finished" and not row.cells[column].degenerate
     ]
     return [(row, values) for row, values in found if values and all(map(math.isfinite, values.values()))]
 
 
-def _context(data: StudyData, row: SummaryRow, hidden: set[str]) -> Context:
+def context_of(data: StudyData, row: SummaryRow, hidden: set[str]) -> Context:
+    """Return the labels of a row on all axes but the hidden ones, and its encoder if there are several."""
     encoder = row.encoder if row.name != row.cell else ""
     return (encoder, *(row.labels[axis.name] for axis in data.axes if axis.name not in hidden))
 
 
-def _together(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
+def together_with(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
     """Return the axes whose labels correspond one-to-one to those of `axis`."""
 
     def goes(one: str, other: str) -> bool:

@@ -160,14 +160,14 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
 
     Rows that have not finished, are degenerate or cannot be compared with the others are left out.
     """
-    scored = [row for row in summary.rows if row.cells[-1].mean is not None]
+    scored = [row for row in summary.rows if row.cells[-1].value is not None]
     finished = [row for row in scored if row.status == "finished"]
     if len(finished) < 2:
         return None
     left = [(row.name, "it has not finished") for row in scored if row.status != "finished"]
     judgeable: list[SummaryRow] = []
     for row in finished:
-        mean, why = row.cells[-1].mean, row.cells[-1].degenerate
+        mean, why = row.cells[-1].value, row.cells[-1].degenerate
         if why or mean is None or not math.isfinite(mean):
             left.append((row.name, f"degenerate: {why}" if why else "its score is not finite"))
         else:
@@ -222,7 +222,7 @@ def _grouped(
             own = judge(one.differences, one.item_variance, one.item_degrees, confidence)
             from_best, low, high = own.difference or 0.0, own.low or 0.0, own.high or 0.0
         of = tuple(place for place, group in enumerate(groups or ()) if number in group)
-        mean = row.cells[-1].mean
+        mean = row.cells[-1].value
         assert mean is not None
         bounds = *intervals[number], from_best, low, high
         grouped.append(GroupedRow(row.cell, row.encoder, row.name, mean, of, *bounds, row.stopped))
@@ -343,13 +343,13 @@ def _over_tasks(summary: Summary) -> TaskRanks | None:
     rows: list[SummaryRow] = []
     left: list[tuple[str, str]] = []
     for row in summary.rows:
-        if not any(row.cells[index].values for index in columns):
+        if not any(row.cells[index].seeds for index in columns):
             continue
-        lacking = [summary.columns[index].task for index in columns if not row.cells[index].values]
-        values = [row.cells[index] for index in columns if row.cells[index].values]
+        lacking = [summary.columns[index].task for index in columns if not row.cells[index].seeds]
+        values = [row.cells[index] for index in columns if row.cells[index].seeds]
         if row.status != "finished":
             left.append((row.name, "it has not finished"))
-        elif any(one.degenerate or not math.isfinite(one.mean or 0.0) for one in values):
+        elif any(one.degenerate or not math.isfinite(one.value or 0.0) for one in values):
             left.append((row.name, "a score of it is degenerate or not finite"))
         elif lacking:
             left.append((row.name, f"it has no score of {', '.join(lacking)}"))
@@ -357,7 +357,7 @@ def _over_tasks(summary: Summary) -> TaskRanks | None:
             rows.append(row)
     if len(columns) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
-    shared = set.intersection(*(set(row.cells[index].values) for row in rows for index in columns))
+    shared = set.intersection(*(set(row.cells[index].seeds) for row in rows for index in columns))
     seeds = tuple(seed for seed in summary.seeds if seed in shared)
     values_of = [[_worth(row, index, summary, seeds) for index in columns] for row in rows]
     statistic, p_value, ranks, critical = friedman(values_of)
@@ -417,6 +417,6 @@ def nemenyi_groups(
 
 def _worth(row: SummaryRow, index: int, summary: Summary, seeds: Sequence[int] = ()) -> float:
     """Return a mean score, over all seeds by default, to nine decimals, signed so that higher is better."""
-    values = row.cells[index].values
+    values = row.cells[index].seeds
     mean = math.fsum(values[seed] for seed in seeds or values) / len(seeds or values)
     return round(-mean if summary.columns[index].lower else mean, _DECIMALS)

@@ -14,7 +14,7 @@ from sentbed.protocols import Score
 from sentbed.tools import MANIFEST
 
 from sentbed_report.report_json import read_record
-from sentbed_report.run_cost import RecordedCost, recorded_cost
+from sentbed_report.run_cost import recorded_cost
 from sentbed_report.run_results import REPORT, read_results
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
@@ -44,31 +44,45 @@ def read_run(
     Raises:
         RunError: if an existing file cannot be read.
     """
-    place = Path(os.path.relpath(directory, base))
     status = _status(directory)
-    record = {} if status in ("waiting", "running") else _json(directory / REPORT)
+    record: dict[str, Any] = {}
+    if status not in ("waiting", "running"):
+        record.update(_json(directory / REPORT))
     searched = _json(directory / RANKING)
+    seconds = _seconds(record, searched)
     if searched:
-        record = {**record, "ranking": searched.get("ranking")}
+        record["ranking"] = searched.get("ranking")
+
     scores: tuple[Score, ...] = ()
     if status == "finished" and record.get("scores"):
         scores = _scores(directory, record, evaluations)
     error = record.get("error")
-    seconds = [
-        one for one in (record.get("seconds"), searched.get("seconds")) if isinstance(one, int | float)
-    ]
+    with foreign(
+        RunError, f"the section `run-cost` of `{directory / REPORT}` is damaged", "start the run again"
+    ):
+        cost = recorded_cost(record)
     return CellRun(
-        cell,
-        seed,
-        status,
-        place if status != "waiting" else None,
-        error if isinstance(error, str) else "",
-        float(sum(seconds)) if seconds else None,
-        scores,
-        record,
-        _cost(directory / REPORT, record),
-        None if evaluations is None else tuple(evaluations),
+        cell=cell,
+        seed=seed,
+        status=status,
+        directory=None if status == "waiting" else Path(os.path.relpath(directory, base)),
+        error=error if isinstance(error, str) else "",
+        seconds=seconds,
+        scores=scores,
+        record=record,
+        cost=cost,
+        evaluations=None if evaluations is None else tuple(evaluations),
     )
+
+
+def _seconds(record: Mapping[str, Any], searched: Mapping[str, Any]) -> float | None:
+    """Return the time of a run and of the search before it; None if neither is recorded."""
+    total = None
+    for part in (record, searched):
+        seconds = part.get("seconds")
+        if isinstance(seconds, int | float):
+            total = (total or 0.0) + seconds
+    return total
 
 
 def evaluation_keys(run: Path) -> list[str]:
@@ -104,8 +118,9 @@ def added_run(run: Path, key: str) -> Path:
 
 def missing_evaluations(run: Path, keys: Iterable[str]) -> list[str]:
     """Return those of `keys` that a finished run has neither made nor been given later."""
-    own = set(evaluation_keys(run))
-    return [key for key in keys if key not in own and manifest_status(added_run(run, key)) != "finished"]
+    of_run = set(evaluation_keys(run))
+    others = [key for key in keys if key not in of_run]
+    return [key for key in others if manifest_status(added_run(run, key)) != "finished"]
 
 
 def manifest_status(run: Path) -> str | None:
@@ -120,40 +135,38 @@ def _scores(
     directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
 ) -> tuple[Score, ...]:
     scores = attach_items(directory, read_results(directory).scores)
-    own = evaluation_keys(directory)
-    if evaluations is None or list(evaluations) == own:
+    keys = evaluation_keys(directory)
+    if evaluations is None or list(evaluations) == keys:
         return scores
-    parts: dict[str, tuple[Score, ...]] = {}
-    with foreign(RunError, f"`{directory / REPORT}` does not fit `{KEYS}`", "start the run again"):
-        # Without keys, nothing says whose scores these are, and all evaluations are made again.
-        counts = [int(made["scores"]) for made in record["manifest"]["evaluations"]] if own else []
-        start = 0
-        for key, count in zip(own, counts, strict=True):
-            parts[key] = scores[start : start + count]
-            start += count
-    wanted: list[Score] = []
+
+    by_key: dict[str, tuple[Score, ...]] = {}
+    # Without keys, nothing says whose scores these are, and all evaluations are made again.
+    if keys:
+        with foreign(RunError, f"`{directory / REPORT}` does not fit `{KEYS}`", "start the run again"):
+            start = 0
+            for key, evaluation in zip(keys, record["manifest"]["evaluations"], strict=True):
+                end = start + int(evaluation["scores"])
+                by_key[key] = scores[start:end]
+                start = end
+
+    selected: list[Score] = []
     for key in evaluations:
         added = added_run(directory, key)
-        if key in parts:
-            wanted += parts[key]
+        if key in by_key:
+            selected += by_key[key]
         elif manifest_status(added) == "finished":
-            wanted += attach_items(added, read_results(added).scores)
-    return tuple(wanted)
-
-
-def _cost(path: Path, record: Mapping[str, Any]) -> RecordedCost | None:
-    with foreign(RunError, f"the section `run-cost` of `{path}` is damaged", "start the run again"):
-        return recorded_cost(record)
+            selected += attach_items(added, read_results(added).scores)
+    return tuple(selected)
 
 
 def _status(directory: Path) -> CellStatus:
     path = directory / MANIFEST
     if not path.is_file():
         return "waiting"
-    said = _json(path).get("status")
-    if said not in get_args(CellStatus):
-        raise RunError(f"`{path}` has the status {said!r}, which no run has; start the run again")
-    return cast("CellStatus", said)
+    status = _json(path).get("status")
+    if status not in get_args(CellStatus):
+        raise RunError(f"`{path}` has the status {status!r}, which no run has; start the run again")
+    return cast("CellStatus", status)
 
 
 def _json(path: Path) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ import attrs
 import tomli
 from sentbed.errors import RunError
 from sentbed.helpers import read_file
-from sentbed.tools import RESOLVED, differences
+from sentbed.tools import RESOLVED, differences, with_absolute_paths
 
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_study, read_data
@@ -79,51 +79,48 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
                 groups.append(group)
             continue
         recipe, name, seed = _recipe(directory)
-        # A second run of the same recipe and seed is not another seed.
-        known = (g for g in groups if g.recipe == recipe and seed not in g.runs and not g.in_study)
-        if (same := next(known, None)) is None:
-            groups.append(_Group(recipe, [name], {seed: directory}))
+        for group in groups:
+            # A second run of the same recipe and seed is not another seed.
+            if group.recipe == recipe and seed not in group.runs and not group.in_study:
+                group.names.append(name)
+                group.runs[seed] = directory
+                break
         else:
-            same.names.append(name)
-            same.runs[seed] = directory
+            groups.append(_Group(recipe, [name], {seed: directory}))
     if not groups:
         raise RunError("no run of these studies has begun; run one with `sentbed study`")
+
     first = baseline or groups[0]
     counts = Counter(group.name for group in groups)
     cells = []
+    seeds: dict[int, None] = {}
     for group in groups:
-        place = next(iter(group.runs.values()))
-        unique = group.name if counts[group.name] == 1 else f"{group.name} ({place})"
-        cells.append(
-            CellInfo(
-                unique,
-                {},
-                tuple(
-                    read_run(directory, unique, seed, base, group.evaluations.get(seed))
-                    for seed, directory in group.runs.items()
-                ),
-                tuple(differences(first.recipe, group.recipe)),
-            )
-        )
+        name = group.name
+        if counts[name] > 1:
+            name += f" ({next(iter(group.runs.values()))})"
+        runs = []
+        for seed, directory in group.runs.items():
+            runs.append(read_run(directory, name, seed, base, group.evaluations.get(seed)))
+            seeds[seed] = None
+        cells.append(CellInfo(name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))))
     return StudyData(
-        f"{sum(len(group.runs) for group in groups)} runs",
-        (),
-        with_decided_splits(cells),
-        cells[groups.index(first)].name,
-        tuple(dict.fromkeys(run.seed for cell in cells for run in cell.runs)),
+        name=f"{sum(len(cell.runs) for cell in cells)} runs",
+        axes=(),
+        cells=with_decided_splits(cells),
+        baseline=cells[groups.index(first)].name,
+        seeds=tuple(seeds),
         directory=base,
     )
 
 
 def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
     """Yield each cell of a study of which a run has begun."""
+    place = data.directory or Path()
     for cell in data.cells:
-        runs = {
-            run.seed: (data.directory or Path()) / run.directory
-            for run in cell.runs
-            if run.directory is not None
-        }
-        runs = {seed: directory for seed, directory in runs.items() if (directory / RESOLVED).is_file()}
+        runs = {}
+        for run in cell.runs:
+            if run.directory is not None and (place / run.directory / RESOLVED).is_file():
+                runs[run.seed] = place / run.directory
         if runs:
             recipe, _, _ = _recipe(next(iter(runs.values())))
             evaluations = {run.seed: run.evaluations for run in cell.runs}
@@ -134,25 +131,26 @@ def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
 def _rebased(data: StudyData, base: Path) -> StudyData:
     """Return a study with places relative to `base`."""
 
-    def moved(run: CellRun) -> CellRun:
-        if run.directory is None:
-            return run
-        place = os.path.relpath((data.directory or Path()) / run.directory, base)
-        return attrs.evolve(run, directory=Path(place))
+    def moved(runs: Sequence[CellRun]) -> tuple[CellRun, ...]:
+        with_places = []
+        for run in runs:
+            if run.directory is not None:
+                place = os.path.relpath((data.directory or Path()) / run.directory, base)
+                run = attrs.evolve(run, directory=Path(place))  # noqa: PLW2901 - the same run
+            with_places.append(run)
+        return tuple(with_places)
 
-    cells = (
-        attrs.evolve(
-            cell, runs=tuple(map(moved, cell.runs)), confirmation=tuple(map(moved, cell.confirmation))
-        )
+    cells = tuple(
+        attrs.evolve(cell, runs=moved(cell.runs), confirmation=moved(cell.confirmation))
         for cell in data.cells
     )
-    return attrs.evolve(data, cells=tuple(cells), directory=base)
+    return attrs.evolve(data, cells=cells, directory=base)
 
 
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
     """Return the resolved recipe without name and seed, then name and seed."""
     try:
-        recipe = tomli.loads(read_file(directory / RESOLVED).decode())
+        recipe = with_absolute_paths(tomli.loads(read_file(directory / RESOLVED).decode()), directory)
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(

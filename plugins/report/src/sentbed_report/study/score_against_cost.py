@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from sentbed_report.run_cost import KEY
-from sentbed_report.study.summary_tables import Measured, Summary, SummaryColumn, SummaryRow
+from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
 
 
 @attrs.frozen
@@ -17,7 +19,7 @@ class CostPoint:
 
     row: SummaryRow
     """Its row in the table of scores."""
-    costs: tuple[Measured, ...]
+    costs: tuple[Estimate, ...]
     """All numbers of its row in the table of costs."""
     score: float
     cost: float
@@ -39,7 +41,7 @@ class ScoreAgainstCost:
     """Names of finished rows that have a score and no point, since a number is missing or degenerate."""
 
     @property
-    def column(self) -> SummaryColumn:
+    def column(self) -> Column:
         """The column of costs."""
         return self.costs.columns[self.index]
 
@@ -98,7 +100,7 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
     rows = {(row.cell, row.encoder): row for row in costs.rows if row.status == "finished"}
-    pairs: list[tuple[SummaryRow, tuple[Measured, ...], float, float]] = []
+    pairs: list[tuple[SummaryRow, tuple[Estimate, ...], float, float]] = []
     left = []
     for row in scores.rows:
         other = rows.get((row.cell, row.encoder))
@@ -116,7 +118,17 @@ def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
     return ScoreAgainstCost(scores, costs, index, tuple(points), tuple(left))
 
 
-def _mean(cell: Measured) -> float | None:
+def _mean(cell: Estimate) -> float | None:
     """Return a number that can be drawn, or None."""
-    mean = cell.mean
+    mean = cell.value
     return None if mean is None or not math.isfinite(mean) or cell.degenerate else mean
+
+
+def title_of_both(against: ScoreAgainstCost) -> str:
+    """Return a title that names the score and the cost."""
+    scores = against.scores
+    parts = [scores.evaluator]
+    if scores.protocol not in ("", scores.evaluator):
+        parts.append(scores.protocol)
+    parts += [text for text in (scores.apart, against.costs.apart) if text]
+    return f"{', '.join(parts)}: {scores.headings[-1]} against {against.column.task}"

@@ -264,7 +264,7 @@ def _of_row(
 ) -> Iterator[ChosenScore]:
     tasks: list[dict[int, Score]] = []
     for column, measured in zip(summary.columns, row.cells, strict=True):
-        if not column.ranked or measured.mean is None:
+        if not column.ranked or measured.value is None:
             continue
         of_task = {
             run.seed: score
@@ -277,16 +277,16 @@ def _of_row(
         if column.average and not of_task:
             scores = mean_column(tasks)
         tasks.append(of_task)
-        found = _interval(measured.values, scores, resamples, confidence)
+        found = _interval(measured.seeds, scores, resamples, confidence)
         yield ChosenScore(
             summary.evaluator,
             summary.protocol,
             row.encoder,
             column.task,
             column.metric,
-            measured.mean,
+            measured.value,
             measured.std,
-            len(measured.values),
+            len(measured.seeds),
             found.low,
             found.high,
             found.basis or "",

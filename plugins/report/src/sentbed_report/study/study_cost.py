@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
-from sentbed_report.run_cost import RunCost, total
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.run_cost import NOTHING, RunCost
+from sentbed_report.study.study_data import CellRun, StudyData
 
 
 @attrs.frozen
@@ -42,23 +41,35 @@ def study_cost(data: StudyData) -> StudyCost | None:
 
     Stages of which no run has finished or failed that goes on from them are not known, and left out.
     """
-    ended = [run for cell in data.cells for run in cell.runs if run.status in ("finished", "failed")]
-    known = [(run, run.cost) for run in ended if run.cost is not None]
-    if not known:
+    costs = []
+    unknown = cached = 0
+    shared: dict[str, RunCost] = {}
+    begun: Counter[str] = Counter()
+    for cell in data.cells:
+        for run in cell.runs:
+            if run.status not in ("finished", "failed"):
+                continue
+            if run.cost is None:
+                unknown += 1
+                continue
+            costs.append(run.cost)
+            # Of equal name is the same run: its directory has the key of its stages in its name.
+            shared.update(run.cost.shared)
+            begun.update(run.cost.shared.keys())
+            cached += _encoded_nothing(run)
+    if not costs:
         return None
-    # Of equal name is the same run: its directory has the key of its stages in its name.
-    shared = {name: cost for _, recorded in known for name, cost in recorded.shared.items()}
     return StudyCost(
-        len(known),
-        total(recorded.own for _, recorded in known),
-        total(shared.values()) if shared else None,
-        total(recorded.alone for _, recorded in known),
-        Counter(name for _, recorded in known for name in recorded.shared),
-        len(ended) - len(known),
-        sum(_encoded_nothing(run.record) for run, _ in known),
+        runs=len(costs),
+        cells=sum((cost.own for cost in costs), start=NOTHING),
+        shared=sum(shared.values(), start=NOTHING) if shared else None,
+        alone=sum((cost.alone for cost in costs), start=NOTHING),
+        begun=begun,
+        unknown=unknown,
+        cached=cached,
     )
 
 
-def _encoded_nothing(record: Mapping[str, Any]) -> bool:
-    texts = record.get("manifest", {}).get("cache") or {}
+def _encoded_nothing(run: CellRun) -> bool:
+    texts = run.record.get("manifest", {}).get("cache") or {}
     return bool(texts.get("taken")) and not texts.get("encoded")

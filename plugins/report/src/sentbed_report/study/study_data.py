@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -30,6 +30,8 @@ class AxisInfo:
     labels: tuple[str, ...]
     numbers: tuple[float, ...] | None = None
     """Numbers set by the labels, if each sets a single one, so that the axis can be plotted."""
+    paths: tuple[str, ...] = ()
+    """Paths of the recipe that the labels set, with stages by name; none in studies of earlier versions."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -59,10 +61,9 @@ class CellRun:
     def chosen_on(self) -> frozenset[str]:
         """Hashes of the files by which validations of the run chose its weights."""
         manifest = self.record.get("manifest")
-        digests = manifest.get("chosen_on") if isinstance(manifest, Mapping) else None
-        if not isinstance(digests, list):
+        if not isinstance(manifest, Mapping) or not isinstance(manifest.get("chosen_on"), list):
             return frozenset()
-        return frozenset(digest for digest in digests if isinstance(digest, str))
+        return frozenset(digest for digest in manifest["chosen_on"] if isinstance(digest, str))
 
     def __repr__(self) -> str:
         return f"<run {self.cell}, seed {self.seed}: {self.status}, {len(self.scores)} scores>"
@@ -97,19 +98,18 @@ def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
                     decided |= data_of(score)
     if not decided:
         return tuple(cells)
-    return tuple(_with_decided_splits(cell, decided) for cell in cells)
 
+    def declared(runs: Sequence[CellRun]) -> tuple[CellRun, ...]:
+        with_splits = []
+        for run in runs:
+            scores = tuple(with_decided_split(score, decided) for score in run.scores)
+            with_splits.append(attrs.evolve(run, scores=scores))
+        return tuple(with_splits)
 
-def _with_decided_splits(cell: CellInfo, decided: Collection[str]) -> CellInfo:
-    return attrs.evolve(
-        cell,
-        runs=tuple(_run_with_decided_splits(run, decided) for run in cell.runs),
-        confirmation=tuple(_run_with_decided_splits(run, decided) for run in cell.confirmation),
+    return tuple(
+        attrs.evolve(cell, runs=declared(cell.runs), confirmation=declared(cell.confirmation))
+        for cell in cells
     )
-
-
-def _run_with_decided_splits(run: CellRun, decided: Collection[str]) -> CellRun:
-    return attrs.evolve(run, scores=tuple(with_decided_split(score, decided) for score in run.scores))
 
 
 @attrs.frozen
@@ -185,13 +185,16 @@ class StudyData:
         """Names of cells that were shown to be worse than another, and so lack seeds that the others have."""
         if self.decisions is None:
             return frozenset()
-        worse = {one.cell for one in self.decisions.claims}
-        seeds = {run.seed for cell in self.cells if cell.name not in worse for run in cell.runs}
-        return frozenset(
-            cell.name
-            for cell in self.cells
-            if cell.name in worse and {run.seed for run in cell.runs} != seeds
-        )
+        worse = {claim.cell for claim in self.decisions.claims}
+        seeds: set[int] = set()
+        seeds_of_worse = {}
+        for cell in self.cells:
+            seeds_of_cell = {run.seed for run in cell.runs}
+            if cell.name in worse:
+                seeds_of_worse[cell.name] = seeds_of_cell
+            else:
+                seeds |= seeds_of_cell
+        return frozenset(name for name, of_cell in seeds_of_worse.items() if of_cell != seeds)
 
     @property
     def finished(self) -> int:

@@ -206,19 +206,19 @@ def _lines(data: StudyData, axis: AxisInfo, effect: AxisEffect, summary: Summary
         cell = row.cells[-1]
         if row.status != "finished" or cell.degenerate:
             continue
-        if cell.mean is not None and math.isfinite(cell.mean):
+        if cell.value is not None and math.isfinite(cell.value):
             parts = [row.labels[other] for other in others]
             if row.name != row.cell:
                 parts.append(row.encoder)
             found.setdefault(", ".join(parts), []).append(
-                (numbers[row.labels[axis.name]], cell.mean, cell.std)
+                (numbers[row.labels[axis.name]], cell.value, cell.std)
             )
     return [_Line(name, tuple(sorted(places, key=lambda p: p[0]))) for name, places in found.items()]
 
 
 def _values(summary: Summary, axis: str, label: str) -> list[float]:
     means = [
-        row.cells[-1].mean
+        row.cells[-1].value
         for row in summary.rows
         if row.status == "finished" and not row.cells[-1].degenerate and row.labels.get(axis) == label
     ]

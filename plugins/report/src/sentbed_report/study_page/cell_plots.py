@@ -16,7 +16,7 @@ from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
 from sentbed_report.matplotlib_svg import Drawing, colour, label_text, legend_above
 from sentbed_report.run_plots import WIDTH, Plot, step_axis
-from sentbed_report.score_tables import Plane, geometry_panels
+from sentbed_report.score_planes import Plane, geometry_panels
 from sentbed_report.study.found_demonstrations import search_of
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study_page.line_styles import (

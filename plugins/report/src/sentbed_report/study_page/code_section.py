@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sentbed_report.formatting import count
+from sentbed_report.page.sections import Section
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.table import Header, Row, Table
 
 SHOWN_CELLS = 4
 """Cells that are named of a group of runs."""
@@ -26,15 +28,23 @@ def code_section(data: StudyData) -> Section | None:
     groups: dict[tuple[str, ...], list[CellRun]] = {}
     for run, code in codes:
         groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(run)
-    rows = tuple(SectionRow(runs_and_cells(group), versions) for versions, group in groups.items())
+    rows = [Row((runs_and_cells(group),), versions) for versions, group in groups.items()]
     listed = ", ".join(varying)
     return Section(
         "Code and versions",
+        f"not the same in all runs: {listed}",
         (
             f"The runs were not all made by the same code and versions, which may decide scores: {listed}. "
             "They stand in the same tables all the same.",
         ),
-        (SectionTable("Version and first digits of the hash of the code", ("runs", *varying), rows),),
+        (
+            Table(
+                "Version and first digits of the hash of the code",
+                (Header("runs"),),
+                tuple(map(Column, varying)),
+                tuple(rows),
+            ),
+        ),
     )
 
 

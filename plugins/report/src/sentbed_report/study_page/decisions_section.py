@@ -7,43 +7,51 @@ from collections.abc import Iterator
 import attrs
 from sentbed.helpers import score_digits
 
-from sentbed_report.formatting import count, duration, number, probability
+from sentbed_report.formatting import count, duration
+from sentbed_report.page.sections import Section
 from sentbed_report.study.decisions import Decisions, Rule
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
 def decisions_section(data: StudyData) -> Section | None:
     """Return the section; None if the study has made no look."""
-    found = data.decisions
-    if found is None or not found.looks:
+    decisions = data.decisions
+    if decisions is None or not decisions.looks:
         return None
-    digits = score_digits(number for one in found.claims for number in (one.difference, one.at_least))
-    rows = tuple(
-        SectionRow(
-            one.cell,
-            (
-                one.than,
-                str(one.seeds),
-                number(one.difference, digits),
-                number(one.at_least, digits),
-                probability(one.p_value),
-            ),
-            one.cell,
-        )
-        for one in found.claims
+    tables = (_table(decisions),) if decisions.claims else ()
+    line = f"{count(len(decisions.claims), 'cell')} stopped"
+    return Section("Decisions", line, decided(data), tables, tuple(_notes(decisions)))
+
+
+def _table(decisions: Decisions) -> Table:
+    digits = score_digits(
+        number for claim in decisions.claims for number in (claim.difference, claim.at_least)
     )
-    table = SectionTable("", ("Stopped", "worse than", "seeds", "by", "at least", "p"), rows, (2, 3, 4, 5))
-    return Section("Decisions", decided(data), (table,) if rows else (), tuple(_remarks(found)))
+    columns = (
+        Column("worse than"),
+        Column("seeds", form="count"),
+        Column("by", digits=digits),
+        Column("at least", digits=digits),
+        Column("p", form="p-value"),
+    )
+    rows = []
+    for claim in decisions.claims:
+        numbers = (claim.seeds, claim.difference, claim.at_least, claim.p_value)
+        cells: list[Cell] = [claim.than, *(Estimate(value=number) for number in numbers)]
+        rows.append(Row((claim.cell,), tuple(cells), cell=claim.cell))
+    return Table("", (Header("stopped"),), columns, tuple(rows))
 
 
-def outcome(found: Decisions) -> str:
+def outcome(decisions: Decisions) -> str:
     """Return a sentence on what is decided."""
-    if found.rule.worse_than == "best" and found.winner is not None:
-        return f"The best cell is {found.winner}: all others were shown to be worse."
-    worse = "worse than another" if found.rule.worse_than == "best" else "worse than the baseline"
-    listed = "; ".join(found.at_work)
-    return f"Not shown to be {worse}{'' if found.ended else ' so far'}: {listed}."
+    if decisions.rule.worse_than == "best" and decisions.winner is not None:
+        return f"The best cell is {decisions.winner}: all others were shown to be worse."
+    worse = "worse than another" if decisions.rule.worse_than == "best" else "worse than the baseline"
+    listed = "; ".join(decisions.at_work)
+    return f"Not shown to be {worse}{'' if decisions.ended else ' so far'}: {listed}."
 
 
 def saved(data: StudyData) -> tuple[str, ...]:
@@ -51,23 +59,22 @@ def saved(data: StudyData) -> tuple[str, ...]:
 
     Stages that they would have shared are none of it.
     """
-    found = data.decisions
-    if found is None or not data.needless:
+    decisions = data.decisions
+    if decisions is None or not data.needless:
         return ()
-    seeds = found.rule.looks[-1]
-    times = []
+    total = 0.0
     for cell in data.cells:
-        seconds = [one for run in cell.runs if (one := _own_seconds(run)) is not None]
-        if seconds:
-            left = seeds - len(cell.runs) if found.ended or cell.name not in found.at_work else 0
-            times.append(max(left, 0) * sum(seconds) / len(seconds))
+        times = [seconds for seconds in map(_seconds_without_shared_stages, cell.runs) if seconds is not None]
+        if times and (decisions.ended or cell.name not in decisions.at_work):
+            needless = max(decisions.rule.looks[-1] - len(cell.runs), 0)
+            total += needless * sum(times) / len(times)
     return (
         f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
-        f"{duration(sum(times))} more, if as long as the others of their cells.",
+        f"{duration(total)} more, if as long as the others of their cells.",
     )
 
 
-def _own_seconds(run: CellRun) -> float | None:
+def _seconds_without_shared_stages(run: CellRun) -> float | None:
     """Return the time of a run with its search, and without shared stages where its cost tells them apart."""
     whole = run.record.get("seconds")
     if run.seconds is None or whole is None or run.cost is None or run.cost.own.seconds is None:
@@ -77,46 +84,48 @@ def _own_seconds(run: CellRun) -> float | None:
 
 def decided(data: StudyData) -> tuple[str, ...]:
     """Return what is decided, and how many runs are not needed; nothing before the first look."""
-    found = data.decisions
-    if found is None or not found.looks:
+    decisions = data.decisions
+    if decisions is None or not decisions.looks:
         return ()
     if not data.needless:
-        return (outcome(found),)
+        return (outcome(decisions),)
     planned = data.total + data.needless
+    verb = "were" if decisions.ended else "are"
+    share = f"{data.needless / planned:.0%}"
     return (
-        outcome(found),
-        f"{count(data.needless, 'run')} of {planned:,} ({data.needless / planned:.0%}) "
-        f"{'were' if found.ended else 'are'} not needed.",
+        outcome(decisions),
+        f"{count(data.needless, 'run')} of {planned:,} ({share}) {verb} not needed.",
     )
 
 
-def _remarks(found: Decisions) -> Iterator[str]:
-    yield rule_sentence(found.rule)
-    if found.claims:
+def _notes(decisions: Decisions) -> Iterator[str]:
+    yield rule_sentence(decisions.rule)
+    if decisions.claims:
         yield (
             "The score of a cell that was stopped is a little too low, since it was stopped when it looked "
             "bad; the bound in the column “at least” holds all the same. p: times all looks and all claims "
             "that were possible."
         )
-    if not found.over_items:
+    if not decisions.over_items:
         yield "Over seeds alone: a score that decides has no items, so that other items may decide otherwise."
-    for cell, why in found.left.items():
-        yield f"Not compared at the last look: {cell}: {why}."
-    if found.earlier:
-        yield from _changes(found)
+    for cell, reason in decisions.left.items():
+        yield f"Not compared at the last look: {cell}: {reason}."
+    if decisions.earlier:
+        yield from _changes(decisions)
 
 
-def _changes(found: Decisions) -> Iterator[str]:
+def _changes(decisions: Decisions) -> Iterator[str]:
     """Yield what was changed while the study ran, and what that means for the error rate."""
-    others = [rule for rule in found.earlier if _without_seeds(rule) != _without_seeds(found.rule)]
+    rule = _without_seeds(decisions.rule)
+    others = [earlier for earlier in decisions.earlier if _without_seeds(earlier) != rule]
     if others:
         yield (
             f"The rule or the cells were changed while the study ran ({count(len(others), 'other rule')} "
             "before), and the error rate holds for one rule only."
         )
-    seeds = {rule.seeds for rule in found.earlier} - {found.rule.seeds}
+    seeds = {earlier.seeds for earlier in decisions.earlier} - {decisions.rule.seeds}
     if seeds:
-        listed = "; ".join(", ".join(map(str, one)) for one in sorted(seeds))
+        listed = "; ".join(", ".join(map(str, of_rule)) for of_rule in sorted(seeds))
         yield (
             f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
             "first spend a part of the error rate that was kept for them, so that it holds all the same."

@@ -4,60 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sentbed_report.format_independent_table import sign_of
-from sentbed_report.formatting import probability, signed, spread
-from sentbed_report.study.equivalence import CONFIDENCE, Equivalence, equivalences, key_of
+from sentbed_report.formatting import count, related_probability, sign_of
+from sentbed_report.page.sections import Section
+from sentbed_report.study.equivalence import CONFIDENCE
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow, title_of
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.study.summary_tables import Summary, title_of
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Header, Row, Table
 
 
 def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
     """Return the section, or None if the study has no margin or nothing was compared."""
-    found = [(summary, tests) for summary in summaries if (tests := equivalences(summary))]
-    if data.equivalence is None or not found:
+    tables = [_table(summary) for summary in summaries]
+    tables = [table for table in tables if table.rows]
+    if data.equivalence is None or not tables:
         return None
-    margin = f"{data.equivalence:g}"
-    headings = (
-        *("cell", "difference", f"{100 * CONFIDENCE:g} % interval"),
-        *(f"no worse by more than {margin}", f"equivalent within {margin}"),
-    )
-    tables = [
-        SectionTable(
-            title_of(summary),
-            headings,
-            tuple(_row(row, tests[key_of(row)], summary) for row in summary.rows if key_of(row) in tests),
-            (1, 2, 3, 4),
-        )
-        for summary, tests in found
-    ]
+    shown = {
+        row.cell
+        for summary in summaries
+        for row in summary.rows
+        if row.cells[-1].equivalence is not None and sign_of(row.cells[-1].equivalence.corrected_no_worse)
+    }
     return Section(
         "Equivalence",
+        f"{count(len(shown), 'cell')} shown to be no worse than {data.baseline} by {data.equivalence:g}",
         (
-            f"Tests against {data.baseline} with a margin of {margin} in the unit of the score, over seeds "
-            "and items as in the tables. No worse: one one-sided test. Equivalent: two one-sided tests "
-            "(TOST), of which the larger p-value counts. Each question is corrected over the cells of its "
-            "table (Holm).",
+            f"Tests against {data.baseline} with a margin of {data.equivalence:g} in the unit of the score, "
+            "over seeds and items as in the tables. No worse: one one-sided test. Equivalent: two one-sided "
+            "tests (TOST), of which the larger p-value counts. Each question is corrected over the cells of "
+            "its table (Holm).",
         ),
         tuple(tables),
         (
             "† p < 0.05, ‡ p < 0.01: the claim is shown. Without a sign it is not, and neither is its "
-            "opposite. The interval belongs to the tests at a level of 0.05 before correction: a cell is "
-            "equivalent if it lies within the margin.",
+            f"opposite. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 "
+            "before correction: a cell is equivalent if it lies within the margin.",
         ),
     )
 
 
-def _row(row: SummaryRow, test: Equivalence, summary: Summary) -> SectionRow:
-    judged = row.cells[-1].judged
-    difference = None if judged is None else judged.difference
-    interval = spread((test.low, test.high), summary.digits)
-    claims = (test.corrected_no_worse, test.corrected_equivalent)
-    entries = (signed(difference, summary.digits), interval, *map(_claim, claims))
-    return SectionRow(row.name, entries, row.cell)
+def _table(summary: Summary) -> Table:
+    margin = f"{summary.equivalence or 0:g}"
+    rows = []
+    for row in summary.rows:
+        test, judged = row.cells[-1].equivalence, row.cells[-1].judged
+        if test is None or judged is None:
+            continue
+        difference = Estimate(value=judged.difference, interval=(test.low, test.high))
+        claims = (_claim(test.corrected_no_worse), _claim(test.corrected_equivalent))
+        rows.append(Row((row.name,), (difference, *claims), cell=row.cell))
+    columns = (
+        Column("difference", form="signed", digits=summary.digits),
+        Column(f"no worse by more than {margin}"),
+        Column(f"equivalent within {margin}"),
+    )
+    return Table(title_of(summary), (Header("cell"),), columns, tuple(rows))
 
 
 def _claim(p_value: float) -> str:
-    text = probability(p_value)
-    related = text if text.startswith("<") else f"= {text}"
-    return f"p {related} {sign_of(p_value)}".rstrip()
+    return f"p {related_probability(p_value)} {sign_of(p_value)}".rstrip()

@@ -1,56 +1,77 @@
-"""Section of a study's report on which cells cannot be told apart."""
+"""Which cells of a study cannot be told apart, as a section of its report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.formatting import number, probability
+from sentbed_report.formatting import number, related_probability
+from sentbed_report.page.sections import Section
 from sentbed_report.resampling import SIGNIFICANT
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.study_page.effects_section import by_reason
+from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Header, Row, Table
 
 _LEVEL = f"{100 * SIGNIFICANT:g} %"
 
 
-def rank_groups_section(summaries: Sequence[Summary], decisions: Decisions | None = None) -> Section | None:
-    """Return the section; None if no table has two rows that have finished.
-
-    `decisions` are those of the study, if it stops cells.
-    """
-    found = [(summary, summary.groups) for summary in summaries if summary.groups is not None]
-    if not found:
+def rank_groups_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    """Return the section; None if no table has two rows that have finished."""
+    grouped = [(summary, summary.groups) for summary in summaries if summary.groups is not None]
+    if not grouped:
         return None
-    tables: list[SectionTable] = []
-    remarks = list(_decided(decisions)) if any(groups.rows for _, groups in found) else []
-    for summary, groups in found:
+    tables: list[Table] = []
+    notes: list[str] = []
+    plots = []
+    for place, (summary, groups) in enumerate(grouped):
         if groups.rows:
             tables.append(_table(summary, groups))
-        remarks += _remarks(title_of(summary), groups)
+            plot = rank_groups_plot(data, summary, f"r{place}")
+            plots += [] if plot is None else [plot]
+        notes += _notes(title_of(summary), groups)
         if groups.tasks is not None:
-            tables.append(_task_table(title_of(summary), groups.tasks))
-            remarks += _task_remarks(summary, groups.tasks)
-    return Section("Rank groups", tuple(_said(found)), tuple(tables), tuple(remarks))
+            tables.append(_task_table(summary, groups.tasks))
+    if any(groups.rows for _, groups in grouped):
+        notes += _decided(data.decisions)
+    return Section(
+        "Rank groups", _line(grouped), tuple(_sentences(grouped)), tuple(tables), tuple(notes), tuple(plots)
+    )
 
 
-def _said(found: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
-    grouped = [(summary, groups) for summary, groups in found if groups.rows]
-    if grouped:
-        bases = {groups.basis for _, groups in grouped}
+def _line(grouped: Sequence[tuple[Summary, RankGroups]]) -> str:
+    for summary, groups in grouped:
+        if groups.rows:
+            best = groups.rows[0]
+            alike = [row for row in groups.rows[1:] if set(row.groups) & set(best.groups)]
+            return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
+    return "no two cells can be compared"
+
+
+def _sentences(grouped: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
+    compared = [(summary, groups) for summary, groups in grouped if groups.rows]
+    if compared:
+        bases = {groups.basis for _, groups in compared}
         basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
+        looks = compared[0][0].looks
+        times = "" if looks == 1 else f", times the {looks} looks at which cells may be stopped"
         yield (
             "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
             "letter does not mean that two cells are equal."
         )
         yield (
             f"Every two cells are compared, each seed with the same seed, over {basis} as in tests against a "
-            f"baseline, with Holm's correction over all pairs of a table{_times(grouped[0][0])}: in at most "
-            f"{_LEVEL} of studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + "
-            "the number of cells that are significantly better to the number of cells less those that are "
-            "significantly worse; with the same error rate, all true ranks lie within at once."
+            f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
+            "studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + the number of "
+            "cells that are significantly better to the number of cells less those that are significantly "
+            "worse; with the same error rate, all true ranks lie within at once. From the best: the "
+            "difference, with bounds that hold for all pairs at once."
         )
-    if any(groups.tasks is not None for _, groups in found):
+    if any(groups.tasks is not None for _, groups in grouped):
         yield (
             "Ranks over tasks ask another question: would the order hold on other tasks like these? "
             "Friedman's test and Nemenyi's critical difference take the tasks as a sample, and count only "
@@ -68,64 +89,65 @@ def _decided(decisions: Decisions | None) -> Iterator[str]:
     )
 
 
-def _times(summary: Summary) -> str:
-    return "" if summary.looks == 1 else f", times the {summary.looks} looks at which cells may be stopped"
-
-
-def _table(summary: Summary, groups: RankGroups) -> SectionTable:
-    rows = tuple(
-        SectionRow(row.name, (number(row.mean, summary.digits), row.letters or "–", row.ranks), row.cell)
-        for row in groups.rows
+def _table(summary: Summary, groups: RankGroups) -> Table:
+    last = summary.columns[-1]
+    columns = (
+        Column(last.task, last.metric, heading=last.heading, digits=summary.digits),
+        Column("groups"),
+        Column("ranks"),
+        Column("from the best", form="signed", digits=summary.digits),
     )
-    headings = ("Cell", summary.headings[-1], "Groups", "Ranks")
-    return SectionTable(title_of(summary), headings, rows, numbers=(1, 3))
+    rows = []
+    for row in groups.rows:
+        from_best = Estimate(value=row.from_best, interval=(row.low, row.high))
+        cells = (Estimate(value=row.mean), row.letters or None, row.ranks, from_best)
+        rows.append(Row((row.name,), cells, cell=row.cell))
+    return Table(title_of(summary), (Header("cell"),), columns, tuple(rows))
 
 
-def _task_table(title: str, tasks: TaskRanks) -> SectionTable:
-    rows = tuple(SectionRow(row.name, (number(row.mean_rank), row.letters), row.cell) for row in tasks.rows)
-    headings = ("Cell", "Mean rank", "Groups")
-    return SectionTable(f"{title}: ranks over {len(tasks.tasks)} tasks", headings, rows, numbers=(1,))
+def _task_table(summary: Summary, tasks: TaskRanks) -> Table:
+    rows = []
+    for row in tasks.rows:
+        rows.append(Row((row.name,), (Estimate(value=row.mean_rank), row.letters), cell=row.cell))
+    return Table(
+        f"{title_of(summary)}: ranks over {len(tasks.tasks)} tasks",
+        (Header("cell"),),
+        (Column("mean rank"), Column("groups")),
+        tuple(rows),
+        tuple(_task_notes(summary, tasks)),
+    )
 
 
-def _remarks(title: str, groups: RankGroups) -> Iterator[str]:
+def _notes(title: str, groups: RankGroups) -> Iterator[str]:
     if groups.reason:
         what = "no letters" if groups.rows else "no groups"
         yield f"{title}: {what}, since {groups.reason}."
-    if stopped := [row.name for row in groups.rows if row.stopped]:
+    stopped = [row.name for row in groups.rows if row.stopped]
+    if stopped:
         yield (
             f"{title}: stopped cells come last, whatever their means, which are over other seeds than those "
             f"of cells that went on: {'; '.join(stopped)}."
         )
-    yield from _left(title, groups.left)
+    yield from _left_out(title, groups.left)
 
 
-def _task_remarks(summary: Summary, tasks: TaskRanks) -> Iterator[str]:
-    title = title_of(summary)
-    found = f"{title}, over {', '.join(tasks.tasks)}: Friedman's test, p {_equals(tasks.p_value)}"
+def _task_notes(summary: Summary, tasks: TaskRanks) -> Iterator[str]:
+    test = f"Over {', '.join(tasks.tasks)}: Friedman's test, p {related_probability(tasks.p_value)}"
     if tasks.significant:
         yield (
-            f"{found}; mean ranks that differ by less than the critical difference, "
+            f"{test}; mean ranks that differ by less than the critical difference, "
             f"{number(tasks.critical)}, cannot be told apart."
         )
     else:
-        yield f"{found}: the tasks do not tell any cells apart."
+        yield f"{test}: the tasks do not tell any cells apart."
     if not tasks.seeds:
         if len(summary.seeds) > 1:
-            yield f"{title}, over tasks: each cell has its mean over its own seeds, since they share none."
+            yield "Each cell has its mean over its own seeds, since they share none."
     elif len(tasks.seeds) < len(summary.seeds):
-        listed = ", ".join(map(str, tasks.seeds))
-        yield f"{title}, over tasks: means over the seeds that all cells have ({listed})."
-    yield from _left(f"{title}, over tasks", tasks.left)
+        yield f"Means over the seeds that all cells have ({', '.join(map(str, tasks.seeds))})."
+    yield from _left_out("Over tasks", tasks.left)
 
 
-def _equals(p_value: float) -> str:
-    text = probability(p_value)
-    return text if text.startswith("<") else f"= {text}"
-
-
-def _left(title: str, left: Sequence[tuple[str, str]]) -> Iterator[str]:
-    reasons: dict[str, list[str]] = {}
-    for name, why in left:
-        reasons.setdefault(why.rstrip("."), []).append(name)
-    for why, names in reasons.items():
-        yield f"{title}: left out, since {why}: {'; '.join(names)}."
+def _left_out(title: str, left: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for reason, names in by_reason(dict(left)).items():
+        yield f"{title}: left out, since {reason}: {'; '.join(names)}."

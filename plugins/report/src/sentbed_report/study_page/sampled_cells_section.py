@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from sentbed.helpers import score_digits
 
-from sentbed_report.formatting import number
+from sentbed_report.page.sections import Section
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of, without_mean
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Header, Row, Table
 
 
-def sampled_cells(data: StudyData) -> Iterator[Section]:
-    """Yield the section: how many cells were run of how many, in which order, and with which scores."""
-    if (sampled := data.sampled) is None:
-        return
+def sampled_cells_section(data: StudyData) -> Section | None:
+    """Return the section: how many cells were run of how many, in which order, and with which scores."""
+    sampled = data.sampled
+    if sampled is None:
+        return None
     seed = data.seeds[0] if data.seeds else None
-    scores = {
-        cell.name: mean_of(scores)
-        for cell in data.cells
-        for run in cell.runs
-        if run.seed == seed
-        and not without_mean(scores := deciding_scores(run.scores, data.decide or Decide()))
-    }
-    table = SectionTable(
-        f"In the order in which they were chosen, with the mean of the deciding scores of seed {seed}",
-        ("cell", "chosen", "score"),
-        tuple(
-            SectionRow(name, (str(place), number(scores.get(name))), name)
-            for place, name in enumerate(sampled.names, 1)
-        ),
-        (1, 2),
+    scores = _deciding_scores(data, seed)
+    columns = (
+        Column("chosen", form="count"),
+        Column("score", digits=score_digits(score for score in scores.values() if score is not None)),
     )
+    rows = []
+    for place, name in enumerate(sampled.names, 1):
+        cells = (Estimate(value=place), Estimate(value=scores.get(name)))
+        rows.append(Row((name,), cells, cell=name))
     before = sum(cell.name not in sampled.names for cell in data.cells)
     more = f" {before:,} more {'was' if before == 1 else 'were'} run before." if before else ""
     sentences = [f"{sampled}.{more} Nothing is known of the others."]
-    if (left := sampled.cells - len(sampled.names)) > 0:
+    left = sampled.cells - len(sampled.names)
+    if left > 0:
         sentences.append(f"The study is to run {left:,} more.")
-    yield Section("Sampled cells", tuple(sentences), (table,))
+    title = f"In the order in which they were chosen, with the mean of the deciding scores of seed {seed}"
+    table = Table(title, (Header("cell"),), columns, tuple(rows))
+    return Section("Sampled cells", str(sampled), tuple(sentences), (table,))
+
+
+def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:
+    """Return the mean of the deciding scores of each cell under a seed, where they have a mean."""
+    means = {}
+    for cell in data.cells:
+        for run in cell.runs:
+            scores = deciding_scores(run.scores, data.decide or Decide())
+            if run.seed == seed and not without_mean(scores):
+                means[cell.name] = mean_of(scores)
+    return means

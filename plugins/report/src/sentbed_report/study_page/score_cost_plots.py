@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from sentbed_report.formatting import count, number
 from sentbed_report.matplotlib_svg import Drawing, colour, label_text
 from sentbed_report.run_plots import WIDTH, Plot
+from sentbed_report.study.score_against_cost import ScoreAgainstCost
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.line_styles import group_tones, spans_powers, tone_legend
-from sentbed_report.study_page.score_cost_tables import CostTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
+def cost_plot(data: StudyData, found: ScoreAgainstCost, title: str, name: str) -> Plot:
     """Draw the score of each cell over its cost, a point a cell, and the Pareto front as steps."""
-    found, cells = table.found, {cell.name: cell for cell in data.cells}
+    cells = {cell.name: cell for cell in data.cells}
     axes_told, looks = group_tones(data)
     front = sorted((point for point in found.points if point.front), key=lambda point: point.front or 0)
     behind = [point for point in found.points if not point.front]
@@ -30,7 +30,7 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         axes.set_xlabel(label_text(found.costs.headings[found.index]))
-        axes.set_ylabel(label_text(table.headings[0]))
+        axes.set_ylabel(label_text(found.scores.headings[-1]))
         _scale(axes, [point.cost for point in found.points])
         # What costs as much as there is between two points buys the score of the cheaper one.
         x, y = [point.cost for point in front], [point.score for point in front]
@@ -65,12 +65,12 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
         f"{one.front}: {one.row.name}, {number(one.score, digits[0])} for {number(one.cost, digits[1])}"
         for one in front
     )
-    label = label_text(f"{table.title}. On the Pareto front: {told}", 400)
+    label = label_text(f"{title}. On the Pareto front: {told}", 400)
     caption = f"{count(len(found.points), 'point')}, each a cell's mean over seeds. The Pareto front: {told}."
     if baseline:
         caption += " Ringed: the baseline."
     height = 320 + 17 * math.ceil(entries / 2)
-    return Plot(Drawing(name, label, WIDTH, height, paint), table.title, caption)
+    return Plot(Drawing(name, label, WIDTH, height, paint), title, caption)
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:

@@ -2,103 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from sentbed.helpers import score_digits
 
-from sentbed_report.formatting import count, number, spread
-from sentbed_report.study.selection import ChosenScore, Selection, select
-from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.formatting import count
+from sentbed_report.page.sections import Section
+from sentbed_report.study.selection import Selection
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
-def selection_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+def selection_section(selection: Selection | None) -> Section | None:
     """Return the section; None if the study does not say what decides."""
-    found = select(data, summaries)
-    if found is None:
+    if selection is None:
         return None
-    return Section("Chosen cell", tuple(_sentences(found)), tuple(_tables(found)), tuple(_remarks(found)))
+    tables = (_table(selection),) if selection.scores else ()
+    return Section(
+        "Chosen cell",
+        selection.cell or "none was chosen",
+        tuple(_sentences(selection)),
+        tables,
+        tuple(_notes(selection)),
+    )
 
 
-def _sentences(found: Selection) -> Iterator[str]:
-    yield found.sentence
-    if not found.cell:
+def _sentences(selection: Selection) -> Iterator[str]:
+    yield selection.sentence
+    if not selection.cell:
         return
-    if found.test_data:
+    if selection.test_data:
         yield (
-            f"It was chosen on test data (`test_data = true`): its score on the data by which it was chosen "
-            f"is the best of {found.compared:,}, and so too good. It says nothing certain about data that "
-            "the choice has not seen."
+            "It was chosen on test data (`test_data = true`): its score on the data by which it was chosen "
+            f"is the best of {selection.compared:,}, and so too good. It says nothing certain about data "
+            "that the choice has not seen."
         )
     else:
         yield (
-            f"That score is the best of {found.compared:,}, and so too good: report the scores on test data "
-            "below, with the number of cells."
+            f"That score is the best of {selection.compared:,}, and so too good: report the scores on test "
+            "data below, with the number of cells."
         )
-    if found.fresh_seeds:
-        seeds = ", ".join(map(str, found.fresh_seeds))
+    if selection.fresh_seeds:
+        seeds = ", ".join(map(str, selection.fresh_seeds))
         yield (
-            f"The scores below are of {count(len(found.fresh_seeds), 'fresh seed')} ({seeds}), whose weights "
-            "had no part in the choice."
+            f"The scores below are of {count(len(selection.fresh_seeds), 'fresh seed')} ({seeds}), whose "
+            "weights had no part in the choice."
         )
-    elif found.scores:
+    elif selection.scores:
         yield (
             "The seeds below are those of the choice: one that was lucky lifts scores on all data alike. The "
-            f"means are therefore too good by an unknown amount, and the level of the intervals, 5 %, is "
-            f"divided by {count(found.among, 'cell')}; `confirm = 3` runs fresh seeds instead."
+            "means are therefore too good by an unknown amount, and the level of the intervals, 5 %, is "
+            f"divided by {count(selection.among, 'cell')}; `confirm = 3` runs fresh seeds instead."
         )
 
 
-def _tables(found: Selection) -> Iterator[SectionTable]:
-    if not found.scores:
-        return
-    several = len({one.encoder for one in found.scores}) > 1
-    digits = score_digits(one.mean for one in found.scores)
-    interval = f"{100 * found.confidence:.4g} % interval"
-    headings = ["task", "evaluator", "metric", "mean", "std", interval, "over"]
-    rows = tuple(
-        SectionRow(
-            f"{one.task}, {one.encoder}" if several else one.task, _entries(one, digits, found.test_data)
-        )
-        for one in found.scores
-    )
-    yield SectionTable(
-        f"Scores of “{found.cell}” on test data",
-        (*headings, *(["chosen by"] if found.test_data else [])),
-        rows,
-        (3, 4, 5),
-    )
-
-
-def _entries(one: ChosenScore, digits: int, test_data: bool) -> tuple[str, ...]:
-    interval = None if one.low is None or one.high is None else (one.low, one.high)
-    return (
-        one.evaluator,
-        one.metric,
-        number(one.mean, digits),
-        number(one.std, digits),
-        spread(interval, digits) or "–",
-        one.over or "–",
-        *((["yes"] if one.decided else ["no"]) if test_data else []),
-    )
-
-
-def _remarks(found: Selection) -> Iterator[str]:
-    if found.cell and not found.scores:
-        yield "None of its scores is on test data: add an evaluator of test data to report it."
-    if found.scores:
-        yield (
+def _table(selection: Selection) -> Table:
+    several = len({score.encoder for score in selection.scores}) > 1
+    digits = score_digits(score.mean for score in selection.scores)
+    columns = [Column("score", digits=digits), Column("interval over")]
+    if selection.test_data:
+        columns.append(Column("chosen by"))
+    rows = []
+    for score in selection.scores:
+        interval = None
+        if score.low is not None and score.high is not None:
+            interval = (score.low, score.high)
+        cells: list[Cell] = [
+            Estimate(value=score.mean, std=score.std, interval=interval),
+            score.over or None,
+        ]
+        if selection.test_data:
+            cells.append("yes" if score.decided else "no")
+        headers = (score.task, score.encoder, score.evaluator, score.metric)
+        rows.append(Row(headers, tuple(cells)))
+    return Table(
+        f"Scores of “{selection.cell}” on test data, with intervals of {100 * selection.confidence:.4g} %",
+        (Header("task"), Header("encoder", shown=several), Header("evaluator"), Header("metric")),
+        tuple(columns),
+        tuple(rows),
+        (
             "Mean and standard deviation over the seeds. Intervals are of this cell alone: they do not "
-            "compare it with another."
-        )
-    if found.ties:
+            "compare it with another.",
+        ),
+    )
+
+
+def _notes(selection: Selection) -> Iterator[str]:
+    if selection.cell and not selection.scores:
+        yield "None of its scores is on test data: add an evaluator of test data to report it."
+    if selection.ties:
         yield (
-            f"As good by the same score: {'; '.join(found.ties)}. The first in the recipe's order was chosen."
+            f"As good by the same score: {'; '.join(selection.ties)}. The first in the recipe's order was "
+            "chosen."
         )
-    if found.left and found.cell:
-        listed = "; ".join(f"{name} ({why})" for name, why in found.left)
+    if selection.left and selection.cell:
+        listed = "; ".join(f"{name} ({reason})" for name, reason in selection.left)
         yield f"Could not be chosen: {listed}."
-    if found.cell and not found.complete:
-        tried = f", of {found.among:,} that were tried" if found.compared < found.among else ""
-        yield f"The study has not finished; so far {count(found.compared, 'cell')} can be compared{tried}."
+    if selection.cell and not selection.complete:
+        tried = ""
+        if selection.compared < selection.among:
+            tried = f", of {selection.among:,} that were tried"
+        yield (
+            f"The study has not finished; so far {count(selection.compared, 'cell')} can be compared{tried}."
+        )

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from sentbed_report.formatting import count, duration, share
+from sentbed_report.formatting import count, share
+from sentbed_report.page.sections import Section
 from sentbed_report.run_cost import RunCost
 from sentbed_report.study.study_cost import StudyCost, study_cost
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Cell, Header, Row, Table
 
-TITLE = "Cost of the study"
-
-
-def energy(joules: float) -> str:
-    """Return `512 J`, `7.20 kJ` or `1.50 MJ`."""
-    for unit in ("J", "kJ", "MJ"):
-        if joules < 999.5:
-            return f"{joules:.3g} {unit}"
-        joules /= 1000
-    return f"{joules:,.3g} GJ"
-
-
-_ROWS: Mapping[str, tuple[str, Callable[[float], str]]] = {
-    "seconds": ("time of runs", duration),
-    "processor_seconds": ("processor time", duration),
-    "device_seconds": ("device time", duration),
-    "energy": ("energy", energy),
-    "tokens": ("tokens trained on", lambda tokens: f"{tokens:,.0f}"),
+_AMOUNTS = {
+    "seconds": Column("time of runs", form="duration"),
+    "processor_seconds": Column("processor time", form="duration"),
+    "device_seconds": Column("device time", form="duration"),
+    "tokens": Column("tokens trained on", form="count"),
 }
-"""Amount of a cost -> its name and its form. Peaks of memory have no sum."""
+"""Amount of a cost -> its column. Peaks of memory have no sum."""
 
 
 def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section | None:
@@ -37,49 +27,60 @@ def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section 
 
     `further` are sentences on what else was saved.
     """
-    found = study_cost(data)
-    if found is None or not data.axes:
+    cost = study_cost(data)
+    if cost is None or not data.axes:
         return None
-    parts = [("taken", found.taken)]
-    if found.shared is not None:
-        parts = [("cells", found.cells), ("shared stages", found.shared), *parts, ("unshared", found.alone)]
-    rows = tuple(_rows([cost for _, cost in parts], found.shared is not None))
-    headings = ("", *(name for name, _ in parts), *(["saved"] if found.shared is not None else []))
-    table = SectionTable("", headings, rows, tuple(range(1, len(headings))))
-    return Section(TITLE, (*_sentences(found), *further), (table,), tuple(_remarks(found)))
+    table = _table(cost)
+    line = ""
+    taken = cost.taken.seconds
+    if taken is not None:
+        line = f"{_AMOUNTS['seconds'].text(taken)} of runs"
+    return Section("Cost of the study", line, (*_sentences(cost), *further), (table,), tuple(_notes(cost)))
 
 
-def _rows(costs: Sequence[RunCost], saved: bool) -> Iterator[SectionRow]:
-    for name, (title, form) in _ROWS.items():
-        amounts = [getattr(cost, name) for cost in costs]
-        if all(amount is None for amount in amounts) or not any(amounts):
-            continue
-        entries = ["not known" if amount is None else form(amount) for amount in amounts]
-        if saved:
-            *_, taken, alone = amounts
-            entries.append("–" if taken is None or not alone else _share(1 - taken / alone))
-        yield SectionRow(title, tuple(entries))
+def _table(cost: StudyCost) -> Table:
+    parts = {"taken": cost.taken}
+    if cost.shared is not None:
+        parts = {
+            "cells": cost.cells,
+            "shared stages": cost.shared,
+            "taken": cost.taken,
+            "unshared": cost.alone,
+        }
+    names = [name for name in _AMOUNTS if any(getattr(part, name, None) for part in parts.values())]
+    rows = []
+    for title, part in parts.items():
+        amounts = [getattr(part, name) for name in names]
+        cells: list[Cell] = ["not known" if amount is None else Estimate(value=amount) for amount in amounts]
+        rows.append(Row((title,), tuple(cells)))
+    if cost.shared is not None:
+        rows.append(Row(("saved",), tuple(_saved(cost.taken, cost.alone, name) for name in names)))
+    return Table("", (Header("part"),), tuple(_AMOUNTS[name] for name in names), tuple(rows))
 
 
-def _share(saved: float) -> str:
-    return "0 %" if saved <= 0 else share(saved)
+def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:
+    """Return the share of an amount that was saved; None where it is not known."""
+    used, unshared = getattr(taken, name), getattr(alone, name)
+    if used is None or not unshared:
+        return None
+    return share(1 - used / unshared)
 
 
-def _sentences(found: StudyCost) -> Iterator[str]:
-    ended = f"{count(found.runs, 'run')} {'has' if found.runs == 1 else 'have'} finished or failed"
+def _sentences(cost: StudyCost) -> Iterator[str]:
+    ended = f"{count(cost.runs, 'run')} {'has' if cost.runs == 1 else 'have'} finished or failed"
     yield f"{ended}. Their times are added up, also of those that ran at the same time."
-    if found.shared is not None:
-        least, most = min(found.begun.values()), max(found.begun.values())
+    if cost.shared is not None:
+        least, most = min(cost.begun.values()), max(cost.begun.values())
         begin = count(most, "run") if least == most else f"{least} to {most} runs"
-        yield f"{count(len(found.begun), 'run')} of shared stages, with each of which {begin} began."
+        yield f"{count(len(cost.begun), 'run')} of shared stages, with each of which {begin} began."
         yield "Unshared: shared stages counted once for every run that began with them."
 
 
-def _remarks(found: StudyCost) -> Iterator[str]:
-    if found.unknown:
-        yield f"Without {count(found.unknown, 'run')} whose cost is not recorded."
-    if found.cached:
+def _notes(cost: StudyCost) -> Iterator[str]:
+    if cost.unknown:
+        yield f"Without {count(cost.unknown, 'run')} whose cost is not recorded."
+    if cost.cached:
         yield (
-            f"{count(found.cached, 'run')} encoded nothing for the evaluations: all vectors were there from "
+            f"{count(cost.cached, 'run')} encoded nothing for the evaluations: all vectors were there from "
             "other runs, whose cost they are part of."
         )

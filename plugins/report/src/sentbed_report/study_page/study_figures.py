@@ -9,13 +9,13 @@ import attrs
 from sentbed.errors import RunError, suggest
 
 from sentbed_report.run_plots import Plot
+from sentbed_report.study.score_against_cost import scores_against_cost, title_of_both
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.axis_effect_plots import effects_plot, number_plots
 from sentbed_report.study_page.cell_plots import geometry_plots, learning_curves, ranking_plot
 from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.score_cost_plots import cost_plot
-from sentbed_report.study_page.score_cost_tables import cost_tables
 from sentbed_report.study_page.sweep_plots import sweep_plots
 from sentbed_report.study_page.trajectory_plots import trajectory_plots
 
@@ -47,7 +47,8 @@ def _numbers(data: StudyData, summaries: Sequence[Summary]) -> Iterable[Plot | N
 
 
 def _costs(data: StudyData, summaries: Sequence[Summary]) -> Iterable[Plot | None]:
-    return (cost_plot(data, one, f"c{i}") for i, one in enumerate(cost_tables(data, summaries)))
+    against = scores_against_cost(summaries, data.cost)
+    return (cost_plot(data, one, title_of_both(one), f"c{i}") for i, one in enumerate(against))
 
 
 KINDS: Mapping[str, FigureKind] = {

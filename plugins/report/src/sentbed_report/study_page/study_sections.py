@@ -1,34 +1,79 @@
-"""The sections of a study's report that are sentences and tables of text, in order."""
+"""The sections of a study's report, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from sentbed_report.formatting import count
+from sentbed_report.page.sections import Section, Text
+from sentbed_report.study.axis_tests import AxisFindings
+from sentbed_report.study.selection import Selection
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
 from sentbed_report.study_page.decisions_section import decisions_section, saved
+from sentbed_report.study_page.demonstrations_section import demonstrations_section
+from sentbed_report.study_page.effects_section import effects_section, interactions_section
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
+from sentbed_report.study_page.published_section import published_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
-from sentbed_report.study_page.sampled_cells_section import sampled_cells
-from sentbed_report.study_page.sections import Section
+from sentbed_report.study_page.results_section import results_sections
+from sentbed_report.study_page.runs_section import failures_section, runs_section
+from sentbed_report.study_page.sampled_cells_section import sampled_cells_section
+from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.study_page.selection_section import selection_section
 from sentbed_report.study_page.study_cost_section import study_cost_section
+from sentbed_report.study_page.study_figures import KINDS, plots_of
 from sentbed_report.study_page.warnings_section import warnings_section
 
+_IN_OTHER_SECTIONS = ("effects", "ranks", "cost")
+"""Kinds of figures that stand beside their tables."""
 
-def sections_of(data: StudyData, summaries: Sequence[Summary]) -> tuple[Section, ...]:
+
+def sections_of(
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None,
+    item_pages: Mapping[tuple[str, int], str],
+    findings: Sequence[AxisFindings],
+) -> list[Section]:
     """Return the sections of a study's report; those with nothing to say are left out."""
-    found = (
-        *sampled_cells(data),
-        warnings_section(data),
-        code_section(data),
-        decisions_section(data),
-        selection_section(data, summaries),
-        rank_groups_section(summaries, data.decisions),
+    sections = [
+        failures_section(data),
+        *results_sections(data, summaries, item_pages),
+        selection_section(selection),
+        rank_groups_section(data, summaries),
+        effects_section(data, findings),
+        interactions_section(data, findings),
         equivalence_section(data, summaries),
         power_section(data, summaries),
+        published_section(data, summaries),
+        score_cost_section(data, summaries),
+        demonstrations_section(data, summaries),
+        _figures(data, summaries),
+        decisions_section(data),
+        sampled_cells_section(data),
+        warnings_section(data),
+        code_section(data),
+        runs_section(data),
         study_cost_section(data, saved(data)),
-    )
-    return tuple(section for section in found if section is not None)
+        _recipe(data),
+    ]
+    return [section for section in sections if section is not None]
+
+
+def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    plots = []
+    for name, kind in KINDS.items():
+        if name not in _IN_OTHER_SECTIONS:
+            plots += plots_of(kind, data, summaries)
+    if not plots:
+        return None
+    return Section("Figures", count(len(plots), "figure"), plots=tuple(plots))
+
+
+def _recipe(data: StudyData) -> Section | None:
+    if not data.recipe:
+        return None
+    return Section("Recipe", "of the study", texts=(Text(data.recipe, "toml"),))

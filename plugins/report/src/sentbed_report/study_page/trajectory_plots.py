@@ -13,7 +13,7 @@ from sentbed.protocols import Watched
 
 from sentbed_report.report_json import score_of
 from sentbed_report.run_plots import Plot
-from sentbed_report.score_tables import Plane
+from sentbed_report.score_planes import Plane
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.cell_plots import mappings
 from sentbed_report.study_page.line_styles import TONES, chosen

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 
 from sentbed_report.formatting import count
+from sentbed_report.page.sections import Section
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.code_section import runs_and_cells
-from sentbed_report.study_page.sections import Section, SectionRow, SectionTable
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.table import Header, Row, Table
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -18,26 +20,30 @@ def warnings_section(data: StudyData) -> Section | None:
 
     Warnings that differ in their numbers only are one row, with the words of the first of them.
     """
-    rows: dict[str, tuple[str, list[CellRun]]] = {}
+    runs_of: dict[str, tuple[str, list[CellRun]]] = {}
     warned: set[int] = set()
     every = [run for cell in data.cells for run in (*cell.runs, *cell.confirmation)]
-    runs = [run for run in every if run.status == "finished"]
-    for run in runs:
+    finished = [run for run in every if run.status == "finished"]
+    for run in finished:
         for warning in dict.fromkeys(_warnings(run)):
-            _, of_row = rows.setdefault(_NUMBER.sub("0", warning), (warning, []))
-            if run not in of_row:
-                of_row.append(run)
+            _, runs = runs_of.setdefault(_NUMBER.sub("0", warning), (warning, []))
+            if run not in runs:
+                runs.append(run)
             warned.add(id(run))
-    if not rows:
+    if not runs_of:
         return None
-    sentence = (
-        f"{len(warned):,} of {count(len(runs), 'finished run')} warned of something. Their scores stand in "
-        "the tables all the same; read what they say before you compare cells."
+    rows = [Row((runs_and_cells(runs),), (warning,)) for warning, runs in runs_of.values()]
+    line = f"{len(warned):,} of {count(len(finished), 'finished run')} warned of something"
+    return Section(
+        "Warnings",
+        line,
+        (
+            f"{line}. Their scores stand in the tables all the same; read what they say before you compare "
+            "cells.",
+        ),
+        (Table("", (Header("runs"),), (Column("warning"),), tuple(rows)),),
+        ("Numbers in a warning are those of the first run that has it.",),
     )
-    printed = tuple(SectionRow(runs_and_cells(of_row), (warning,)) for warning, of_row in rows.values())
-    table = SectionTable("", ("runs", "warning"), printed)
-    remark = "Numbers in a warning are those of the first run that has it."
-    return Section("Warnings", (sentence,), (table,), (remark,))
 
 
 def _warnings(run: CellRun) -> Iterator[str]:

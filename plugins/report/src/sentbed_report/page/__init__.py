@@ -1,0 +1,1 @@
+"""Pages: sections of sentences, tables and figures, as HTML and as Markdown."""

@@ -1,0 +1,36 @@
+"""A page for a terminal or a pull request: `report.md`, without figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sentbed_report.page.report_page import Page
+from sentbed_report.page.sections import Section
+from sentbed_report.tables.markdown import escape, fenced, to_markdown
+
+
+def page_markdown(page: Page) -> str:
+    """Return the page; sections that have figures only are left out."""
+    blocks = [f"# {escape(page.title)}", escape(f"{page.status} {page.summary}")]
+    if page.answer:
+        blocks.append("\n".join(f"- **{escape(a.question)}**: {escape(a.answer)}" for a in page.answer))
+    if page.facts:
+        blocks.append("\n".join(f"- {escape(name)}: {escape(value)}" for name, value in page.facts))
+    for section in page.sections:
+        if section.sentences or section.tables or section.notes or section.texts:
+            blocks += _blocks(section)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _blocks(section: Section) -> Iterator[str]:
+    yield f"## {escape(section.title)}"
+    if section.summary:
+        yield f"{escape(section.summary[:1].upper() + section.summary[1:])}."
+    yield from map(escape, section.sentences)
+    for table in section.tables:
+        yield to_markdown(table).rstrip("\n")
+    yield from map(escape, section.notes)
+    for text in section.texts:
+        if text.title:
+            yield f"**{escape(text.title)}**"
+        yield fenced(text.text, text.language)

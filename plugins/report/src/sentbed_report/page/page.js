@@ -1,0 +1,101 @@
+const button = document.getElementById("theme");
+const root = document.documentElement;
+const dark = () =>
+  (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const show = () => { button.textContent = dark() ? "Light" : "Dark"; };
+button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; show(); });
+button.hidden = false;
+show();
+// The switch is remembered; a page that may not store is as it was.
+const remembered = "sentbed-theme";
+const store = (use) => { try { return use(localStorage); } catch { return null; } };
+button.addEventListener("click", () => store((s) => s.setItem(remembered, root.dataset.theme)));
+
+const rows = [...document.querySelectorAll("tr[data-cell]")];
+const filter = document.querySelector(".filter");
+const labelsOf = filter ? JSON.parse(filter.dataset.labels) : {};
+const matches = (row, text, chosen) => {
+  const labels = labelsOf[row.dataset.cell] ?? {};
+  return row.dataset.cell.toLowerCase().includes(text) &&
+    [...chosen].every(([axis, wanted]) => wanted.has(labels[axis]));
+};
+const refresh = () => {
+  const text = filter.querySelector("input[type=search]").value.trim().toLowerCase();
+  const chosen = new Map();
+  for (const box of filter.querySelectorAll("input:checked")) {
+    if (!chosen.has(box.name)) chosen.set(box.name, new Set());
+    chosen.get(box.name).add(box.value);
+  }
+  const all = new Set(), shown = new Set();
+  for (const row of rows) {
+    row.hidden = !matches(row, text, chosen);
+    all.add(row.dataset.cell);
+    if (!row.hidden) shown.add(row.dataset.cell);
+  }
+  filter.querySelector("output").textContent =
+    shown.size < all.size ? `${shown.size} of ${all.size} cells` : `${all.size} cells`;
+};
+if (filter) {
+  filter.hidden = false;
+  filter.addEventListener("input", refresh);
+  filter.addEventListener("submit", (event) => event.preventDefault());
+  refresh();
+}
+
+const sort = (head, column) => {
+  const body = head.closest("table").tBodies[0];
+  const current = head.getAttribute("aria-sort") ??
+    (head.dataset.first === "ascending" ? "descending" : "ascending");
+  const up = current === "descending";
+  for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+  const key = (row) => row.cells[column].dataset.value;
+  const found = [...body.rows];
+  found.sort((a, b) => {
+    const [x, y] = [key(a), key(b)];
+    // What has no number stands below in either direction.
+    if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
+    return up ? x - y : y - x;
+  });
+  body.append(...found);
+};
+for (const table of document.querySelectorAll("table.sortable")) {
+  for (const [column, head] of [...table.tHead.querySelector(".headings").cells].entries()) {
+    const control = document.createElement("button");
+    control.type = "button";
+    control.append(...head.childNodes);
+    control.addEventListener("click", () => sort(head, column));
+    head.append(control);
+  }
+}
+
+const tip = document.createElement("div");
+tip.className = "tip";
+tip.id = "tip";
+tip.role = "tooltip";
+tip.hidden = true;
+document.body.append(tip);
+let shown = null;
+const hide = () => {
+  tip.hidden = true;
+  shown?.removeAttribute("aria-describedby");
+};
+const place = (mark) => {
+  hide();
+  shown = mark;
+  mark.setAttribute("aria-describedby", "tip");
+  tip.textContent = mark.dataset.tip;
+  tip.hidden = false;
+  const at = mark.getBoundingClientRect(), size = tip.getBoundingClientRect();
+  const wide = root.clientWidth;
+  tip.style.left = `${Math.max(8, Math.min(at.left + at.width / 2 - size.width / 2, wide - size.width - 8))}px`;
+  tip.style.top = `${at.top > size.height + 12 ? at.top - size.height - 6 : at.bottom + 6}px`;
+};
+for (const mark of document.querySelectorAll(".mark")) {
+  mark.dataset.tip = mark.title;
+  mark.removeAttribute("title");
+  for (const event of ["mouseenter", "focus"]) mark.addEventListener(event, () => place(mark));
+  for (const event of ["mouseleave", "blur"]) mark.addEventListener(event, hide);
+}
+addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+addEventListener("scroll", hide, true);

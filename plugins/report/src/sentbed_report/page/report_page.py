@@ -1,0 +1,78 @@
+"""The page of a report: one `report.html` that loads nothing, of a run or of a study."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+import attrs
+
+from sentbed_report.page.sections import Section
+from sentbed_report.page_template import page_template, resource
+from sentbed_report.recipe_facts import Fact
+from sentbed_report.tables.html import to_html as table_html
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+@attrs.frozen
+class AnswerLine:
+    """A line at the top of a page: what it answers, and the answer."""
+
+    question: str
+    answer: str
+
+
+@attrs.frozen(eq=False)
+class Page:
+    """Content of a report."""
+
+    title: str
+    status_class: str
+    """`finished`, `interrupted` or `failed`, as the page colours it."""
+    status: str
+    """How far it is, in a sentence."""
+    summary: str
+    """What it is, in a line."""
+    answer: tuple[AnswerLine, ...]
+    """What it says, at the top."""
+    facts: tuple[Fact, ...]
+    """What it was made with."""
+    sections: tuple[Section, ...]
+    labels: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    """Cell -> axis -> label, for filters."""
+    axes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    """Axis -> its labels, for filters."""
+
+
+@attrs.frozen
+class _Script:
+    """Only what has its hash in the page's policy runs, whatever else gets into the page."""
+
+    text: str
+
+    @property
+    def hash(self) -> str:
+        return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
+
+
+def page_html(page: Page, script: str = "") -> str:
+    """Return the page; `script` is one that a served page runs besides its own."""
+    return _template().render(
+        page=page,
+        labels=json.dumps({cell: dict(labels) for cell, labels in page.labels.items()}, ensure_ascii=False),
+        head_script=_Script(resource("sentbed_report.page", "remember.js")),
+        scripts=[_Script(resource("sentbed_report.page", "page.js")), *([_Script(script)] if script else [])],
+        style=resource("sentbed_report.page", "style.css"),
+        table_html=table_html,
+    )
+
+
+@cache
+def _template() -> Template:
+    return page_template("sentbed_report.page", "page.html.j2")

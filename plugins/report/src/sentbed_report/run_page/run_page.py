@@ -1,0 +1,186 @@
+"""The report of a run: `report.html` and `report.md`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from sentbed.protocols import ExpectedRow, ReportSection
+from sentbed.tools import plain
+
+from sentbed_report.formatting import count, duration, expected_digits, expected_verdict, moment, number
+from sentbed_report.page.report_page import AnswerLine, Page
+from sentbed_report.page.sections import Section, Text
+from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
+from sentbed_report.run_page.search_section import search_section, verdict
+from sentbed_report.run_page.training_sections import training_section
+from sentbed_report.run_plots import Plot, geometry_plot, scatter_groups
+from sentbed_report.run_report import RunReport
+from sentbed_report.score_planes import geometry_panels
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Bars, Cell, Header, Link, Row, Table
+
+_STATUS = {
+    "finished": "Finished.",
+    "interrupted": "Interrupted: the numbers are those measured until then.",
+    "failed": "Failed: the numbers are those measured until then.",
+}
+"""Status -> what it means for the numbers in the report."""
+
+
+def run_page(data: RunReport) -> Page:
+    """Return the content of a run's report."""
+    summaries = run_summaries(data)
+    sections = [
+        _error(data),
+        search_section(data.ranking),
+        scores_section(data, summaries),
+        _expected(data.expected),
+        differences_section(data),
+        *map(_plugin_section, data.sections),
+        training_section(data.stages),
+        _similarity(data),
+        _planes(data),
+        _record(data),
+    ]
+    return Page(
+        data.name,
+        data.status,
+        _STATUS[data.status],
+        summary_line(data),
+        tuple(_answer(data, summaries)),
+        recipe_facts(data.recipe_toml),
+        tuple(section for section in sections if section is not None),
+    )
+
+
+def summary_line(data: RunReport) -> str:
+    """Return the run in one line."""
+    parts = []
+    if data.stages:
+        parts.append(count(len(data.stages), "stage"))
+    if data.ranking is not None:
+        parts.append(count(len(data.ranking.candidates), "candidate"))
+    if data.scores:
+        tasks = {(score.evaluator, score.task) for score in data.scores}
+        parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
+    deciding = [row for row in data.expected if row.decides]
+    if deciding:
+        met = sum(row.met is True for row in deciding)
+        parts.append(f"{met} of {count(len(deciding), 'expected number')} met")
+    what = ", ".join(parts or ["nothing was measured"])
+    return f"{what}; started {moment(data.started)}, took {duration(data.seconds)}."
+
+
+def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
+    if data.ranking is not None:
+        yield AnswerLine("Search", verdict(data.ranking))
+    results = []
+    for summary in summaries:
+        if summary.metric or not summary.columns[-1].ranked or not summary.rows:
+            continue
+        last = summary.columns[-1]
+        cell = summary.rows[-1].cells[-1]
+        change = "" if cell.change is None else f" ({number(cell.change, last.digits)} by training)"
+        results.append(f"{summary.evaluator} {last.heading} {last.text(cell.value)}{change}")
+    if results:
+        yield AnswerLine("Scores", "; ".join(results))
+    missed = [row for row in data.expected if row.met is False]
+    if missed:
+        listed = "; ".join(f"{row.key}: {number(row.found)} against {number(row.value)}" for row in missed)
+        yield AnswerLine("Not met", listed)
+    if data.warnings:
+        yield AnswerLine("Mind", " ".join(data.warnings))
+
+
+def _error(data: RunReport) -> Section | None:
+    if not data.error:
+        return None
+    return Section("Error", texts=(Text(data.error),), is_open=True)
+
+
+def _expected(rows: Sequence[ExpectedRow]) -> Section | None:
+    """Return the numbers that the recipe expects, with those found; None without any."""
+    if not rows:
+        return None
+    digits = max(map(expected_digits, rows))
+    columns = (
+        Column("found", digits=digits),
+        Column("expected", digits=digits),
+        Column("tolerance"),
+        Column("difference", form="signed", digits=digits),
+        Column("result"),
+        Column("source"),
+    )
+    lines = []
+    for row in rows:
+        kind = ""
+        if row.met is not None:
+            kind = "met" if row.met else "unmet"
+        cells = (
+            Estimate(value=row.found),
+            Estimate(value=row.value),
+            f"±{number(row.tolerance, expected_digits(row))}" if row.decides else None,
+            Estimate(value=row.difference),
+            Link(expected_verdict(row), "", kind),
+            row.source,
+        )
+        lines.append(Row((row.key,), cells))
+    met = sum(row.met is True for row in rows)
+    table = Table("", (Header("number"),), columns, tuple(lines))
+    return Section("Expected", f"{met} of {count(len(rows), 'number')} met", tables=(table,))
+
+
+def _plugin_section(section: ReportSection) -> Section:
+    """Return the table of a plugin, whose first column is that of its rows."""
+    heading, *columns = section.columns or ("",)
+    rows = []
+    for first, *values in section.rows:
+        rows.append(Row((_text(first),), tuple(map(_plugin_cell, values))))
+    table = Table("", (Header(heading),), tuple(map(Column, columns)), tuple(rows))
+    return Section(section.title, tables=(table,), notes=(section.note,) if section.note else ())
+
+
+def _plugin_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> Cell:
+    if isinstance(value, tuple):
+        return Bars(value)
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _similarity(data: RunReport) -> Section | None:
+    plots: list[Plot] = []
+    titles = []
+    for group in scatter_groups(data.scatters, "s"):
+        titles.append(group.title)
+        plots += group.plots
+    if not plots:
+        return None
+    return Section("Similarity", "; ".join(titles), plots=tuple(plots))
+
+
+def _planes(data: RunReport) -> Section | None:
+    panels = geometry_panels(data.scores)
+    if not panels:
+        return None
+    plots = tuple(geometry_plot(panel, f"g{place}") for place, panel in enumerate(panels))
+    title = "; ".join(dict.fromkeys(panel.plane.title for panel in panels))
+    return Section(title, plots=plots)
+
+
+def _record(data: RunReport) -> Section | None:
+    texts = []
+    if data.recipe_toml:
+        texts.append(Text(data.recipe_toml, "toml", "Resolved recipe"))
+    if data.manifest:
+        manifest = json.dumps(plain(data.manifest), indent=2, ensure_ascii=False)
+        texts.append(Text(manifest, "json", "Manifest"))
+    if not texts:
+        return None
+    return Section("Record", "resolved recipe and manifest", texts=tuple(texts))

@@ -1,0 +1,70 @@
+"""What the search for a prompt has found, as a section of a run's report."""
+
+from __future__ import annotations
+
+from sentbed_report.formatting import number, share_of
+from sentbed_report.page.sections import Section
+from sentbed_report.run_plots import ranking_plot
+from sentbed_report.run_report import Ranking
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Header, Row, Table
+
+
+def search_section(ranking: Ranking | None) -> Section | None:
+    """Return the winner, as in PromptEOL's table 4, then all candidates; None without a search."""
+    if ranking is None:
+        return None
+    plot = ranking_plot(ranking, "r")
+    return Section(
+        "Search",
+        sentences=(verdict(ranking),),
+        tables=(_winner(ranking), _candidates(ranking)),
+        plots=() if plot is None else (plot,),
+        is_open=True,
+    )
+
+
+def verdict(ranking: Ranking) -> str:
+    """Return what a search found, in a sentence."""
+    best, baseline, digits = ranking.candidates[0], ranking.baseline, ranking.digits
+    shown = f"“{best.sentence}” → “{best.word}”" if best.word else f"“{best.sentence}”"
+    against = f"{number(baseline.score, digits)} without a demonstration"
+    if best.score <= baseline.score:
+        return (
+            f"No demonstration is better than none: the best, {shown}, has {number(best.score, digits)}, "
+            f"against {against}."
+        )
+    return f"The best demonstration is {shown}: {number(best.score, digits)}, against {against}."
+
+
+def _winner(ranking: Ranking) -> Table:
+    best, shares = ranking.winner, ranking.shares
+    columns = (
+        Column("word"),
+        Column("improvement", form="signed", digits=ranking.digits),
+        Column("help"),
+        Column("harm"),
+    )
+    cells = (
+        best.word,
+        Estimate(value=ranking.improvement),
+        share_of(shares.helped, shares.total),
+        share_of(shares.harmed, shares.total),
+    )
+    return Table("", (Header("best demonstration"),), columns, (Row((best.sentence,), cells),))
+
+
+def _candidates(ranking: Ranking) -> Table:
+    columns = (
+        Column("word"),
+        Column("rank", form="count"),
+        Column(ranking.evaluator, digits=ranking.digits),
+        Column("difference", form="signed", digits=ranking.digits),
+    )
+    rows = []
+    for rank, candidate, difference in ranking.rows:
+        place = None if rank is None else Estimate(value=rank)
+        numbers = (Estimate(value=candidate.score), Estimate(value=difference))
+        rows.append(Row((candidate.sentence,), (candidate.word, place, *numbers)))
+    return Table("", (Header("sentence"),), columns, tuple(rows))

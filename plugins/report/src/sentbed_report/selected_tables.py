@@ -1,0 +1,114 @@
+"""Tables of finished runs and studies, of the scores that one asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed.errors import RunError, suggest
+from sentbed.protocols import Score
+from sentbed.tools import plain
+
+from sentbed_report.comparability import shown
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.exports import table_names
+from sentbed_report.study.read_study_directory import is_study
+from sentbed_report.study.runs_as_study import runs_as_study
+from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.table import Cell, Header, Row, Table
+
+
+def selected_tables(
+    directories: Sequence[Path],
+    evaluator: str | None = None,
+    protocol: str | None = None,
+    metric: str | None = None,
+) -> tuple[Summary, ...]:
+    """Return the tables of runs and studies: a row a cell, or an encoder of it; mean over its seeds.
+
+    Runs that differ in nothing but their seed are one cell. `protocol` takes the scores of one protocol id
+    only, or, as `ENTRY=VALUE`, those whose protocol has it: `classifier.protocol=logistic`. Encoders before
+    training are left out of studies.
+
+    Raises:
+        RunError: if no score is left.
+    """
+    data = runs_as_study(directories)
+    entry, _, value = (protocol or "").rpartition("=")
+    data = _only(data, "evaluator", evaluator, lambda score: score.evaluator)
+    data = _only(data, "protocol", value or None, lambda score: _entry(score, entry or "id"))
+    data = _only(data, "metric", metric, lambda score: score.metric)
+    summaries = summarise(data, start=not any(map(is_study, directories)))
+    if not summaries:
+        raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
+    return summaries
+
+
+def named_tables(summaries: Sequence[Summary]) -> list[Table]:
+    """Return the tables with the names of their files."""
+    names = table_names(summaries)
+    return [attrs.evolve(summary.table, name=name) for summary, name in zip(summaries, names, strict=True)]
+
+
+def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
+    """Return the last column of a table with the labels of the second of `axes` across, the first one down.
+
+    Further axes stand beside the first one.
+
+    Raises:
+        RunError: if the table has no such axes.
+    """
+    known = list(summary.rows[0].labels) if summary.rows else []
+    down, across = axes
+    for axis in axes:
+        if axis not in known:
+            raise RunError(f"the study has no axis `{axis}`.{suggest(axis, known)}")
+    if down == across:
+        raise RunError(f"`{down}` cannot stand on both sides; name two axes")
+    beside = [axis for axis in known if axis not in axes]
+    last = summary.columns[-1]
+    labels = list(dict.fromkeys(row.labels[across] for row in summary.rows))
+    lines: dict[tuple[str, ...], dict[str, Cell]] = {}
+    for row in summary.rows:
+        key = (row.labels[down], *(row.labels[axis] for axis in beside))
+        if row.name != row.cell:
+            key = (*key, row.encoder)
+        lines.setdefault(key, {})[row.labels[across]] = row.cells[-1]
+    headers = [Header(down), *map(Header, beside)]
+    if any(row.name != row.cell for row in summary.rows):
+        headers.append(Header("encoder"))
+    columns = tuple(attrs.evolve(last, heading=label, group=across) for label in labels)
+    rows = tuple(Row(key, tuple(cells.get(label) for label in labels)) for key, cells in lines.items())
+    table = summary.table
+    title = f"{summary.title}, {last.heading}"
+    return attrs.evolve(table, title=title, headers=tuple(headers), columns=columns, rows=rows)
+
+
+def _only(data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]) -> StudyData:
+    """Return a study with the scores that have a value, of all if it is None."""
+    if value is None:
+        return data
+    runs = [run for cell in data.cells for run in cell.runs]
+    known = dict.fromkeys(of_score(score) for run in runs for score in run.scores)
+    if value not in known:
+        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, known)))}")
+
+    def narrowed(run: CellRun) -> CellRun:
+        return attrs.evolve(run, scores=tuple(score for score in run.scores if of_score(score) == value))
+
+    cells = (attrs.evolve(cell, runs=tuple(map(narrowed, cell.runs))) for cell in data.cells)
+    return attrs.evolve(data, cells=tuple(cells))
+
+
+def _entry(score: Score, path: str) -> str:
+    """Return a protocol's entry at a path, first from the evaluator's part; empty if there is none."""
+    for part in (score.evaluator_protocol, score.protocol["encoder"]):
+        entry: Any = part
+        for name in path.split("."):
+            entry = entry.get(name) if isinstance(entry, Mapping) else None
+        if entry is not None:
+            return shown(plain(entry))
+    return ""

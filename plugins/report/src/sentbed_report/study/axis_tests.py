@@ -1,0 +1,171 @@
+"""Tests of what axes do to the last column of a table: effects of labels, and interactions of two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+import attrs
+
+from sentbed_report.study.contrasts import judge_contrast
+from sentbed_report.study.main_effects import (
+    AxisEffect,
+    Context,
+    context_of,
+    finished_rows,
+    main_effects,
+    together_with,
+)
+from sentbed_report.study.significance import Judged, corrected
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.summary_tables import Summary
+
+RowKey: TypeAlias = tuple[str, str]
+Weights: TypeAlias = dict[RowKey, float]
+"""Cell and encoder -> weight in a contrast."""
+
+MOST_CONTRASTS = 500
+"""Contrasts of interactions that are tested; studies of more have labels by the dozen."""
+
+
+@attrs.frozen(eq=False)
+class AxisFindings:
+    """What the axes of a study do to the last column of a table."""
+
+    summary: Summary
+    effects: tuple[AxisEffect, ...]
+    """Means and differences of each axis with several labels."""
+    tests: Mapping[tuple[str, str], Judged]
+    """Axis and label -> the test of its difference from the reference."""
+    interactions: Mapping[tuple[str, str], Judged]
+    """Two axes -> the test of their clearest interaction."""
+
+    @property
+    def compared(self) -> list[AxisEffect]:
+        """Effects of the axes whose labels can be compared."""
+        return [effect for effect in self.effects if effect.compared]
+
+
+def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFindings]:
+    """Return what the axes do to each table that ranks its cells, of those that have finished."""
+    findings = []
+    for summary in summaries:
+        if not summary.columns[-1].ranked or not any(row.status == "finished" for row in summary.rows):
+            continue
+        effects = main_effects(data, summary)
+        references = {effect.axis: effect.reference for effect in effects if effect.compared}
+        tests = effect_tests(data, summary, references)
+        interactions = interaction_tests(data, summary, references)
+        if effects:
+            findings.append(AxisFindings(summary, effects, tests, interactions))
+    return findings
+
+
+def effect_tests(
+    data: StudyData, summary: Summary, references: Mapping[str, str]
+) -> dict[tuple[str, str], Judged]:
+    """Return the test of each label against the reference of its axis: axis and label -> test.
+
+    The difference is the mean over the pairs of cells that differ in the axis alone. P-values are corrected
+    for all labels of all axes (Holm).
+    """
+    scores = summary.scores
+    if scores is None:
+        return {}
+    tests = {}
+    for axis in data.axes:
+        if axis.name not in references:
+            continue
+        cells = _cells_by_label(data, summary, (axis,))
+        reference = cells.get((references[axis.name],), {})
+        for label in axis.labels:
+            if label == references[axis.name]:
+                continue
+            of_label = cells.get((label,), {})
+            contexts = [context for context in of_label if context in reference]
+            if contexts:
+                weights: Weights = {}
+                for context in contexts:
+                    weights[of_label[context]] = 1 / len(contexts)
+                    weights[reference[context]] = -1 / len(contexts)
+                tests[axis.name, label] = judge_contrast(weights, scores)
+    return corrected(tests, summary.looks)
+
+
+def interaction_tests(
+    data: StudyData, summary: Summary, references: Mapping[str, str]
+) -> dict[tuple[str, str], Judged]:
+    """Return the clearest interaction of each two axes: their names -> its test.
+
+    It asks whether the effect of a label of one axis differs between a label of the other and its reference.
+    P-values are corrected for all such contrasts of all axes (Holm); none are tested where they are hundreds.
+    """
+    scores = summary.scores
+    if scores is None:
+        return {}
+    axes = [axis for axis in data.axes if axis.name in references]
+    contrasts: dict[tuple[str, str, str, str], Weights] = {}
+    for first, second in combinations(axes, 2):
+        if second.name in together_with(data, first):
+            continue
+        for first_label, second_label, weights in _interactions(data, summary, first, second, references):
+            contrasts[first.name, second.name, first_label, second_label] = weights
+    if len(contrasts) > MOST_CONTRASTS:
+        return {}
+    tests = corrected({key: judge_contrast(w, scores) for key, w in contrasts.items()}, summary.looks)
+    clearest: dict[tuple[str, str], Judged] = {}
+    for (first_axis, second_axis, _, _), test in tests.items():
+        known = clearest.get((first_axis, second_axis))
+        if known is None or _p_value(test) < _p_value(known):
+            clearest[first_axis, second_axis] = test
+    return clearest
+
+
+def _p_value(test: Judged) -> float:
+    return 1.0 if test.corrected is None else test.corrected
+
+
+def _interactions(
+    data: StudyData,
+    summary: Summary,
+    first: AxisInfo,
+    second: AxisInfo,
+    references: Mapping[str, str],
+) -> Iterator[tuple[str, str, Weights]]:
+    """Yield a label of each axis and the contrast of the effects of one with and without the other."""
+    cells = _cells_by_label(data, summary, (first, second))
+    first_reference, second_reference = references[first.name], references[second.name]
+    for first_label in first.labels:
+        for second_label in second.labels:
+            if first_label == first_reference or second_label == second_reference:
+                continue
+            corners = (
+                (cells.get((first_label, second_label), {}), 1),
+                (cells.get((first_reference, second_label), {}), -1),
+                (cells.get((first_label, second_reference), {}), -1),
+                (cells.get((first_reference, second_reference), {}), 1),
+            )
+            contexts = [
+                context for context in corners[0][0] if all(context in corner for corner, _ in corners)
+            ]
+            weights = {}
+            for context in contexts:
+                for corner, sign in corners:
+                    weights[corner[context]] = sign / len(contexts)
+            if weights:
+                yield first_label, second_label, weights
+
+
+def _cells_by_label(
+    data: StudyData, summary: Summary, axes: Sequence[AxisInfo]
+) -> dict[tuple[str, ...], dict[Context, RowKey]]:
+    """Return the rows with each combination of labels, by their labels on all other axes."""
+    hidden = {axis.name for axis in axes}
+    for axis in axes:
+        hidden |= set(together_with(data, axis))
+    cells: dict[tuple[str, ...], dict[Context, RowKey]] = {}
+    for row, _ in finished_rows(summary, -1):
+        labels = tuple(row.labels[axis.name] for axis in axes)
+        cells.setdefault(labels, {})[context_of(data, row, hidden)] = row.key
+    return cells

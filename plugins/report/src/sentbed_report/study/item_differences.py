@@ -1,0 +1,193 @@
+"""The items behind the difference of two cells in one task: predictions, gold, and each item's share.
+
+The shares of all items sum to the difference. That of an item in one score is, for a mean, its value over the
+number of items; for a correlation, the product of the two standard scores (of ranks, for Spearman's) over the
+number of items, which sum to it. Of other statistics, which are no sums over items, it is the item's
+influence (`influence_values.py`): the shares then say which items move the score, and sum to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed.errors import RunError, suggest
+from sentbed.protocols import START, Items, Score
+
+from sentbed_report.influence_values import has_influences, influences
+from sentbed_report.resampling import require_same, require_usable
+from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.weighted_statistics import members_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    from numpy.typing import NDArray
+
+    from sentbed_report.weighted_statistics import Floats
+
+SUMS = ("mean", "pearson", "spearman")
+"""Statistics that are sums over items."""
+
+
+@attrs.frozen(eq=False)
+class CellItems:
+    """Items of one cell in one task, as means over its seeds."""
+
+    predictions: Floats
+    """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
+    shares: Floats
+    """`(items,)`, in the unit of the score."""
+
+
+@attrs.frozen(eq=False)
+class TaskItems:
+    """Items of a task under one protocol, and what cells made of them."""
+
+    task: str
+    metric: str
+    gold: Floats | None
+    """`(items,)`; None for a mean, whose items have no gold value apart."""
+    groups: NDArray[np.int64] | None
+    """`(items,)`: number of the subset that an item is from."""
+    are_sums: bool
+    """Whether the shares of a cell sum to its score."""
+    cells: Mapping[str, CellItems]
+
+
+def task_items(data: StudyData, task: str, evaluator: str = "", metric: str = "") -> TaskItems:
+    """Return the items of all cells in a task, by its first metric by default.
+
+    Raises:
+        RunError: if no score of the task has items.
+    """
+    first: Items | None = None
+    name = metric
+    cells = {}
+    for cell in data.cells:
+        scores = _scores(cell, task, evaluator, name)
+        if first is None and scores:
+            first, name = scores[0].items, scores[0].metric
+        of_seeds = [
+            _cell_items(score.items)
+            for score in scores
+            if score.items is not None and _has_same_items(score.items, first)
+        ]
+        if of_seeds:
+            cells[cell.name] = _mean(of_seeds)
+    if first is None:
+        tasks = {score.task for cell in data.cells for run in cell.runs for score in run.scores}
+        raise RunError(f"no score of the task `{task}` has items.{suggest(task, sorted(tasks))}")
+    is_mean = first.statistic == "mean"
+    return TaskItems(
+        task,
+        name,
+        None if is_mean else first.x.astype(float),
+        first.groups,
+        first.statistic in SUMS,
+        cells,
+    )
+
+
+def item_differences(data: StudyData, first: str, second: str, task: str) -> pandas.DataFrame:
+    """Return the items that make the difference of two cells, a row an item, the largest shares first.
+
+    Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the cells,
+    as means over their seeds), `share` (of the second less the first, in the unit of the score), `group`.
+
+    Raises:
+        RunError: if a cell has no items in the task, or there is no such cell.
+    """
+    import numpy as np
+    import pandas
+
+    items = task_items(data, task)
+    for cell in (first, second):
+        if cell not in items.cells:
+            known = [known.name for known in data.cells]
+            raise RunError(f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, known)}")
+    before, after = items.cells[first], items.cells[second]
+    frame = pandas.DataFrame(
+        {
+            "item": np.arange(len(before.shares)),
+            "gold": items.gold,
+            "first": before.predictions,
+            "second": after.predictions,
+            "share": after.shares - before.shares,
+            "group": items.groups,
+        }
+    )
+    return frame.sort_values("share", key=abs, ascending=False, ignore_index=True)
+
+
+def _scores(cell: CellInfo, task: str, evaluator: str, metric: str) -> list[Score]:
+    """Return the score of a task under each seed: its first one that has items, after training."""
+    scores = []
+    for run in cell.runs:
+        for score in run.scores:
+            is_wanted = score.task == task and evaluator in ("", score.evaluator)
+            is_wanted = is_wanted and metric in ("", score.metric) and not score.encoder.endswith(START)
+            if is_wanted and score.items is not None:
+                scores.append(score)
+                break
+    return scores
+
+
+def _has_same_items(items: Items, first: Items | None) -> bool:
+    if first is None:
+        return False
+    try:
+        require_same(first, items)
+        require_usable(items)
+    except RunError:
+        return False
+    return True
+
+
+def _cell_items(items: Items) -> CellItems:
+    predictions = items.x if items.y is None else items.y
+    return CellItems(predictions.astype(float), item_shares(items))
+
+
+def _mean(of_seeds: list[CellItems]) -> CellItems:
+    import numpy as np
+
+    predictions = np.mean([items.predictions for items in of_seeds], axis=0)
+    shares = np.mean([items.shares for items in of_seeds], axis=0)
+    return CellItems(predictions, shares)
+
+
+def item_shares(items: Items) -> Floats:
+    """Return the share of each item in the score, `(n,)`; zero where nothing is known of the statistic."""
+    import numpy as np
+
+    if not has_influences(items):
+        return np.zeros(len(items.x))
+    if items.statistic not in SUMS:
+        return influences(items)
+    shares = np.zeros(len(items.x))
+    groups = members_of(items)
+    for members in groups:
+        weight = len(members) / len(items.x) if items.weighted else 1 / len(groups)
+        x = items.x[members].astype(float)
+        parts = x
+        if items.y is not None:
+            y = items.y[members].astype(float)
+            parts = _standard(x, items.statistic) * _standard(y, items.statistic)
+        shares[members] = items.scale * weight * parts / len(members)
+    return shares
+
+
+def _standard(values: Floats, statistic: object) -> Floats:
+    """Return standard scores of values, or of their ranks; zeros where all are equal."""
+    import numpy as np
+    from scipy import stats
+
+    if statistic == "spearman":
+        values = stats.rankdata(values)
+    deviation = values.std()
+    if deviation == 0:
+        return np.zeros(len(values))
+    standard: Floats = (values - values.mean()) / deviation
+    return standard

@@ -1,0 +1,96 @@
+"""All numbers of a study, one after the other: as `Measurement`s, and as a tidy pandas frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed.protocols import Score
+
+from sentbed_report.data_splits import is_development
+from sentbed_report.run_cost import cost_scores
+from sentbed_report.score_planes import encoder_order
+from sentbed_report.study.axis_columns import axis_column
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@attrs.frozen(eq=False)
+class Measurement:
+    """One number: a score of one encoder of one cell under one seed, with its items."""
+
+    cell: CellInfo
+    run: CellRun
+    score: Score
+
+
+def measurements(data: StudyData) -> Iterator[Measurement]:
+    """Yield every number of the finished runs: encoder by encoder its scores, then what the run took."""
+    for cell in data.cells:
+        for run in cell.runs:
+            for encoder in encoder_order(score.encoder for score in run.scores):
+                for score in run.scores:
+                    if score.encoder == encoder:
+                        yield Measurement(cell, run, score)
+                for score in cost_scores(run.cost, encoder):
+                    yield Measurement(cell, run, score)
+
+
+def study_frame(data: StudyData) -> pandas.DataFrame:
+    """Return every number of the finished runs, one a row, also those before training (`NAME@start`).
+
+    Columns: `cell`, a column an axis, with the labels as ordered categories (`axis NAME` where a table of a
+    study has a column of that name), `seed`, `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`,
+    `direction`, `degenerate`, `split` (`test` or `development`), `axis` (`cost` of what an encoder takes) and
+    `score`, the score itself with its items. Rows are in the order of cells and seeds, those of a run in the
+    order in which it was scored, and last what the run took.
+    """
+    import pandas
+
+    rows = []
+    for cell in data.cells:
+        labels = {axis_column(axis): label for axis, label in cell.labels.items()}
+        for run in cell.runs:
+            scores = list(run.scores)
+            for encoder in dict.fromkeys(score.encoder for score in run.scores):
+                scores += cost_scores(run.cost, encoder)
+            for score in scores:
+                rows.append({"cell": cell.name, **labels, "seed": run.seed, **_number(score)})
+    columns = ["cell", *(axis_column(axis.name) for axis in data.axes), *NUMBER_COLUMNS]
+    return with_axis_categories(pandas.DataFrame(rows, columns=columns), data)
+
+
+def _number(score: Score) -> dict[str, Any]:
+    return {
+        "encoder": score.encoder,
+        "evaluator": score.evaluator,
+        "protocol": score.protocol_name,
+        "task": score.task,
+        "metric": score.metric,
+        "value": score.value,
+        "direction": score.direction,
+        "degenerate": score.degenerate,
+        "split": "development" if is_development(score) else "test",
+        "axis": score.axis,
+        "score": score,
+    }
+
+
+NUMBER_COLUMNS = (
+    *("seed", "encoder", "evaluator", "protocol", "task", "metric", "value", "direction", "degenerate"),
+    *("split", "axis", "score"),
+)
+"""Columns of a number, after those of its cell."""
+
+
+def with_axis_categories(frame: pandas.DataFrame, data: StudyData) -> pandas.DataFrame:
+    """Return a frame whose columns of axes are ordered categories, in the order of the recipe."""
+    import pandas
+
+    for axis in data.axes:
+        column = axis_column(axis.name)
+        frame[column] = pandas.Categorical(frame[column], categories=axis.labels, ordered=True)
+    return frame

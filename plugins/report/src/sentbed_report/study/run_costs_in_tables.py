@@ -1,0 +1,10 @@
+"""Which tables of a study are of costs."""
+
+from __future__ import annotations
+
+from sentbed_report.study.summary_tables import Summary
+
+
+def is_table_of_costs(summary: Summary) -> bool:
+    """Whether all columns of a table say what cells cost."""
+    return all(column.cost for column in summary.columns)

@@ -1,0 +1,179 @@
+"""What a study says, in at most six lines at the top of its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from sentbed_report.formatting import count, interval_text, number
+from sentbed_report.page.report_page import AnswerLine
+from sentbed_report.study.axis_tests import AxisFindings
+from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.observed_power import judged_rows, observed_power
+from sentbed_report.study.rank_groups import RankGroups
+from sentbed_report.study.selection import ChosenScore, Selection, select
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary, title_of
+from sentbed_report.study_page.effects_section import effects_line
+from sentbed_report.study_page.power_section import seeds_text
+
+FEW_SEEDS = 3
+"""Seeds from which a spread over seeds says something."""
+
+MOST_NAMES = 4
+"""Cells that a line names."""
+
+
+def answer_lines(
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None,
+    findings: Sequence[AxisFindings],
+) -> list[AnswerLine]:
+    """Return the lines that are known: best cell, which may be as good, axes, problems, what to do next."""
+    main = main_table(summaries)
+    lines = []
+    best = _best(data, summaries, selection, main)
+    if best:
+        lines.append(AnswerLine("Best", best))
+    if main is not None and main.groups is not None and main.groups.rows:
+        lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups)))
+    effects = "".join(effects_line(of_table) for of_table in findings if of_table.summary is main)
+    if effects:
+        lines.append(AnswerLine("Effects", effects))
+    problems = list(_problems(data, summaries, selection, main))
+    if problems:
+        lines.append(AnswerLine("Mind", "; ".join(problems)))
+    step = _next_step(data, summaries, main)
+    if step:
+        lines.append(AnswerLine("Next", step))
+    return lines
+
+
+def main_table(summaries: Sequence[Summary]) -> Summary | None:
+    """Return the table that conclusions are drawn from: the first on test data that ranks its cells."""
+    ranked = [summary for summary in summaries if summary.columns[-1].ranked and not summary.metric]
+    ranked = [summary for summary in ranked if any(row.scored for row in summary.rows)]
+    of_test_data = [summary for summary in ranked if not summary.development]
+    return next(iter(of_test_data or ranked), None)
+
+
+def _best(
+    data: StudyData, summaries: Sequence[Summary], selection: Selection | None, main: Summary | None
+) -> str:
+    if selection is not None:
+        if not selection.cell:
+            return f"none could be chosen: {selection.reason}"
+        how = "on development data"
+        if selection.test_data:
+            how = "on this very test data, so that its score is too good"
+        return _with_score(selection, main, how)
+    if main is None:
+        return ""
+    tasks = tuple(column.task for column in main.columns if not column.average and column.ranked)
+    decide = Decide(tasks, main.evaluator, test_data=not main.development)
+    by_table = select(attrs.evolve(data, decide=decide), summaries)
+    if by_table is None or not by_table.cell:
+        return ""
+    if main.development:
+        return _with_score(by_table, main, "on development data; no score is on test data")
+    return _with_score(by_table, main, "on this very test data, so that its score is too good")
+
+
+def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
+    """Return the chosen cell, its score on test data with its interval, and among how many it was chosen."""
+    score = _score_of(selection, main)
+    text = selection.cell
+    if score is not None and main is not None:
+        text += f": {main.headings[-1]} {number(score.mean, main.digits)}"
+        if score.low is not None and score.high is not None:
+            widened = "" if selection.fresh_seeds else ", widened for the choice"
+            text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
+        seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
+        text += f" over {seeds}"
+    ties = f"; as good: {_names(selection.ties)}" if selection.ties else ""
+    return f"{text}; chosen among {selection.number_compared.rstrip(',')} {how}{ties}"
+
+
+def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
+    """Return the chosen cell's score in the last column of the main table."""
+    if main is None:
+        return None
+    column = main.columns[-1]
+    key = (main.evaluator, main.protocol, column.task, column.metric)
+    for score in selection.scores:
+        if (score.evaluator, score.protocol, score.task, score.metric) == key:
+            return score
+    return None
+
+
+def _not_told_apart(main: Summary, groups: RankGroups) -> str:
+    best, *others = groups.rows
+    alike = [row.name for row in others if set(row.groups) & set(best.groups)]
+    title = title_of(main)
+    if not groups.lettered:
+        return f"unknown in {title}: {groups.reason}"
+    if not alike:
+        return f"none: {best.name} is better than all {len(others)} others in {title}"
+    return f"{_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title})"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return "; ".join(names[:MOST_NAMES]) + more
+
+
+def _problems(
+    data: StudyData, summaries: Sequence[Summary], selection: Selection | None, main: Summary | None
+) -> Iterator[str]:
+    statuses = Counter(run.status for cell in data.cells for run in cell.runs)
+    for status in ("failed", "interrupted", "running", "waiting"):
+        if statuses[status]:
+            yield f"{statuses[status]:,} of {count(data.total, 'run')} {status}"
+    if main is not None:
+        fewest = min((len(row.scored) for row in main.rows if row.scored), default=0)
+        if 0 < fewest < FEW_SEEDS:
+            yield f"{count(fewest, 'seed')} only, which hardly shows how much seeds differ"
+        if main.development:
+            yield "all scores are on development data"
+    degenerate = {
+        row.name: cell.degenerate
+        for summary in summaries
+        for row in summary.rows
+        for cell in row.cells
+        if cell.degenerate
+    }
+    if degenerate:
+        yield f"degenerate scores of {_names(list(degenerate))}"
+    warned = sum(bool(run.record.get("warnings")) for cell in data.cells for run in cell.runs)
+    if warned:
+        yield f"{count(warned, 'run')} warned of something"
+    if selection is not None and not selection.complete:
+        yield "the choice is of what has finished"
+
+
+def _next_step(data: StudyData, summaries: Sequence[Summary], main: Summary | None) -> str:
+    """Return what would make the answer surer."""
+    statuses = Counter(run.status for cell in data.cells for run in cell.runs)
+    if statuses["failed"]:
+        return "mend what failed, and run `sentbed study` again: finished runs are kept"
+    if data.finished < data.total:
+        return "let the study finish: `sentbed study` goes on where it was"
+    if main is None:
+        return "add an evaluator on test data"
+    if len(main.seeds) < 2:
+        return "run more seeds: with one, other seeds may turn every difference round"
+    groups = main.groups
+    if groups is None or not groups.rows:
+        return ""
+    best, *others = groups.rows
+    if not any(set(row.groups) & set(best.groups) for row in others):
+        return "nothing: the best cell stands out; confirm it on data that the study has not seen"
+    for power in observed_power([main]):
+        for row, judged in judged_rows(main):
+            if row.cell == best.cell and not judged.significant:
+                seeds = seeds_text(power, judged)
+                return f"seeds that would tell the best cell from {data.baseline}: {seeds} (see Power)"
+    return "more seeds tell more cells apart (see Power for how many)"

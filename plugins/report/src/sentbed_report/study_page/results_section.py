@@ -1,0 +1,213 @@
+"""The results of a study: one wide table, a row a cell, and the tables of further metrics and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+from sentbed.tools import plain
+
+from sentbed_report.comparability import shown
+from sentbed_report.page.sections import Section
+from sentbed_report.study.axis_columns import axis_column
+from sentbed_report.study.exports import table_names
+from sentbed_report.study.run_costs_in_tables import is_table_of_costs
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.table import Cell, Header, Row, Table
+
+
+def results_sections(
+    data: StudyData, summaries: Sequence[Summary], item_pages: Mapping[tuple[str, int], str]
+) -> list[Section]:
+    """Return the wide table, then what stands behind it: further metrics, costs and protocols.
+
+    `item_pages` are those of `write_item_pages`, to which numbers lead.
+    """
+    first = [summary for summary in summaries if not summary.metric and not is_table_of_costs(summary)]
+    further = [summary for summary in summaries if summary not in first]
+    if not summaries:
+        return [Section("Results", sentences=("No run has finished with scores yet.",), is_open=True)]
+    sections = []
+    if first:
+        table = wide_table(data, first)
+        sections.append(
+            Section("Results", tables=(_with_item_pages(table, first, summaries, item_pages),), is_open=True)
+        )
+    if further:
+        titles = dict.fromkeys(f"{summary.evaluator} {summary.metric}".strip() for summary in further)
+        sections.append(
+            Section(
+                "More metrics",
+                ", ".join(titles),
+                tables=tuple(attrs.evolve(summary.table, title=summary.note) for summary in further),
+            )
+        )
+    protocols = _protocols(summaries)
+    if protocols.rows:
+        sections.append(
+            Section(
+                "How these numbers were made",
+                "the protocol of each score",
+                tables=(protocols,),
+            )
+        )
+    return sections
+
+
+def _with_item_pages(
+    table: Table,
+    first: Sequence[Summary],
+    summaries: Sequence[Summary],
+    item_pages: Mapping[tuple[str, int], str],
+) -> Table:
+    """Return the wide table of the first summaries, with columns that lead to their items."""
+    names = dict(zip(map(id, summaries), table_names(summaries), strict=True))
+    addresses = []
+    for summary in _in_order(first):
+        addresses += [
+            item_pages.get((names[id(summary)], place), "") for place in range(len(summary.columns))
+        ]
+    columns = zip(table.columns, addresses, strict=True)
+    return attrs.evolve(
+        table, columns=tuple(attrs.evolve(column, address=address) for column, address in columns)
+    )
+
+
+def _in_order(summaries: Sequence[Summary]) -> list[Summary]:
+    """Return tables in the order of the wide one: those of development data last."""
+    return sorted(summaries, key=lambda summary: summary.development)
+
+
+def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
+    """Return one table of several: a row a cell, a column an axis, then the columns of each summary.
+
+    Scores on development data come last.
+    """
+    summaries = _in_order(summaries)
+    columns: list[Column] = []
+    for summary in summaries:
+        group = _group(summary) if len(summaries) > 1 else ""
+        columns += [attrs.evolve(column, group=group) for column in summary.columns]
+    axes = [axis for axis in data.axes if len(axis.labels) > 1]
+    keys = _row_keys(summaries)
+    several = len(keys) > len({cell for cell, _ in keys})
+    headers = (
+        Header("cell", shown=not axes),
+        Header("encoder", shown=several),
+        *(Header(axis_column(axis.name)) for axis in axes),
+    )
+    rows = []
+    for cell, encoder in keys:
+        of_tables = [_row_of(summary, cell, encoder) for summary in summaries]
+        known = next(row for row in of_tables if row is not None)
+        labels = tuple(known.labels[axis.name] for axis in axes)
+        cells: list[Cell] = []
+        for summary, row in zip(summaries, of_tables, strict=True):
+            cells += [None] * len(summary.columns) if row is None else row.cells
+        tags = ["baseline"] if cell == data.baseline else []
+        if known.remark:
+            tags.append(known.remark)
+        rows.append(Row((cell, encoder, *labels), tuple(cells), tuple(tags), cell))
+    title = summaries[0].note if len(summaries) == 1 else ""
+    return Table(
+        title,
+        headers,
+        tuple(columns),
+        (*rows, *_references(summaries, len(axes))),
+        tuple(_notes(summaries)),
+        baseline=data.baseline or "",
+        is_complete=data.finished == data.total,
+        ranked_within=data.ranks,
+    )
+
+
+def _group(summary: Summary) -> str:
+    """Return what the columns of a table have in common."""
+    parts = [summary.evaluator]
+    if summary.protocol not in ("", summary.evaluator):
+        parts.append(summary.protocol)
+    metrics = dict.fromkeys(column.metric for column in summary.columns if not column.average)
+    if len(metrics) == 1:
+        parts += metrics
+    if summary.apart:
+        parts.append(summary.apart)
+    if summary.development:
+        parts.append("development data")
+    return ", ".join(parts)
+
+
+def _row_keys(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+    """Return cell and encoder of each row; a cell without scores has a row if no table has scores of it."""
+    keys = dict.fromkeys(row.key for summary in summaries for row in summary.rows)
+    scored = {cell for cell, encoder in keys if encoder}
+    return [(cell, encoder) for cell, encoder in keys if encoder or cell not in scored]
+
+
+def _row_of(summary: Summary, cell: str, encoder: str) -> SummaryRow | None:
+    for row in summary.rows:
+        if row.key == (cell, encoder):
+            return row
+    return None
+
+
+def _references(summaries: Sequence[Summary], axes: int) -> list[Row]:
+    """Return a row for each published system, with its numbers in all tables."""
+    systems: dict[tuple[str, ...], list[Row | None]] = {}
+    for place, summary in enumerate(summaries):
+        for row in summary.table.rows:
+            if row.is_reference:
+                of_system = systems.setdefault((row.headers[0], *row.tags), [None] * len(summaries))
+                of_system[place] = row
+    rows = []
+    for (name, *tags), of_tables in systems.items():
+        cells: list[Cell] = []
+        for summary, reference in zip(summaries, of_tables, strict=True):
+            cells += [None] * len(summary.columns) if reference is None else reference.cells
+        labels = [name, *([""] * (axes - 1))] if axes else []
+        rows.append(Row((name, "", *labels), tuple(cells), tuple(tags), is_reference=True))
+    return rows
+
+
+def _notes(summaries: Sequence[Summary]) -> list[str]:
+    """Return the notes of all tables, each once; one that is not on all of them names its table."""
+    tables: dict[str, list[str]] = {}
+    for summary in summaries:
+        for note in summary.notes:
+            if note != summary.covered:
+                tables.setdefault(note, []).append(summary.evaluator)
+    notes = []
+    for note, names in tables.items():
+        if len(names) == len(summaries):
+            notes.append(note)
+        else:
+            notes.append(f"{', '.join(dict.fromkeys(names))}: {note}")
+    covered = [summary.covered for summary in summaries if summary.covered]
+    # They differ in the number of columns only.
+    return notes + covered[:1]
+
+
+def _protocols(summaries: Sequence[Summary]) -> Table:
+    rows = []
+    for summary in summaries:
+        rows += [Row((summary.note, entry), (value,)) for entry, value in _entries(summary)]
+    return Table("", (Header("table"), Header("entry")), (Column("value"),), tuple(rows))
+
+
+def _entries(summary: Summary) -> list[tuple[str, str]]:
+    """Return the entries of a table's protocol: those that all columns share, then those of one column."""
+    protocols = {}
+    for column in summary.columns:
+        if column.protocol:
+            protocols[column.task] = {str(k): shown(plain(v)) for k, v in column.protocol.items()}
+    names = dict.fromkeys(name for protocol in protocols.values() for name in protocol)
+    common: list[tuple[str, str]] = []
+    varying: list[tuple[str, str]] = []
+    for name in names:
+        values = {task: protocol.get(name, "–") for task, protocol in protocols.items()}
+        if len(set(values.values())) == 1:
+            common.append((name, next(iter(values.values()))))
+        else:
+            varying += [(f"{name} of {task}", value) for task, value in values.items()]
+    return common + varying

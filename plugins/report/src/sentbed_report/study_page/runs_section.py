@@ -1,0 +1,119 @@
+"""Cells and runs of a study: how far they are, what failed, and in what their recipes differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import get_args
+from urllib.parse import quote
+
+from sentbed_report.formatting import count, duration
+from sentbed_report.page.sections import Section, Text
+from sentbed_report.recipe_facts import Fact, recipe_facts
+from sentbed_report.study.study_cost import study_cost
+from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.table import Header, Link, Row, Table
+
+
+def status_line(data: StudyData) -> str:
+    """Return a sentence on the number of runs in each state."""
+    counts = Counter(run.status for run in _runs(data))
+    parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
+    for status in get_args(CellStatus):
+        if status != "finished" and counts[status]:
+            parts.append(f"{counts[status]:,} {status}")
+    return ", ".join(parts) + "."
+
+
+def status_class(data: StudyData) -> str:
+    """Return the state of the whole, as the page colours it."""
+    if any(run.status == "failed" for run in _runs(data)):
+        return "failed"
+    return "finished" if data.finished == data.total else "interrupted"
+
+
+def summary_line(data: StudyData) -> str:
+    """Return the size of the study and the time of its runs in a line."""
+    parts = [count(len(data.cells), "cell")]
+    if data.axes:
+        parts.append(count(len(data.axes), "axis", "axes"))
+    parts.append(count(len(data.seeds), "seed"))
+    seconds = [run.seconds for run in _runs(data) if run.seconds is not None]
+    if seconds:
+        cost = study_cost(data)
+        counted_twice = 0.0
+        if cost is not None:
+            counted_twice = (cost.alone.seconds or 0.0) - (cost.taken.seconds or 0.0)
+        parts.append(f"{duration(sum(seconds) - counted_twice)} of runs")
+    return ", ".join(parts) + "."
+
+
+def facts(data: StudyData) -> tuple[Fact, ...]:
+    """Return what all cells share, then the axes with their labels, baseline, seeds and cells left out."""
+    varied = {line.partition(": ")[0] for cell in data.cells for line in cell.differences}
+    for axis in data.axes:
+        # An axis is told with its labels, also where one label alone has cells.
+        varied.update(axis.paths)
+    # The seeds are those of the study.
+    shared = recipe_facts(data.recipe, {*varied, "run.seed"})
+    lines = [*shared, *((axis.name, " · ".join(axis.labels)) for axis in data.axes)]
+    if data.baseline:
+        lines.append(("baseline", data.baseline))
+    lines.append(("seeds", ", ".join(map(str, data.seeds)) or "none"))
+    for name, reasons in data.excluded:
+        lines.append(("left out", f"{name}: {' '.join(reasons)}"))
+    return tuple(lines)
+
+
+def failures_section(data: StudyData) -> Section | None:
+    """Return the errors of the runs that failed; None if none has."""
+    failed = [run for run in _runs(data) if run.status == "failed"]
+    if not failed:
+        return None
+    texts = tuple(Text(run.error or "no message", title=f"{run.cell}, seed {run.seed}") for run in failed)
+    rows = [Row((run.cell,), (_linked(run, f"seed {run.seed}"),), cell=run.cell) for run in failed]
+    table = Table("", (Header("cell"),), (Column("run"),), tuple(rows))
+    return Section("Failed", count(len(failed), "run"), tables=(table,), texts=texts, is_open=True)
+
+
+def runs_section(data: StudyData) -> Section:
+    """Return the state of each run, with a link to its report, and in what the recipes differ."""
+    seeds = tuple(dict.fromkeys([*data.seeds, *(run.seed for run in _runs(data))]))
+    columns = tuple(Column(f"seed {seed}") for seed in seeds)
+    rows = []
+    for cell in data.cells:
+        tags = ("baseline",) if cell.name == data.baseline else ()
+        rows.append(Row((cell.name,), tuple(_states(cell, seeds)), tags, cell.name))
+    tables = [Table("", (Header("cell"),), columns, tuple(rows))]
+    different = [cell for cell in data.cells if cell.differences]
+    if different:
+        lines = [Row((cell.name,), ("; ".join(cell.differences),), cell=cell.name) for cell in different]
+        title = f"Recipes against that of the {'baseline' if data.baseline else 'first cell'}"
+        tables.append(Table(title, (Header("cell"),), (Column("differences"),), tuple(lines)))
+    return Section("Cells and runs", status_line(data), tables=tuple(tables))
+
+
+def _states(cell: CellInfo, seeds: Sequence[int]) -> list[Link | None]:
+    runs = {run.seed: run for run in cell.runs}
+    states: list[Link | None] = []
+    for seed in seeds:
+        run = runs.get(seed)
+        if run is None:
+            states.append(None)
+            continue
+        took = f", {duration(run.seconds)}" if run.seconds is not None else ""
+        states.append(_linked(run, f"{run.status}{took}"))
+    return states
+
+
+def _linked(run: CellRun, text: str) -> Link:
+    """Return a link to a run's own report, if it has one."""
+    address = ""
+    if run.directory is not None and (run.record or run.status == "finished"):
+        address = quote((run.directory / "report.html").as_posix())
+    return Link(text, address, f"state-{run.status}")
+
+
+def _runs(data: StudyData) -> list[CellRun]:
+    return [run for cell in data.cells for run in cell.runs]

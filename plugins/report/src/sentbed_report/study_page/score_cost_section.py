@@ -1,0 +1,84 @@
+"""Scores of a study's cells against what the cells cost, as a section of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from sentbed_report.page.sections import Section
+from sentbed_report.run_plots import Plot
+from sentbed_report.study.score_against_cost import (
+    ScoreAgainstCost,
+    scores_against_cost,
+    title_of_both,
+    unknown_cost,
+)
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study_page.score_cost_plots import cost_plot
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate, Place
+from sentbed_report.tables.table import Header, Row, Table
+
+
+def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    """Return the section; None without scores and costs, unless the study asks for a cost."""
+    against = scores_against_cost(summaries, data.cost)
+    unknown = unknown_cost(summaries, data.cost)
+    if not against and not unknown:
+        return None
+    line = ""
+    if against:
+        front = [point.row.name for point in against[0].points if point.front]
+        line = f"{len(front)} of {len(against[0].points)} cells are on the Pareto front"
+    return Section(
+        "Score against cost",
+        line,
+        (unknown,) if unknown else (),
+        tuple(map(_table, against)),
+        plots=tuple(_plots(data, against)),
+    )
+
+
+def _plots(data: StudyData, against: Sequence[ScoreAgainstCost]) -> Iterator[Plot]:
+    for place, points in enumerate(against):
+        yield cost_plot(data, points, title_of_both(points), f"c{place}")
+
+
+def _table(against: ScoreAgainstCost) -> Table:
+    scores, costs = against.scores, against.costs
+    order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
+    columns = [
+        Column("front", form="count"),
+        attrs.evolve(scores.columns[-1], digits=scores.digits),
+        # Units are in the headings of the table of costs; here are many columns.
+        *(attrs.evolve(costs.columns[index], heading=costs.columns[index].task) for index in order),
+    ]
+    rows = []
+    for point in against.points:
+        place: Place | None = 1 if point.front else None
+        cells = [
+            Estimate(value=point.front) if point.front else None,
+            Estimate(value=point.score, place=place),
+            *(Estimate(value=point.costs[index].value) for index in order),
+        ]
+        rows.append(Row((point.row.name,), tuple(cells), cell=point.row.cell))
+    return Table(
+        title_of_both(against), (Header("cell"),), tuple(columns), tuple(rows), tuple(_notes(against))
+    )
+
+
+def _notes(against: ScoreAgainstCost) -> Iterator[str]:
+    score, cost = against.scores.columns[-1], against.column
+    yield (
+        f"Numbered and bold: the Pareto front. No other cell is as good in {score.heading} "
+        f"({'lower' if score.lower else 'higher'} is better) and in {cost.task} "
+        f"({'lower' if cost.lower else 'higher'} is better), and better in one of them. Means over seeds; "
+        "whether a difference is more than chance is not tested here."
+    )
+    stopped = [point.row.name for point in against.points if point.row.stopped]
+    if stopped:
+        yield f"Stopped, with means over other seeds than those of cells that went on: {'; '.join(stopped)}."
+    if against.left:
+        yield f"Without a point, since a number is missing or degenerate: {'; '.join(against.left)}."

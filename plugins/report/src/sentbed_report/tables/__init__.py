@@ -1,0 +1,1 @@
+"""Tables: estimates in rows and columns, and their forms for readers and programs."""

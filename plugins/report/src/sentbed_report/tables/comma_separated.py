@@ -1,0 +1,95 @@
+"""Tables as comma-separated values, with all their digits."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+
+from sentbed_report.tables.estimate import QUANTITIES, Estimate
+from sentbed_report.tables.table import Cell, Table, plain_text
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that spreadsheets treat as formulas."""
+
+
+def to_csv(table: Table) -> str:
+    """Return a row a line, and for each column what is known of its numbers: mean, std, seeds, and so on.
+
+    Empty is what was not measured or not compared; `nan` and `inf` are numbers that are not finite. A text
+    that a spreadsheet would take for a formula has an apostrophe before it.
+    """
+    rows = [row for row in table.rows if not row.is_reference]
+    columns = [[row.cells[place] for row in rows] for place in range(len(table.columns))]
+    quantities = [_quantities(cells) for cells in columns]
+    heading: list[object] = [header.name for header in table.headers]
+    for column, names in zip(table.columns, quantities, strict=True):
+        title = f"{column.group}: {column.heading}" if column.group else column.heading
+        heading += [f"{title} {name}" for name in names] or [title]
+    lines = [heading]
+    for row in rows:
+        line: list[object] = [*row.headers]
+        for cell, names in zip(row.cells, quantities, strict=True):
+            if isinstance(cell, Estimate):
+                line += [value(cell) for value in names.values()]
+            else:
+                line += [None if cell is None else plain_text(cell), *([None] * (len(names) - 1))]
+        lines.append(line)
+    return csv_text(lines)
+
+
+def to_long_csv(tables: Sequence[Table]) -> str:
+    """Return several tables, a number a line: table, headers, task, metric, then what is known of it."""
+    headers = dict.fromkeys(header.name for table in tables for header in table.headers)
+    cells = [cell for table in tables for row in table.rows for cell in row.cells]
+    quantities = _quantities(cells)
+    lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
+    for table in tables:
+        names = [header.name for header in table.headers]
+        for row in table.rows:
+            if row.is_reference:
+                continue
+            labels = dict(zip(names, row.headers, strict=True))
+            about = [labels.get(name) for name in headers]
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if isinstance(cell, Estimate):
+                    # An average over a part of the row is not that of another table.
+                    task = f"{column.task} ({column.part})" if column.part else column.task
+                    numbers = [value(cell) for value in quantities.values()]
+                    lines.append([table.name, *about, task, column.metric, *numbers])
+    return csv_text(lines)
+
+
+def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]]:
+    """Return the columns that numbers need, with what stands in them; none of a column of text."""
+    estimates = [cell for cell in cells if isinstance(cell, Estimate)]
+    columns: dict[str, Callable[[Estimate], object]] = {}
+    if not estimates:
+        return columns
+    for quantity in QUANTITIES:
+        if quantity.always or any(quantity.record(estimate) is not None for estimate in estimates):
+            columns |= quantity.cells
+    return columns
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return comma-separated values; a text that a spreadsheet takes for a formula has an apostrophe."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_harmless(value) for value in row])
+    return stream.getvalue()
+
+
+def _harmless(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    # The module csv puts no quotes around a carriage return, and readers begin a row at it.
+    text = value.replace("\r", "\n")
+    if not value.startswith(_FORMULA):
+        return text
+    try:
+        float(value)
+    except ValueError:
+        return f"'{text}"
+    return text

@@ -1,0 +1,310 @@
+"""`Estimate`: one number with all that is known of it, from a run's record to the page.
+
+What an estimate holds beside its number is listed once, in `QUANTITIES`: how JSON and CSV name it, and what
+readers see of it. Every format goes through that list, so that a new quantity is added here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import attrs
+from sentbed.protocols import ExpectedRow
+
+from sentbed_report.formatting import (
+    expected_digits,
+    expected_verdict,
+    interval_text,
+    number,
+    related_probability,
+    sign_of,
+    signed,
+)
+from sentbed_report.study.equivalence import Equivalence
+from sentbed_report.study.significance import Judged
+from sentbed_report.tables.column import Column
+
+Place: TypeAlias = Literal[1, 2]
+"""Best (1) or second best (2) of its column, as printed; equal numbers share a place."""
+
+DEGENERATE = "◇"
+"""Mark of a number that says nothing about its encoder."""
+
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@attrs.frozen
+class Estimate:
+    """A number of a table. All but p-values and counts is in the unit of the number."""
+
+    seeds: Mapping[int, float] = attrs.field(factory=dict)
+    """Seed -> number, where the number is a mean over seeds."""
+    value: float | None = attrs.field()
+    """The number; None where nothing was measured."""
+    std: float | None = attrs.field()
+    """Sample standard deviation over the seeds, or over what `count` counts; None for fewer than two."""
+    interval: tuple[float, float] | None = None
+    """Confidence interval of the number."""
+    change: float | None = None
+    """Difference from the same encoder before training."""
+    count: int | None = None
+    """Number of cells, or of pairs of cells, that it is the mean of."""
+    place: Place | None = None
+    """Whether it is the best or second best of its column."""
+    rank: int | None = None
+    """Rank in its column, from 1, where the study asks for ranks."""
+    judged: Judged | None = None
+    """Comparison with the baseline, or of a difference with 0."""
+    equivalence: Equivalence | None = None
+    """Tests of whether it is as good as the baseline, up to the study's margin."""
+    degenerate: str = ""
+    """Why the number says nothing about its encoder; empty if it does."""
+    published: tuple[ExpectedRow, ...] = ()
+    """Published numbers of the same."""
+
+    @value.default
+    def _mean_over_seeds(self) -> float | None:
+        if not self.seeds:
+            return None
+        return sum(self.seeds.values()) / len(self.seeds)
+
+    @std.default
+    def _deviation_over_seeds(self) -> float | None:
+        if self.value is None or len(self.seeds) < 2:
+            return None
+        squares = math.fsum((number - self.value) ** 2 for number in self.seeds.values())
+        return math.sqrt(squares / (len(self.seeds) - 1))
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is a number that can be drawn and sorted."""
+        return self.value is not None and math.isfinite(self.value)
+
+
+@attrs.frozen
+class Piece:
+    """What readers see of a quantity."""
+
+    text: str
+    hint: str = ""
+    """What a page shows when the text is pointed at."""
+    kind: str = ""
+    """Class of the page's style: `better`, `worse`, `met`, `unmet`."""
+    label: str = ""
+    """What stands before the text, where no heading says it."""
+
+    @property
+    def labelled(self) -> str:
+        """The text with its label."""
+        return f"{self.label} {self.text}".lstrip()
+
+
+Pieces: TypeAlias = Callable[[Estimate, Column], Sequence[Piece]]
+
+
+def _no_pieces(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    return ()
+
+
+@attrs.frozen
+class Quantity:
+    """Something that is known of a number."""
+
+    name: str
+    """Key in JSON, and by default the column of CSV."""
+    record: Callable[[Estimate], Any]
+    """What JSON has; None where it is not known."""
+    cells: Mapping[str, Callable[[Estimate], Any]] = attrs.field()
+    """Column of CSV -> what it has; None where it is not known."""
+    pieces: Pieces = _no_pieces
+    """What readers see."""
+    placing: Literal["beside", "mark", "below"] = "beside"
+    """Where readers see it: after the number, as a mark behind it, or in a line of its own."""
+    always: bool = True
+    """Whether tables of CSV have its columns also where no number has it."""
+
+    @cells.default
+    def _record_as_cell(self) -> Mapping[str, Callable[[Estimate], Any]]:
+        return {self.name: self.record}
+
+
+def _spread(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    if estimate.std is None or not math.isfinite(estimate.std):
+        return ()
+    return (Piece(f"± {number(estimate.std, column.digits)}"),)
+
+
+def _rank(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    if estimate.rank is None:
+        return ()
+    return (Piece(str(estimate.rank).translate(_SUPERSCRIPTS)),)
+
+
+def _significance(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    judged = estimate.judged
+    sign = "" if judged is None else sign_of(judged.corrected)
+    if judged is None or not sign:
+        return ()
+    kind = ""
+    if judged.difference is not None and column.ranked:
+        kind = "worse" if (judged.difference < 0) != column.lower else "better"
+    return (Piece(sign, _comparison_hint(judged, column), kind),)
+
+
+def _comparison_hint(judged: Judged, column: Column) -> str:
+    against = f" against {column.reference}" if column.reference else ""
+    lines = [f"{signed(judged.difference, column.digits)}{against}"]
+    if judged.low is not None and judged.high is not None:
+        lines.append(f"95 % interval {interval_text((judged.low, judged.high), column.digits)}")
+    if judged.p_value is not None and judged.corrected is not None:
+        p_value = related_probability(judged.p_value)
+        corrected = related_probability(judged.corrected)
+        lines.append(f"p {p_value}; after Holm's correction p {corrected}")
+    if judged.basis:
+        lines.append(f"over {judged.basis}")
+    return "\n".join(lines)
+
+
+def _degenerate(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    if not estimate.degenerate:
+        return ()
+    return (Piece(DEGENERATE, f"degenerate: {estimate.degenerate}", "degenerate"),)
+
+
+def _change(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    if estimate.change is None:
+        return ()
+    return (Piece(signed(estimate.change, column.digits), "against the same encoder before training"),)
+
+
+def _interval(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    if estimate.interval is None:
+        return ()
+    return (Piece(interval_text(estimate.interval, column.digits), "confidence interval"),)
+
+
+def _count(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    if estimate.count is None:
+        return ()
+    return (Piece(f"of {estimate.count:,}", "cells, or pairs of cells, that it is the mean of"),)
+
+
+def _published(estimate: Estimate, column: Column) -> Sequence[Piece]:
+    return tuple(_published_piece(row) for row in estimate.published)
+
+
+def _published_piece(row: ExpectedRow) -> Piece:
+    digits = expected_digits(row)
+    text = number(row.value, digits)
+    if row.difference is not None:
+        text += f" ({signed(row.difference, digits)})"
+    hint = row.source
+    if row.decides:
+        hint += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
+    elif row.contradicted:
+        hint += f": contradicted, since {row.contradicted}"
+    kind = ""
+    if row.met is not None:
+        kind = "met" if row.met else "unmet"
+    return Piece(text, hint, kind, "published")
+
+
+def _lower_bound(estimate: Estimate) -> float | None:
+    return None if estimate.interval is None else estimate.interval[0]
+
+
+def _upper_bound(estimate: Estimate) -> float | None:
+    return None if estimate.interval is None else estimate.interval[1]
+
+
+def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
+    judged = estimate.judged
+    if judged is None:
+        return None
+    return {
+        "difference": judged.difference,
+        "low": judged.low,
+        "high": judged.high,
+        "p_value": judged.p_value,
+        "corrected": judged.corrected,
+        "degrees": judged.degrees,
+        "basis": judged.basis,
+        "reason": judged.reason,
+    }
+
+
+def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
+    return [
+        {"source": row.source, "value": row.value, "difference": row.difference, "met": row.met}
+        for row in estimate.published
+    ]
+
+
+def _difference(estimate: Estimate) -> float | None:
+    return None if estimate.judged is None else estimate.judged.difference
+
+
+def _corrected(estimate: Estimate) -> float | None:
+    return None if estimate.judged is None else estimate.judged.corrected
+
+
+def _corrected_no_worse(estimate: Estimate) -> float | None:
+    return None if estimate.equivalence is None else estimate.equivalence.corrected_no_worse
+
+
+def _corrected_equivalent(estimate: Estimate) -> float | None:
+    return None if estimate.equivalence is None else estimate.equivalence.corrected_equivalent
+
+
+def _equivalence_record(estimate: Estimate) -> dict[str, Any] | None:
+    return None if estimate.equivalence is None else attrs.asdict(estimate.equivalence)
+
+
+def _first_published(estimate: Estimate) -> float | None:
+    return estimate.published[0].value if estimate.published else None
+
+
+QUANTITIES: list[Quantity] = [
+    Quantity("mean", lambda estimate: estimate.value),
+    Quantity("std", lambda estimate: estimate.std, pieces=_spread),
+    Quantity("seeds", lambda estimate: estimate.seeds, {"seeds": lambda estimate: len(estimate.seeds)}),
+    Quantity("rank", lambda estimate: estimate.rank, pieces=_rank, placing="mark", always=False),
+    Quantity("place", lambda estimate: estimate.place, always=False),
+    Quantity(
+        "against_baseline",
+        _judged_record,
+        {"difference": _difference, "corrected p": _corrected},
+        _significance,
+        "mark",
+    ),
+    Quantity("published", _published_record, {"published": _first_published}, _published, "below"),
+    Quantity("degenerate", lambda estimate: estimate.degenerate, pieces=_degenerate, placing="mark"),
+    Quantity(
+        "interval",
+        lambda estimate: estimate.interval,
+        {"low": _lower_bound, "high": _upper_bound},
+        _interval,
+        "below",
+        always=False,
+    ),
+    Quantity("change", lambda estimate: estimate.change, pieces=_change, placing="below", always=False),
+    Quantity("count", lambda estimate: estimate.count, pieces=_count, placing="below", always=False),
+    Quantity(
+        "equivalence",
+        _equivalence_record,
+        {"no worse p": _corrected_no_worse, "equivalent p": _corrected_equivalent},
+        always=False,
+    ),
+]
+"""All that is known of a number, in the order in which readers see it."""
+
+
+def pieces_of(estimate: Estimate, column: Column, placing: str) -> list[Piece]:
+    """Return what readers see of an estimate at a place: `beside` its number, as `mark`, or `below`."""
+    pieces: list[Piece] = []
+    for quantity in QUANTITIES:
+        if quantity.placing == placing:
+            pieces += quantity.pieces(estimate, column)
+    return pieces

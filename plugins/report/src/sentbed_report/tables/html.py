@@ -1,0 +1,134 @@
+"""Tables as HTML: of the report's page, with styles, and of notebooks, without."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from sentbed_report.formatting import share
+from sentbed_report.page_template import page_template
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate, Piece, pieces_of
+from sentbed_report.tables.table import Bars, Cell, Link, Row, Table, grouped_headings, legend, plain_text
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_PLACES: dict[int | None, str] = {1: "<b>{}</b>", 2: "<u>{}</u>", None: "{}"}
+
+LONG = 30
+"""Rows from which a table scrolls in a box of its own."""
+
+
+def to_html(table: Table) -> str:
+    """Return a table with its notes; what stands in it is escaped."""
+    bars = [cell for row in table.rows for cell in row.cells if isinstance(cell, Bars)]
+    longest = max((part for cell in bars for _, part in cell.shares), default=0.0)
+
+    def content(row: Row, place: int) -> str:
+        cell, column = row.cells[place], table.columns[place]
+        if isinstance(cell, Bars):
+            return _bars(cell, longest, place)
+        text = cell_html(cell, column)
+        if column.address and row.cell and sort_key(cell) is not None:
+            address = f"{column.address}#second={quote(row.cell)}"
+            text += f'<a class="items" href="{address}" title="the items behind it">items</a>'
+        return text
+
+    return _template().render(
+        table=table,
+        groups=grouped_headings(table.columns),
+        legend=list(legend(table, "Bold", "underlined")),
+        content=content,
+        has_bars=bool(bars),
+        sort_key=sort_key,
+        heat=_heat(table),
+        is_number=lambda cell: isinstance(cell, Estimate),
+        is_long=len(table.rows) > LONG,
+    )
+
+
+_HEAT = (6, 62)
+"""Per cent of the colour at both ends of a heat map: numbers in it stay readable."""
+
+
+def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
+    """Return the per cent of colour behind a number, the better the more; None outside heat maps."""
+    estimates = [cell for row in table.rows for cell in row.cells if isinstance(cell, Estimate)]
+    values = [cell.value for cell in estimates if cell.value is not None and cell.is_finite]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+
+    def heat(cell: Cell, column: Column) -> int | None:
+        value = sort_key(cell)
+        if not table.is_heat_map or value is None:
+            return None
+        share = (value - low) / (high - low) if high > low else 0.0
+        if column.lower:
+            share = 1 - share
+        return round(_HEAT[0] + share * (_HEAT[1] - _HEAT[0]))
+
+    return heat
+
+
+@cache
+def _template() -> Template:
+    return page_template("sentbed_report.tables", "table.html.j2")
+
+
+def sort_key(cell: Cell) -> float | None:
+    """Return the number by which a page sorts; None where there is none."""
+    if isinstance(cell, Estimate) and cell.is_finite:
+        return cell.value
+    return None
+
+
+def cell_html(cell: Cell, column: Column) -> str:
+    """Return the content of a cell, escaped."""
+    if isinstance(cell, Link):
+        text = html.escape(cell.text)
+        if cell.address:
+            text = f'<a href="{html.escape(cell.address)}">{text}</a>'
+        return f'<span class="{cell.kind}">{text}</span>'
+    if not isinstance(cell, Estimate):
+        return html.escape(plain_text(cell)) if cell else '<span class="none">–</span>'
+    text = html.escape(column.text(cell.value))
+    if not cell.is_finite:
+        return f'<span class="none">{text}</span>'
+    text = _PLACES[cell.place].format(text)
+    marks = "".join(_marked(piece) for piece in pieces_of(cell, column, "mark"))
+    beside = " ".join(html.escape(piece.text) for piece in pieces_of(cell, column, "beside"))
+    text += f"<small>{beside}{marks}</small>" if beside else marks
+    for piece in pieces_of(cell, column, "below"):
+        text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"
+    return text
+
+
+def _bars(bars: Bars, longest: float, place: int) -> str:
+    """Return bars on the scale of the longest one of the table."""
+    items = []
+    for label, part in bars.shares:
+        width = 100 * part / (longest or 1)
+        items.append(
+            f'<li><span class="label">{html.escape(label)}</span><span class="track">'
+            f'<span style="width:{width:.2f}%"></span></span><span class="share">{share(part)}</span></li>'
+        )
+    return f'<ol class="bars c{place % 6}">{"".join(items)}</ol>'
+
+
+def _marked(piece: Piece) -> str:
+    if not piece.hint:
+        return f"<sup>{html.escape(piece.text)}</sup>"
+    label = html.escape(f"{piece.text} {piece.hint}")
+    mark = html.escape(piece.text)
+    return f'<span{_attributes(piece, "mark")} tabindex="0" role="note" aria-label="{label}">{mark}</span>'
+
+
+def _attributes(piece: Piece, style: str = "") -> str:
+    classes = f"{style} {piece.kind}".strip()
+    text = f' class="{classes}"' if classes else ""
+    if piece.hint:
+        text += f' title="{html.escape(piece.hint)}"'
+    return text

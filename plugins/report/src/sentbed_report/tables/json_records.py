@@ -1,0 +1,35 @@
+"""Tables as JSON data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sentbed_report.tables.estimate import QUANTITIES, Estimate
+from sentbed_report.tables.table import Cell, Table, plain_text
+
+
+def to_records(table: Table) -> dict[str, Any]:
+    """Return a table as JSON data: its columns, and for each row its headers and all of its numbers."""
+    headers = [header.name for header in table.headers]
+    rows = []
+    for row in table.rows:
+        labels = dict(zip(headers, row.headers, strict=True))
+        rows.append({**labels, "tags": row.tags, "values": [record_of(cell) for cell in row.cells]})
+    columns = [
+        {
+            "task": column.task,
+            "metric": column.metric,
+            "heading": column.heading,
+            "direction": column.direction,
+            "protocol": column.protocol,
+        }
+        for column in table.columns
+    ]
+    return {"title": table.title, "columns": columns, "rows": rows, "notes": table.notes}
+
+
+def record_of(cell: Cell) -> Any:
+    """Return a cell as JSON data: of a number all that is known of it."""
+    if not isinstance(cell, Estimate):
+        return None if cell is None else plain_text(cell)
+    return {quantity.name: quantity.record(cell) for quantity in QUANTITIES}

@@ -1,0 +1,212 @@
+r"""Tables as LaTeX, for the packages booktabs, siunitx and threeparttable."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from sentbed.errors import printable
+
+from sentbed_report.formatting import MINUS
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import DEGENERATE, QUANTITIES, Estimate, pieces_of
+from sentbed_report.tables.table import Row, Table, grouped_headings, legend, plain_text
+
+WIDEST = 7
+"""Columns of LaTeX that fit a column of a paper; wider tables stand across the page."""
+
+_SIZES = {4: r"\small", 6: r"\footnotesize", 1000: r"\scriptsize"}
+"""Most columns -> the size of their type."""
+
+_PLACES = {1: r"{{\textbf{{{}}}}}", 2: r"{{\underline{{{}}}}}", None: "{}"}
+
+_SYMBOLS = {
+    MINUS: "$-$",
+    "–": "--",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    DEGENERATE: r"$^{\diamond}$",
+}
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # At the beginning of a row it would be taken for an option of the rule above.
+    "[": "{[}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def to_latex(table: Table) -> str:
+    r"""Return a `table`: a caption of one sentence, aligned numbers, and notes below.
+
+    The best value is bold, the second best underlined. The label is `tab:` and the table's name.
+    """
+    width = len(table.shown_headers) + sum(_widths(table))
+    environment = "table*" if width > WIDEST else "table"
+    notes = [rf"  \item {latex(note)}" for note in (*table.notes, *legend(table, "Bold", "underlined"))]
+    lines = [
+        "% Needs \\usepackage{booktabs,siunitx,threeparttable}",
+        rf"\begin{{{environment}}}",
+        r"\centering",
+        next(size for most, size in _SIZES.items() if len(table.columns) <= most),
+        r"\setlength{\tabcolsep}{3pt}",
+        r"\begin{threeparttable}",
+        rf"\caption{{{latex(table.title)}.}}",
+        rf"\label{{tab:{reduced(table.name or table.title)}}}",
+        rf"\begin{{tabular}}{{{_specification(table)}}}",
+        r"\toprule",
+        *_head(table),
+        r"\midrule",
+        *_body(table),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\begin{tablenotes}[flushleft]\footnotesize",
+        *notes,
+        r"\end{tablenotes}",
+        r"\end{threeparttable}",
+        rf"\end{{{environment}}}",
+        "",
+    ]
+    if not notes:
+        lines = [line for line in lines if "tablenotes" not in line]
+    return _with_symbols("\n".join(lines))
+
+
+def latex(text: str) -> str:
+    """Return text that LaTeX prints as it is."""
+    return "".join(_SPECIAL.get(sign, sign) for sign in " ".join(printable(text).split()))
+
+
+def reduced(name: str) -> str:
+    """Return a name's letters and digits, in small letters, with `-` for all else."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
+
+
+def _with_symbols(text: str) -> str:
+    def superscript(rank: re.Match[str]) -> str:
+        return f"$^{{{unicodedata.normalize('NFKC', rank[0])}}}$"
+
+    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", superscript, text)
+    return re.sub("|".join(_SYMBOLS), lambda symbol: _SYMBOLS[symbol[0]], text)
+
+
+def _specification(table: Table) -> str:
+    """Return the alignment of the columns: each of numbers is followed by one for what stands beside them."""
+    parts = ["l" * len(table.shown_headers)]
+    for place, column in enumerate(table.columns):
+        numbers = _numbers(table, place)
+        if numbers is None:
+            parts.append("l")
+        else:
+            parts.append(rf"S[table-format={_number_format(numbers, column)}]@{{\,}}l")
+    return "".join(parts)
+
+
+def _numbers(table: Table, place: int) -> list[str] | None:
+    """Return a column's numbers as printed; None for a column of text."""
+    texts: list[str] = []
+    column = table.columns[place]
+    if column.form not in ("number", "signed", "count"):
+        return None
+    for row in table.rows:
+        cell = row.cells[place]
+        if isinstance(cell, Estimate):
+            texts.append(column.text(cell.value).replace(MINUS, "-").replace(",", ""))
+        elif cell:
+            return None
+    return texts
+
+
+def _number_format(numbers: list[str], column: Column) -> str:
+    """Return how siunitx aligns numbers: their digits before and after the point."""
+    whole = [text.partition(".")[0].lstrip("+-±") for text in numbers if text[-1:].isdigit()]
+    before = max(map(len, whole), default=1)
+    signs = "-" if any(text.startswith(("+", "-", "±")) for text in numbers) else ""
+    digits = 0 if column.form == "count" else column.digits
+    return f"{signs}{before}.{digits}"
+
+
+def _head(table: Table) -> list[str]:
+    left = len(table.shown_headers)
+    lines = []
+    groups = grouped_headings(table.columns)
+    if groups:
+        widths = iter(_widths(table))
+        parts = [""] * left
+        for name, columns in groups:
+            width = sum(next(widths) for _ in range(columns))
+            parts.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}")
+        lines.append(" & ".join(parts) + r" \\")
+    headings = [latex(table.headers[place].name.capitalize()) for place in table.shown_headers]
+    for column, width in zip(table.columns, _widths(table), strict=True):
+        text = latex(column.heading)
+        headings.append(rf"\multicolumn{{2}}{{c}}{{{text}}}" if width == 2 else text)
+    lines.append(" & ".join(headings) + r" \\")
+    return lines
+
+
+def _widths(table: Table) -> list[int]:
+    """Return how many columns of LaTeX each column takes."""
+    return [1 if _numbers(table, place) is None else 2 for place in range(len(table.columns))]
+
+
+def _body(table: Table) -> list[str]:
+    lines = []
+    references = [row for row in table.rows if row.is_reference]
+    for row in table.rows:
+        if references and row is references[0]:
+            lines.append(r"\midrule")
+        cells = [latex(text) for text in table.title_of(row)]
+        for place, column in enumerate(table.columns):
+            cells += _cells(row, place, column, _numbers(table, place) is not None)
+        lines.append(" & ".join(cells) + r" \\")
+        lines += _lines_below(table, row)
+    return lines
+
+
+def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
+    cell = row.cells[place]
+    if not isinstance(cell, Estimate):
+        text = latex(plain_text(cell))
+        return [f"{{{text}}}", ""] if aligned else [text]
+    text = column.text(cell.value)
+    beside = [rf"{{\scriptsize {latex(piece.text)}}}" for piece in pieces_of(cell, column, "beside")]
+    marks = [piece.text for piece in pieces_of(cell, column, "mark")]
+    rest = " ".join(beside) + "".join(marks)
+    if not aligned:
+        return [f"{text} {rest}".rstrip()]
+    number = text.replace(MINUS, "-").replace(",", "")
+    if not number[-1:].isdigit() or number.startswith("±"):
+        number = f"{{{text}}}"
+    return [_PLACES[cell.place].format(number), rest]
+
+
+def _lines_below(table: Table, row: Row) -> list[str]:
+    """Return a row for each further quantity that a number of this row has, such as published ones."""
+    lines = []
+    for quantity in QUANTITIES:
+        if quantity.placing != "below":
+            continue
+        cells = [""] * len(table.shown_headers)
+        cells[0] = rf"\quad {latex(quantity.name)}"
+        is_empty = True
+        for place, column in enumerate(table.columns):
+            cell = row.cells[place]
+            pieces = quantity.pieces(cell, column) if isinstance(cell, Estimate) else ()
+            text = latex("; ".join(piece.text for piece in pieces))
+            is_empty = is_empty and not text
+            if _numbers(table, place) is None:
+                cells.append(text)
+            elif not text:
+                cells += ["", ""]
+            else:
+                cells.append(rf"\multicolumn{{2}}{{r}}{{\scriptsize {text}}}")
+        if not is_empty:
+            lines.append(" & ".join(cells) + r" \\")
+    return lines

@@ -1,0 +1,158 @@
+"""`Table`: rows of estimates, before it has a format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from sentbed_report.formatting import SIGNS, share
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import DEGENERATE, Estimate, pieces_of
+
+
+@attrs.frozen
+class Link:
+    """A text that leads somewhere, such as the status of a run to its report."""
+
+    text: str
+    address: str
+    """Relative to the report; empty for a text that leads nowhere."""
+    kind: str = ""
+    """Class of the page's style."""
+
+
+@attrs.frozen
+class Bars:
+    """Labels with their shares in [0, 1], which a page draws as bars."""
+
+    shares: tuple[tuple[str, float], ...]
+
+
+Cell: TypeAlias = Estimate | Link | Bars | str | None
+"""A number, a link, bars, a text, or nothing."""
+
+
+def plain_text(cell: Link | Bars | str | None) -> str:
+    """Return a cell that is no number as text."""
+    if isinstance(cell, Link):
+        return cell.text
+    if isinstance(cell, Bars):
+        return ", ".join(f"{label} {share(part)}" for label, part in cell.shares)
+    return cell or "–"
+
+
+@attrs.frozen
+class Header:
+    """A column that says what a row is of, such as an axis of the study."""
+
+    name: str
+    shown: bool = True
+    """Whether readers see it; programs always do."""
+
+
+@attrs.frozen
+class Row:
+    """A row of a table."""
+
+    headers: tuple[str, ...]
+    """What it is of, one for each header of the table."""
+    cells: tuple[Cell, ...]
+    """One for each column."""
+    tags: tuple[str, ...] = ()
+    """Remarks on the row, such as `baseline`."""
+    cell: str = ""
+    """Name of the study's cell that it is of, by which pages filter; empty for a row of several cells."""
+    is_reference: bool = False
+    """Whether its numbers are those of a system that cells are compared with."""
+
+
+@attrs.frozen
+class Table:
+    """A table with all that is said about it but the legend of its marks, which is the format's."""
+
+    title: str
+    headers: tuple[Header, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    """Sentences on the numbers, printed once, below them."""
+    name: str = ""
+    """Name of its files; empty for a table without any."""
+    baseline: str = ""
+    """Name of the row that others are compared with."""
+    is_complete: bool = True
+    """Whether all rows have finished; otherwise the best is that of those that have."""
+    ranked_within: tuple[str, ...] | None = None
+    """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
+    is_heat_map: bool = False
+    """Whether a page shades its numbers, the better the darker."""
+
+    @property
+    def shown_headers(self) -> list[int]:
+        """Places of the headers that readers see."""
+        return [place for place, header in enumerate(self.headers) if header.shown]
+
+    def title_of(self, row: Row) -> list[str]:
+        """Return what readers see of a row before its numbers; tags are behind the last of it."""
+        texts = [row.headers[place] for place in self.shown_headers]
+        if row.tags:
+            texts[-1] = f"{texts[-1]} ({'; '.join(row.tags)})".lstrip()
+        return texts
+
+
+def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
+    """Yield what the marks of a table say; `best` and `second` are what a format has for these places."""
+    estimates = [cell for row in table.rows for cell in row.cells if isinstance(cell, Estimate)]
+    places = {estimate.place for estimate in estimates}
+    if 1 in places:
+        also = f"; {second}: the second best" if second and 2 in places else ""
+        among = "" if table.is_complete else ", of what has finished"
+        yield f"{best}: the best of a column{also}{among}."
+    if any(estimate.rank is not None for estimate in estimates):
+        among = ""
+        if table.ranked_within:
+            among = f", among rows of the same {' and '.join(table.ranked_within)}"
+        yield f"Superscripts: the rank in a column{among}; equal numbers have the same."
+    if _has_signs(table):
+        levels = ", ".join(f"{sign} p < {level}" for level, sign in reversed(SIGNS))
+        yield f"{levels}{f', against {table.baseline}' if table.baseline else ''}."
+    yield from _degenerate_legend(table)
+
+
+def _has_signs(table: Table) -> bool:
+    signs = {sign for _, sign in SIGNS}
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            if isinstance(cell, Estimate):
+                marks = {piece.text for piece in pieces_of(cell, column, "mark")}
+                if marks & signs:
+                    return True
+    return False
+
+
+def _degenerate_legend(table: Table) -> Iterator[str]:
+    """Yield a sentence for each reason why numbers are degenerate."""
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            if isinstance(cell, Estimate) and cell.degenerate:
+                name = row.cell or ", ".join(row.headers)
+                reasons.setdefault(cell.degenerate, {}).setdefault(name, []).append(column.heading)
+    for reason, rows in reasons.items():
+        listed = "; ".join(f"{name}: {', '.join(headings)}" for name, headings in rows.items())
+        yield f"{DEGENERATE} degenerate, neither ranked nor tested ({listed}): {reason}."
+
+
+def grouped_headings(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    """Return what stands above the headings: each group with its number of columns; empty without groups."""
+    groups: list[tuple[str, int]] = []
+    for column in columns:
+        if groups and groups[-1][0] == column.group:
+            groups[-1] = (column.group, groups[-1][1] + 1)
+        else:
+            groups.append((column.group, 1))
+    if all(not name for name, _ in groups):
+        return []
+    return groups

@@ -1,0 +1,39 @@
+"""Tables as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.markdown import cell_text
+from sentbed_report.tables.table import Cell, Table, legend, plain_text
+
+_PLACES: dict[int | None, str] = {1: "{}*", 2: "{}", None: "{}"}
+
+
+def to_text(table: Table) -> str:
+    """Return aligned columns; `*` stands behind the best of a column."""
+    headers = [table.headers[place].name for place in table.shown_headers]
+    lines = [[*headers, *(column.heading for column in table.columns)]]
+    for row in table.rows:
+        cells = [_cell(cell, column) for cell, column in zip(row.cells, table.columns, strict=True)]
+        lines.append([*table.title_of(row), *cells])
+    title = [table.title] if table.title else []
+    return "\n".join([*title, *aligned(lines, len(headers)), *table.notes, *legend(table, "*"), ""])
+
+
+def _cell(cell: Cell, column: Column) -> str:
+    if isinstance(cell, Estimate):
+        return cell_text(cell, column, _PLACES)
+    return plain_text(cell)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
+    """Yield rows with their columns below each other, the first `left` of them flush left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            cells.append(cell.ljust(width) if place < left else cell.rjust(width))
+        yield "  ".join(cells).rstrip()

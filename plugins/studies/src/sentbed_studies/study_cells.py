@@ -1,0 +1,32 @@
+"""`[study]` for core: a recipe that expands to the recipes of its cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from sentbed.protocols import Variant, Variants
+from sentbed.tools import Document, Plugins
+
+from sentbed_studies.axes import labels_that_are_equal
+from sentbed_studies.study import expand, find_cell, require_cells_of_labels
+from sentbed_studies.study_config import StudyTable
+
+
+@attrs.frozen
+class StudyCells(StudyTable):
+    """`[study]`: axes over any values of the recipe; every combination of their labels is a cell."""
+
+    @classmethod
+    def variants(cls, document: Document, plugins: Plugins, base: Path) -> Variants:
+        """Structure and check every cell; see `study.expand`."""
+        study = expand(document, plugins, base, here=False)
+        require_cells_of_labels(study)
+        reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
+        recipes = tuple(cell.recipe for cell in study.cells)
+        return Variants("cells", study.names, reasons, recipes, tuple(labels_that_are_equal(study.axes)))
+
+    @classmethod
+    def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
+        """Return the recipe of one cell; see `study.find_cell`."""
+        return find_cell(document, plugins, base, name)
