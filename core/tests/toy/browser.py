@@ -28,9 +28,10 @@ ERRORS = """<script>window.wrong = []; addEventListener("error", e => wrong.push
 """Goes first, so that it hears of everything."""
 
 
-def browse(page: Path, tmp_path: Path, *options: str) -> str:
-    """Open a page, and return what the browser printed; its console is to be silent."""
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, page.as_uri()]
+def browse(page: Path | str, tmp_path: Path, *options: str) -> str:
+    """Open a page by its path or address, and return what the browser printed, silent in its console."""
+    address = page if isinstance(page, str) else page.as_uri()
+    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "CONSOLE" not in done.stderr, done.stderr

@@ -27,7 +27,7 @@ from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.spending import shares
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.study_plan import plan_lines
+from sentbed_studies.study_plan import StudyPlan
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.study_status import status_lines, status_table
 from sentbed_studies.time_left import TimeLeft
@@ -442,7 +442,7 @@ def test_the_status_says_what_was_decided(whole: Path) -> None:
 
 def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
     work = plan_work(study.cells, CellKeys(load_plugins()))
-    lines = [*plan_lines(study, work, tmp_path, TimeLeft({}))]
+    lines = [*StudyPlan(study, tmp_path, work, work, TimeLeft({})).lines()]
     assert (
         "  stops: what is shown to be worse than the best by more than 0, after 2 to 5 seeds; error rate of "
         "the study 0.05"

@@ -63,9 +63,7 @@ def test_a_run_says_its_step_its_loss_its_time_and_what_is_left(tmp_path: Path) 
         "stage nli: step 3 of 10, loss 0.3333, 11.0 s, about 21.0 s left"
     )
     # The whole run takes longer than the stage.
-    found = followed.progress(100.0, now=NOW + 11)
-    assert found is not None
-    assert found.left == 89.0
+    assert str(followed.progress(100.0, now=NOW + 11)).endswith(", 11.0 s, about 1 min 29 s left")
     log(tmp_path, (40.0, "stage_finished", {"stage": "nli"}))
     log(tmp_path, (41.0, "evaluation_started", {"encoder": "en", "evaluator": "sts"}))
     assert str(followed.progress(now=NOW + 42)) == "evaluating en with sts, 42.0 s"
@@ -77,14 +75,10 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
     line = json.dumps({"time": NOW + 4, "event": "step_finished", "stage": "nli", "step": 1, "loss": 0.5})
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write(line[:30])
-    found = followed.progress(now=NOW + 5)
-    assert found is not None
-    assert found.step is None
+    assert str(followed.progress(now=NOW + 5)) == "stage nli, 5.0 s"
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write(line[30:] + "\n")
-    found = followed.progress(now=NOW + 5)
-    assert found is not None
-    assert (found.step, found.loss) == (1, 0.5)
+    assert str(followed.progress(now=NOW + 5)) == "stage nli: step 1 of 10, loss 0.5000, 5.0 s"
 
 
 def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path: Path) -> None:
@@ -120,26 +114,36 @@ def at_work(run: Path, began: float) -> None:
     (run / "manifest.json").write_text(json.dumps({"status": "running"}))
 
 
-def test_status_shows_how_far_running_cells_are(study: Study, work: Work, tmp_path: Path) -> None:
+def test_status_shows_how_far_running_cells_are_and_where_killed_ones_were(
+    study: Study, work: Work, tmp_path: Path
+) -> None:
     with writing(tmp_path, study, work):
         pass
     run = tmp_path / work.tasks[1].directory
     at_work(run, time.time() - 10)
     with locked(lock_of(tmp_path, run)):
-        lines = list(status_lines(read_data(tmp_path)))
-        (entry,) = (one for one in status_table(read_data(tmp_path))["runs"] if one["progress"])
-    (line,) = (one for one in lines if "running" in one and "seed" in one)
+        data = read_data(tmp_path)
+        (line,) = (line for line in status_lines(data) if line.startswith("  0.5, seed 2: "))
+        (progress,) = (entry["progress"] for entry in status_table(data)["runs"] if entry["progress"])
     assert line.startswith("  0.5, seed 2: running: stage nli: step 2 of 10, loss 0.5000, 1")
     assert line.endswith(", about 16.0 s left")
-    assert (entry["progress"]["step"], entry["progress"]["steps"], entry["progress"]["left"]) == (2, 10, 16.0)
+    assert (progress["step"], progress["steps"], progress["left"]) == (2, 10, 16.0)
+
+    killed = list(status_lines(read_data(tmp_path)))
+    assert "  0.5, seed 2: interrupted at stage nli: step 2 of 10" in killed
 
 
-def test_status_says_at_which_step_a_run_was_killed(study: Study, work: Work, tmp_path: Path) -> None:
-    with writing(tmp_path, study, work):
-        pass
-    at_work(tmp_path / work.tasks[1].directory, NOW)
-    (line,) = (one for one in status_lines(read_data(tmp_path)) if "seed 2: interrupted" in one)
-    assert line == "  0.5, seed 2: interrupted at stage nli: step 2 of 10"
+def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
+    study: Study, work: Work, tmp_path: Path
+) -> None:
+    run_study(study, tmp_path / "out", work=work, only=[{"lr": "0.5"}])
+    reports = sorted(tmp_path.glob("out/cells/*/report.json"))
+    for report, seconds in zip(reports, (20.0, 40.0), strict=True):
+        report.write_text(json.dumps({**json.loads(report.read_text()), "seconds": seconds}))
+    data = read_data(tmp_path / "out")
+    *_, line = status_lines(data)
+    assert line == ("left: about 1 min, with one run at a time, if they take as long as the finished ones")
+    assert status_table(data)["seconds_left"] == 60.0
 
 
 def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work: Work, tmp_path: Path) -> None:
@@ -161,9 +165,14 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(progress_display, "EVERY", 0.01)
-    asked = Watched.lines
+    read_lines = Watched.lines
     slow: list[list[str]] = []
-    monkeypatch.setattr(Watched, "lines", lambda self: slow.append(asked(self)) or slow[-1])
+
+    def lines(watched: Watched) -> list[str]:
+        slow.append(read_lines(watched))
+        return slow[-1]
+
+    monkeypatch.setattr(Watched, "lines", lines)
     at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
     with progress_display.watching(tmp_path, work, TimeLeft({})) as say:
         while len(slow) < 3:
@@ -180,12 +189,8 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
 def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in (
-        ("TTY_COMPATIBLE", "1"),
-        ("TTY_INTERACTIVE", "1"),
-        ("COLUMNS", "200"),
-        ("TERM", "xterm"),
-    ):
+    terminal = {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "200", "TERM": "xterm"}
+    for name, value in terminal.items():
         monkeypatch.setenv(name, value)
     at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
     left = TimeLeft({work.tasks[1].directory: (50.0, 50.0)})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from sentbed._cli.main import main
 from sentbed_studies.study_results import load_study
 from sentbed_studies.time_left import TimeLeft, time_left
@@ -31,10 +31,16 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 @pytest.fixture
 def place(put: Callable[[str, str], Path], tmp_path: Path) -> Path:
     """The directory of a study that has run."""
-    recipe = put("study.toml", TOWERS + AXES)
-    found = CliRunner().invoke(main, ["study", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1"])
-    assert found.exit_code == 0, found.output
+    run(put("study.toml", TOWERS + AXES), tmp_path / "out")
     return tmp_path / "out"
+
+
+def run(recipe: Path, out: Path, *words: str) -> Result:
+    """Run a study by the command, with one worker."""
+    command = ["study", str(recipe), "--out", str(out), "--workers", "1", *words]
+    result = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
 
 
 def test_the_chosen_cell_is_named_before_the_path_of_the_report(
@@ -43,23 +49,13 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
     recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
-    words = ["study", str(recipe), "--out", str(tmp_path / "out"), "--workers", "1"]
-    found = CliRunner().invoke(main, words)
-    assert found.exit_code == 0, found.output
-    *_, sentence = found.stderr.splitlines()
-    assert found.stdout.splitlines() == [str(tmp_path / "out" / "report.html")]
+    result = run(recipe, tmp_path / "out")
+    *_, sentence = result.stderr.splitlines()
+    assert result.stdout.splitlines() == [str(tmp_path / "out" / "report.html")]
     chosen = load_study(tmp_path / "out").chosen
     assert chosen is not None
     assert sentence == chosen.sentence
     assert sentence.startswith(f"The chosen cell is “{chosen.cell}”, the best of 2 cells by near (nearness, ")
-    scores = {
-        cell.name: fmean(
-            s.value for run in cell.runs for s in run.scores if s.metric == "distance" and s.task == "near"
-        )
-        for cell in load_study(tmp_path / "out").data.cells
-    }
-    assert chosen.cell == max(scores, key=scores.__getitem__)
-    assert chosen.score == max(scores.values())
     kept = json.loads((tmp_path / "out" / "results.json").read_text())["chosen"]
     assert (kept["cell"], kept["test_data"]) == (chosen.cell, True)
     assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
@@ -75,8 +71,8 @@ def test_an_interrupted_study_says_how_to_go_on_with_the_study(
 
     monkeypatch.setattr("sentbed_studies.runner._run", stops)
     words = ["study", str(put("study.toml", TOWERS + AXES)), "--out", str(tmp_path / "out"), "--workers", "1"]
-    said = CliRunner().invoke(main, words).stderr.splitlines()
-    assert said[-4:] == [
+    lines = CliRunner().invoke(main, words).stderr.splitlines()
+    assert lines[-4:] == [
         "interrupted",
         "go on with `sentbed run --resume DIR`",
         f"what has finished: {tmp_path / 'out' / 'report.html'}",
@@ -105,21 +101,30 @@ def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
     assert plot(place, "effects", "--out", tmp_path / "b") == (0, [str(tmp_path / "b" / "effects.pdf")])
 
 
-def test_a_figure_that_cannot_be_drawn_is_an_error(place: Path, tmp_path: Path) -> None:
-    code, lines = plot(place, "cost")
-    assert code != 0
-    said = " ".join(lines)
-    assert "needs a cost that was measured; set `cost` in `[study]` to one of" in said
-    assert "`run-processor-seconds`" in said
-    code, lines = plot(place, "efects")
-    assert code != 0
-    assert "Did you mean `effects`?" in " ".join(lines)
-    code, lines = plot(place, "--width", "0.05")
-    assert code != 0
-    assert "must be 0.5 to 50" in " ".join(lines)
-    code, lines = plot(place, "effects", "numbers", "-o", tmp_path / "a.pdf")
-    assert code == 2
-    assert "`-o FILE` is the file of one figure, and 2 are to be written" in " ".join(lines)
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (
+            ["cost"],
+            1,
+            r"needs a cost that was measured; set `cost` in .* one of .*`run-processor-sec",
+        ),
+        (["efects"], 1, r"Did you mean `effects`\?"),
+        (["--width", "0.05"], 1, r"must be 0\.5 to 50"),
+        (
+            ["effects", "numbers", "-o", "a.pdf"],
+            2,
+            r"`-o FILE` is the file of one figure, and 2 are",
+        ),
+        (["effects", "-o", "a.pdf", "--out", "b"], 2, r"say the same twice: take one of them out"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_an_error(
+    words: list[str], code: int, error: str, place: Path
+) -> None:
+    exit_code, lines = plot(place, *words)
+    assert exit_code == code
+    assert re.search(error, " ".join(lines))
 
 
 @pytest.mark.parametrize("words", [(), ("--list",)], ids=["all", "list"])
@@ -138,20 +143,20 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
         raise AssertionError("nothing is left to estimate")
 
     monkeypatch.setattr("sentbed_studies.study_plan.time_left", estimate)
-    command = ["study", str(put("study.toml", TOWERS + AXES)), "--out", str(place)]
-    written = (place / "report.html").stat().st_mtime_ns
-    result = CliRunner().invoke(main, command, catch_exceptions=False)
-    assert result.exit_code == 0
-    assert "4 runs, 4 finished" in result.output
-    assert "nothing was left to run" in result.output
-    assert result.output.splitlines()[-1] == str(place / "report.html")
-    assert (place / "report.html").stat().st_mtime_ns == written
+    recipe = put("study.toml", TOWERS + AXES)
+    report = place / "report.html"
+    written = report.stat().st_mtime_ns
+    output = run(recipe, place).output
+    assert "4 runs, 4 finished" in output
+    assert "nothing was left to run" in output
+    assert output.splitlines()[-1] == str(report)
+    assert report.stat().st_mtime_ns == written
     # A report that is gone, or of another table, is written.
-    (place / "report.html").unlink()
-    CliRunner().invoke(main, command, catch_exceptions=False)
-    written = (place / "report.html").stat().st_mtime_ns
-    CliRunner().invoke(main, [*command, "--set", "study.equivalence=1.0"], catch_exceptions=False)
-    assert (place / "report.html").stat().st_mtime_ns > written
+    report.unlink()
+    run(recipe, place)
+    written = report.stat().st_mtime_ns
+    run(recipe, place, "--set", "study.equivalence=1.0")
+    assert report.stat().st_mtime_ns > written
 
 
 def test_the_plan_counts_the_runs_with_fresh_seeds(
@@ -161,19 +166,17 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
     recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
     out = tmp_path / "out"
-    command = ["study", str(recipe), "--out", str(out)]
-    lefts: list[TimeLeft] = []
+    planned = 0
 
-    def noted(*parameters: Any) -> TimeLeft:
-        lefts.append(time_left(*parameters))
-        return lefts[-1]
+    def counted(*parameters: Any, **named: Any) -> TimeLeft:
+        nonlocal planned
+        planned += 1
+        return time_left(*parameters, **named)
 
-    monkeypatch.setattr("sentbed_studies.study_plan.time_left", noted)
+    monkeypatch.setattr("sentbed_studies.study_plan.time_left", counted)
 
     def plan(*words: str) -> list[str]:
-        result = CliRunner().invoke(main, [*command, *words, "--dry-run"], catch_exceptions=False)
-        assert result.exit_code == 0
-        return result.stdout.splitlines()
+        return run(recipe, out, "--dry-run", *words).stdout.splitlines()
 
     before = plan()
     assert before[0].endswith("2 cells x 2 seeds + 3 runs of the chosen cell = 7 runs, 0 finished")
@@ -181,15 +184,11 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
         "  confirms: the chosen cell is run with 3 fresh seeds after all others; which one that is "
         "is not known yet, and the estimate counts 3 runs of a mean cell"
     ) in before
-    assert lefts[-1].fresh_unchosen == 3
     # Of cells that are asked for by name, none is chosen.
     assert plan("--only", "lr=0.5")[0].endswith(": 1 cell x 2 seeds = 2 runs, 0 finished")
-    assert lefts[-1].fresh_unchosen == 0
-
-    result = CliRunner().invoke(main, [*command, "--workers", "1"], catch_exceptions=False)
-    assert result.exit_code == 0
-    counted = [line.partition(":")[0] for line in result.stderr.splitlines() if " of 7:" in line]
-    assert counted == [f"{number} of 7" for number in range(1, 8)]
+    result = run(recipe, out)
+    numbers = [line.partition(":")[0] for line in result.stderr.splitlines() if " of 7:" in line]
+    assert numbers == [f"{number} of 7" for number in range(1, 8)]
     # One of the fresh runs is lost.
     (lost,) = out.glob("cells/*seed5*")
     shutil.rmtree(lost)
@@ -201,19 +200,11 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
         f"  confirms: the chosen cell, {cell.cell}, is run with 3 fresh seeds; the estimate counts 1 run of "
         "a mean cell"
     ) in after
-    assert lefts[-1].fresh_unchosen == 0
-    assert lost.relative_to(out) in lefts[-1].planned
-    CliRunner().invoke(main, [*command, "--workers", "1"], catch_exceptions=False)
-    number = len(lefts)
+    run(recipe, out)
+    number = planned
     assert plan()[0].endswith("= 7 runs, 7 finished")
-    assert len(lefts) == number, "nothing is left to estimate"
+    assert planned == number, "nothing is left to estimate"
     assert plan("--set", "study.decide.confirm=4")[0].endswith("= 8 runs, 7 finished")
-
-
-def test_several_figures_do_not_fit_into_one_file(place: Path) -> None:
-    result = CliRunner().invoke(main, ["study", "plot", str(place), "a", "b", "-o", "x.pdf"])
-    assert result.exit_code == 2
-    assert "`-o FILE` is the file of one figure, and 2 are to be written" in result.output
 
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])

@@ -15,15 +15,17 @@ from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_studies import study_plan
 from sentbed_studies.added_evaluations import keys_of
 from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.confirmation import Confirmation
 from sentbed_studies.runner import run_study
-from sentbed_studies.shared_work_plan import Work, plan_work
+from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import read_study
-from sentbed_studies.study_plan import workers_for
-from sentbed_studies.time_left import RUN, START, TimeLeft, said, said_of_whole, time_left
+from sentbed_studies.study_plan import StudyPlan, workers_for
+from sentbed_studies.time_left import RUN, START, Range, TimeLeft, time_left
 from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
-from toy_plugin import TOWERS, quicken
+from toy_plugin import TOWERS, Toy, quicken
 
 A, B, C, D = map(Path, "abcd")
+TEN = (10.0, 10.0)
 
 AT_END = TOWERS.replace('at = ["start", "end"]', 'at = ["end"]')
 AXES = """
@@ -38,54 +40,51 @@ values = [0.5, 0.25]
 # --- arithmetic --------------------------------------------------------------------------------------------
 
 
-def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start() -> None:
-    left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0), C: (5.0, 6.0)})
-    assert left.seconds() == (START + 9, START + 12)
-    assert attrs.evolve(left, workers=2).seconds() == (START + 4.5, START + 6)
-    # More workers than runs have nothing to do.
-    assert attrs.evolve(left, workers=9).seconds() == (START + 3, START + 4)
+@pytest.mark.parametrize(
+    ("workers", "seconds"),
+    [
+        (1, (START + 9, START + 12)),
+        (2, (START + 4.5, START + 6)),
+        # More workers than runs have nothing to do.
+        (9, (START + 3, START + 4)),
+    ],
+)
+def test_what_is_planned_is_shared_by_the_workers_and_begins_with_their_start(
+    workers: int, seconds: Range
+) -> None:
+    left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0), C: (5.0, 6.0)}, workers=workers)
+    assert left.seconds() == seconds
 
 
-def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all() -> None:
-    cells = frozenset((A, B, C, D))
-    planned = {A: (2.0, 4.0), B: (4.0, 6.0), C: (6.0, 8.0), D: (8.0, 10.0)}
-    left = TimeLeft({**planned}, cells=cells, runs=2)
-    assert left.seconds() == (START + 10.0, START + 14.0)
-    left = TimeLeft({A: None, B: None, C: None, D: None}, cells=cells, runs=2)
-    left.finished(A, 20.0)
-    assert left.seconds() == (20.0, 20.0)
-    left.finished(B, 20.0)
-    assert left.seconds() == (0.0, 0.0)
-
-
-def test_a_run_of_a_sample_that_is_stopped_is_one_less() -> None:
-    runs = [Path(str(number)) for number in range(80)]
-    left = TimeLeft(dict.fromkeys(runs, (10.0, 10.0)), cells=frozenset(runs), runs=16)
-    for run in runs[:12]:
-        left.finished(run, 10.0)
-    assert left.seconds() == pytest.approx((40.0, 40.0))
-    for run in (*runs[12:15], runs[0], Path("of another study")):
+def test_a_run_of_a_sample_that_finishes_or_is_stopped_is_one_less() -> None:
+    runs = [Path(str(number)) for number in range(8)]
+    left = TimeLeft(dict.fromkeys(runs, TEN), pending={}, unchosen=[TEN] * 4)
+    assert left.seconds() == (START + 40.0, START + 40.0)
+    left.finished(runs[0], 10.0)
+    left.finished(runs[1], 10.0)
+    assert left.seconds() == pytest.approx((20.0, 20.0))
+    for run in (runs[2], runs[0], Path("of another study")):
         left.ended(run)
-    assert left.seconds() == pytest.approx((10.0, 10.0))
-    left.ended(runs[15])
+    assert left.seconds() == pytest.approx(TEN)
+    left.ended(runs[3])
     assert left.seconds() == (0.0, 0.0)
 
 
 def test_shared_stages_are_no_run_of_a_sample() -> None:
-    left = TimeLeft({A: (4.0, 4.0), B: (2.0, 2.0), C: (2.0, 2.0)}, cells=frozenset((B, C)), runs=1)
-    left.finished(A, 4.0 + START)
-    assert left.seconds() == (2.0, 2.0)
+    left = TimeLeft({A: TEN, B: TEN, C: TEN}, pending={A: TEN}, unchosen=[TEN])
+    left.finished(A, 10.0 + START)
+    assert left.seconds() == TEN
 
 
 def test_finished_runs_scale_the_plan_of_the_others() -> None:
-    left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: (10.0, 10.0), D: (20.0, 20.0)})
+    left = TimeLeft({A: (1.0, 3.0), B: (2.0, 4.0), C: TEN, D: (20.0, 20.0)})
     # The first run of a worker loads its libraries.
     left.finished(A, 6 + START)
     assert left.seconds() == pytest.approx((99.0, 99.0))
     # From the second run on, the first one says nothing more.
     left.finished(B, 9.0)
     assert left.of(C) == pytest.approx((30.0, 30.0))
-    assert said(left) == "1 min 30 s"
+    assert left.in_words() == "1 min 30 s"
     left.workers = 2
     assert left.seconds() == pytest.approx((45.0, 45.0))
 
@@ -108,12 +107,16 @@ def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_p
 def test_what_is_left_is_never_more_than_all_runs(
     plans: list[tuple[float, float]], took: list[float], workers: int, fresh: int
 ) -> None:
-    runs = {Path(str(number)): (low, low * spread) for number, (low, spread) in enumerate(plans)}
-    whole = (sum(low for low, _ in runs.values()), sum(high for _, high in runs.values()))
-    mean = whole[0] / len(runs), whole[1] / len(runs)
-    left = TimeLeft(dict(runs), workers=workers, whole=whole, alone=whole, mean_cell=mean)
-    left.confirm(fresh)
-    for run, seconds in zip(runs, took, strict=False):
+    runs: dict[Path, Range | None] = {}
+    low = high = 0.0
+    for number, (least, spread) in enumerate(plans):
+        runs[Path(str(number))] = (least, least * spread)
+        low += least
+        high += least * spread
+    mean = (low / len(runs), high / len(runs))
+    whole = (low + fresh * mean[0], high + fresh * mean[1])
+    left = TimeLeft(runs, workers=workers, whole=whole, fresh=[mean] * fresh)
+    for run, seconds in zip(list(runs), took, strict=False):
         left.finished(run, seconds)
     rest, of_all = left.seconds(), left.of_all()
     assert rest is not None
@@ -122,54 +125,41 @@ def test_what_is_left_is_never_more_than_all_runs(
     assert rest[1] <= of_all[1] * (1 + 1e-9)
 
 
-def test_runs_of_a_chosen_cell_that_is_not_known_take_as_long_as_the_mean_cell() -> None:
-    left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0)}, whole=(4.0, 6.0), alone=(4.0, 6.0), mean_cell=(2.0, 3.0))
-    left.confirm(3)
+def test_runs_with_fresh_seeds_come_after_the_others() -> None:
+    left = TimeLeft({A: (1.0, 2.0), B: (3.0, 4.0)}, fresh=[(2.0, 3.0)] * 3)
     assert left.seconds() == (START + 4 + 3 * 2, START + 6 + 3 * 3)
-    assert left.of_all() == (START + 4 + 3 * 2, START + 6 + 3 * 3)
-    # They come after the others: three workers have two runs, then three.
-    assert attrs.evolve(left, workers=3).seconds() == (START + 4 / 2 + 2, START + 6 / 2 + 3)
-    assert attrs.evolve(left, mean_cell=None).seconds() is None
-    assert attrs.evolve(left, mean_cell=None).of_all() is None
+    # Three workers have two runs, then three.
+    left.workers = 3
+    assert left.seconds() == (START + 4 / 2 + 2, START + 6 / 2 + 3)
+    left.fresh = [None]
+    assert left.seconds() is None
 
 
-def test_finished_runs_correct_those_with_fresh_seeds() -> None:
-    left = TimeLeft({A: (2.0, 2.0), B: (2.0, 2.0)}, mean_cell=(2.0, 2.0), cells=frozenset((A, B)), runs=2)
-    left.confirm(2)
-    left.finished(A, START + 2)
-    left.finished(B, 6.0)
-    assert left.seconds() == pytest.approx((12.0, 12.0))
+@pytest.mark.parametrize("cells", [{A: TEN, B: TEN}, {B: TEN}], ids=["all", "a sample"])
+def test_finished_runs_correct_those_with_fresh_seeds(cells: dict[Path, Range | None]) -> None:
+    left = TimeLeft({A: TEN, B: TEN}, pending=cells, unchosen=[TEN], fresh=[TEN] * 2)
+    left.finished(B, START + 30.0)
     left.chosen([C, D])
-    assert left.seconds() == pytest.approx((12.0, 12.0))
-    left.finished(C, 6.0)
-    assert left.seconds() == pytest.approx((6.0, 6.0))
-    left.finished(D, 6.0)
+    assert left.seconds() == pytest.approx((60.0, 60.0))
+    left.finished(C, 30.0)
+    assert left.seconds() == pytest.approx((30.0, 30.0))
+    left.finished(D, 30.0)
     assert left.seconds() == (0.0, 0.0)
-
-
-def test_of_a_sample_the_cells_that_were_not_chosen_are_not_left_beside_the_fresh_seeds() -> None:
-    left = TimeLeft({A: (2.0, 2.0), B: (2.0, 2.0)}, mean_cell=(2.0, 2.0), cells=frozenset((A, B)), runs=1)
-    left.confirm(2)
-    left.finished(A, START + 2)
-    left.chosen([C, D])
-    assert left.seconds() == pytest.approx((4.0, 4.0))
 
 
 def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
-    left = TimeLeft({A: None, B: None, C: (1.0, 1.0)})
-    assert left.seconds() is None
-    assert said(left) is None
+    left = TimeLeft({A: None, B: None, C: TEN}, unchosen=[None])
+    assert (left.seconds(), left.in_words()) == (None, None)
     left.finished(A, 7.0)
-    assert left.seconds() == (14.0, 14.0)
+    assert left.seconds() == (21.0, 21.0)
 
 
 def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing() -> None:
-    left = TimeLeft({A: (1.0, 1.0), B: (2.0, 2.0)})
+    left = TimeLeft({A: (1.0, 1.0), B: TEN})
     left.ended(A)
-    assert left.seconds() == (START + 2, START + 2)
+    assert left.seconds() == (START + 10, START + 10)
     left.ended(B)
-    assert left.seconds() == (0.0, 0.0)
-    assert said(left) is None
+    assert (left.seconds(), left.in_words()) == ((0.0, 0.0), None)
 
 
 # --- of a study --------------------------------------------------------------------------------------------
@@ -206,21 +196,17 @@ def planned(work: Work, directory: Path) -> list[Any]:
 
 
 def test_a_shared_stage_counts_once_and_evaluations_count(work: Callable[..., Work], tmp_path: Path) -> None:
-    whole, (evaluation,) = (RUN + 21, RUN + 42), [(1.0, 2.0)]
-    assert planned(work(share=False), tmp_path) == [whole] * 4
+    assert planned(work(share=False), tmp_path) == [(RUN + 21, RUN + 42)] * 4
     # Two prefixes of a stage each, and the second stage with the evaluation of four runs.
-    assert planned(work(), tmp_path) == [
-        *[(RUN + 10, RUN + 20)] * 2,
-        *[(RUN + 10 + evaluation[0], RUN + 20 + evaluation[1])] * 4,
-    ]
+    assert planned(work(), tmp_path) == [*[(RUN + 10, RUN + 20)] * 2, *[(RUN + 11, RUN + 22)] * 4]
 
 
 def test_the_same_encoder_is_evaluated_once_before_training(
     work: Callable[..., Work], tmp_path: Path
 ) -> None:
     # Weights are random: each seed has others.
-    found = planned(work(TOWERS + AXES, False), tmp_path)
-    assert found == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
+    seconds = planned(work(TOWERS + AXES, False), tmp_path)
+    assert seconds == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
 
 
 def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> None:
@@ -230,65 +216,91 @@ def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> No
     assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 5) + 1, RUN + 2 * (20 + 10) + 2)] * 4
 
 
-def test_what_has_finished_is_found_again_and_corrects_the_plan(
-    work: Callable[..., Work], tmp_path: Path
-) -> None:
-    found = work(share=False)
-    run = tmp_path / found.tasks[0].directory
+def finish(task: Task, directory: Path, record: Any = None, made: bool = True) -> Path:
+    """Write what a finished run leaves, with its evaluations if these were `made`."""
+    run = directory / task.directory
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
-    (run / "keys.json").write_text(keys_of(found.tasks[0].content, found.tasks[0].evaluations))
-    (run / "report.json").write_text(json.dumps({"seconds": 65.0}))
-    left = time_left(found, tmp_path, Known())
-    assert left.found == {found.tasks[0].directory: 65.0}
+    (run / "keys.json").write_text(keys_of(task.content, task.evaluations if made else ()))
+    if record is not None:
+        (run / "report.json").write_text(json.dumps(record))
+    return run
+
+
+def test_what_has_finished_before_corrects_the_plan(work: Callable[..., Work], tmp_path: Path) -> None:
+    four = work(share=False)
+    finish(four.tasks[0], tmp_path, {"seconds": 65.0})
+    left = time_left(four, tmp_path, Known())
+    assert left.took == {four.tasks[0].directory: 65.0}
     assert left.seconds() == pytest.approx((195.0, 195.0))
 
 
 def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
     work: Callable[..., Work], tmp_path: Path
 ) -> None:
-    found = work()
-    run = tmp_path / found.tasks[0].directory
-    run.mkdir(parents=True)
-    (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
-    (run / "keys.json").write_text(keys_of(found.tasks[0].content, found.tasks[0].evaluations))
+    four = work()
     section = RecordedCost(RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}).section()
     record = {"seconds": 65.0, "sections": {"run-cost": attrs.asdict(section)}}
-    (run / "report.json").write_text(json.dumps(record))
-    assert time_left(found, tmp_path, Known()).found == {found.tasks[0].directory: 20.0}
+    finish(four.tasks[0], tmp_path, record)
+    assert time_left(four, tmp_path, Known()).took == {four.tasks[0].directory: 20.0}
 
 
 def test_every_line_on_a_run_says_what_is_left(
     put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
 ) -> None:
     study = read_study(put("study.toml", AT_END + AXES))
-    found, lines = work(share=False), []
-    left = time_left(found, tmp_path / "out", Known())
-    run_study(study, tmp_path / "out", work=found, say=lines.append, left=left)
+    lines: list[str] = []
+    four = work(share=False)
+    left = time_left(four, tmp_path / "out", Known())
+    run_study(study, tmp_path / "out", work=four, say=lines.append, left=left)
     assert ["left" in line for line in lines] == [True, True, True, False]
     assert all(line.endswith(" left") and "; about " in line for line in lines[:3])
     # Runs of the toy take no time, and are planned to take half a minute.
     assert left.seconds() == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("threads", "line"),
+    [
+        (
+            1,
+            "6 of 8 cores stay idle; `--set study.threads=4` lets cells use them, under keys of their own",
+        ),
+        (3, None),
+        (4, None),
+        (None, None),
+    ],
+)
 def test_the_plan_says_which_cores_stay_idle(
-    put: Callable[[str, str], Path], installed_toy: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    threads: int | None,
+    line: str | None,
+    put: Callable[[str, str], Path],
+    work: Callable[..., Work],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The toy's runtime has no threads; here it has."""
     study = read_study(put("study.toml", AT_END + AXES))
-    found = plan_work(study.cells, CellKeys(load_plugins()), False)
-    left = TimeLeft({A: (100.0, 100.0)}, workers=2)
-    monkeypatch.setattr(study_plan, "_cores", lambda: 8)
+    four = with_threads(work(share=False), [threads])
+    monkeypatch.setattr(study_plan, "usable_cores", lambda: 8)
+    monkeypatch.setattr(study_plan, "core_quota", lambda: None)
+    plan = StudyPlan(study, tmp_path, four, four, TimeLeft({A: (100.0, 100.0)}, workers=2))
+    idle = [text.strip() for text in plan.lines() if "idle" in text]
+    assert idle == ([] if line is None else [line])
 
-    def idle(threads: int | None) -> list[str]:
-        monkeypatch.setattr(study_plan, "_threads", lambda work: threads)
-        lines = study_plan.plan_lines(study, found, tmp_path, left)
-        return [line.strip() for line in lines if "idle" in line]
 
-    assert idle(None) == idle(4) == idle(3) == []
-    assert idle(1) == [
-        "6 of 8 cores stay idle; `--set study.threads=4` lets cells use them, under keys of their own"
-    ]
+def with_threads(work: Work, threads: Sequence[int | None]) -> Work:
+    """Return the work with runtimes that have so many threads, in turn; the toy's has none."""
+
+    @attrs.frozen
+    class Threaded(Toy):
+        threads: int | None = None
+
+    bundles = []
+    for number, (task,) in enumerate(work.bundles):
+        runtime = Threaded(threads=threads[number % len(threads)])
+        cell = attrs.evolve(task.cell, recipe=attrs.evolve(task.cell.recipe, runtime=runtime))
+        bundles.append((attrs.evolve(task, cell=cell),))
+    return attrs.evolve(work, bundles=tuple(bundles))
 
 
 @pytest.mark.parametrize(
@@ -315,34 +327,14 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from toy_plugin import Toy
-
-    @attrs.frozen
-    class Threaded(Toy):
-        threads: int | None = None
-
-    found = work(share=False)
-    bundles = tuple(
-        tuple(
-            attrs.evolve(
-                task,
-                cell=attrs.evolve(
-                    task.cell,
-                    recipe=attrs.evolve(
-                        task.cell.recipe, runtime=Threaded(threads=threads[n % len(threads)])
-                    ),
-                ),
-            )
-            for task in bundle
-        )
-        for n, bundle in enumerate(found.bundles)
-    )
+    four = with_threads(work(share=False), threads)
     monkeypatch.setattr(study_plan, "usable_cores", lambda: cores)
     monkeypatch.setattr(study_plan, "core_quota", lambda: None)
     monkeypatch.setattr(study_plan, "memory_limit", lambda: gigabytes * 10**9)
     left = TimeLeft({A: (seconds, seconds)}, memory=2 * 10**9)
-    assert workers_for(attrs.evolve(found, bundles=bundles), left) == workers
-    assert workers_for(attrs.evolve(found, bundles=bundles), attrs.evolve(left, memory=None)) == 1
+    assert workers_for(four, left) == workers
+    left.memory = None
+    assert workers_for(four, left) == 1
 
 
 def test_the_plan_says_what_sharing_saves(
@@ -352,62 +344,70 @@ def test_the_plan_says_what_sharing_saves(
     # Eight stages and four evaluations alone; of the first stages, two instead of four.
     assert shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
     assert shared.whole == (6 * (RUN + 10) + 4, 6 * (RUN + 20) + 8)
-    assert said_of_whole(shared) == "1 min 16 s to 2 min 20 s; 1 min 34 s to 2 min 58 s without sharing, " + (
-        "which saves 21 %"
+    assert shared.of_all_in_words() == (
+        "1 min 16 s to 2 min 20 s; 1 min 34 s to 2 min 58 s without sharing, which saves 21 %"
     )
-    assert said_of_whole(alone) == "1 min 34 s to 2 min 58 s"
-    assert said_of_whole(TimeLeft({A: None})) is None
+    assert alone.of_all_in_words() == "1 min 34 s to 2 min 58 s"
+    assert TimeLeft({A: None}).of_all_in_words() is None
     study = read_study(put("study.toml", AT_END + AXES))
-    lines = list(study_plan.plan_lines(study, work(), tmp_path, shared))
+    lines = list(StudyPlan(study, tmp_path, work(), work(), shared).lines())
     assert "  all runs, one after the other: 1 min 16 s" in "\n".join(lines)
 
 
-def test_the_mean_cell_does_all_of_its_work_itself(work: Callable[..., Work], tmp_path: Path) -> None:
-    for share in (True, False):
-        assert time_left(work(share=share), tmp_path, Known()).mean_cell == (RUN + 21, RUN + 42)
+@pytest.mark.parametrize("share", [True, False])
+def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing(
+    share: bool, work: Callable[..., Work], tmp_path: Path
+) -> None:
+    four, each = work(share=share), (RUN + 21, RUN + 42)
+    before = time_left(four, tmp_path, Known()).whole
+    left = time_left(four, tmp_path, Known(), confirmation=Confirmation(1))
+    assert left.fresh == [each]
+    assert before is not None
+    assert left.whole == (before[0] + each[0], before[1] + each[1])
+    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, "0.5", (A,)))
+    assert (known.pending, known.fresh) == ({A: each}, [])
 
 
-def test_the_whole_of_a_sample_is_its_share(work: Callable[..., Work], tmp_path: Path) -> None:
-    left = time_left(work(share=False), tmp_path, Known())
-    left.sample(1)
-    assert (left.whole, left.alone, left.runs) == ((RUN + 21, RUN + 42), (RUN + 21, RUN + 42), 1)
-    left = time_left(work(), tmp_path, Known())
-    left.found = dict.fromkeys(sorted(left.cells)[:3], 12.0)
-    left.sample(3)
-    assert left.seconds() == (0.0, 0.0)
+def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
+    work: Callable[..., Work], tmp_path: Path
+) -> None:
+    each = (RUN + 21, RUN + 42)
+    left = time_left(work(share=False), tmp_path, Known(), number_of_runs=1)
+    assert (left.whole, left.alone, left.unchosen) == (each, each, [each])
+    shared = time_left(work(), tmp_path, Known(), number_of_runs=2)
+    # Half of two prefixes of a stage, and two cells of a stage and an evaluation.
+    low, high = RUN + 10 + 2 * (RUN + 11), RUN + 20 + 2 * (RUN + 22)
+    assert shared.whole == (low, high)
+    assert shared.seconds() == (START + low, START + high)
+
+
+def test_a_sample_whose_runs_have_finished_has_none_left(work: Callable[..., Work], tmp_path: Path) -> None:
+    four = work(share=False)
+    for task in four.tasks[:3]:
+        finish(task, tmp_path, {"seconds": 12.0})
+    assert time_left(four, tmp_path, Known(), number_of_runs=3).seconds() == (0.0, 0.0)
 
 
 def test_the_whole_counts_what_has_finished_too(work: Callable[..., Work], tmp_path: Path) -> None:
-    found = work()
-    before = time_left(found, tmp_path, Known())
-    for directory in (*(prefix.directory for prefix in found.prefixes), found.tasks[0].directory):
-        (tmp_path / directory).mkdir(parents=True)
-        (tmp_path / directory / "manifest.json").write_text(json.dumps({"status": "finished"}))
-    after = time_left(found, tmp_path, Known())
+    four = work()
+    before = time_left(four, tmp_path, Known())
+    for prefix in four.prefixes:
+        (tmp_path / prefix.directory).mkdir(parents=True)
+        (tmp_path / prefix.directory / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    finish(four.tasks[0], tmp_path)
+    after = time_left(four, tmp_path, Known())
     assert (after.whole, after.alone) == (before.whole, before.alone)
-    assert len(after.planned) == len(before.planned) - len(found.prefixes)
+    assert len(after.planned) == len(before.planned) - len(four.prefixes)
 
 
 def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(
     work: Callable[..., Work], tmp_path: Path
 ) -> None:
-    found = work(share=False)
-    for task in found.tasks:
-        run = tmp_path / task.directory
-        (run / "encoder").mkdir(parents=True)
-        (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
-        (run / "keys.json").write_text(keys_of(task.content, ()))
-    assert planned(found, tmp_path) == [(RUN + 1, RUN + 2)] * 4
-
-
-def test_a_finished_run_that_has_kept_no_encoder_takes_its_whole_time_again(
-    work: Callable[..., Work], tmp_path: Path
-) -> None:
-    found = work(share=False)
-    before = planned(found, tmp_path)
-    for task in found.tasks:
-        run = tmp_path / task.directory
-        run.mkdir(parents=True)
-        (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
-        (run / "keys.json").write_text(keys_of(task.content, ()))
-    assert planned(found, tmp_path) == before
+    four = work(share=False)
+    before = planned(four, tmp_path)
+    runs = [finish(task, tmp_path, made=False) for task in four.tasks]
+    # Without an encoder, it takes its whole time again.
+    assert planned(four, tmp_path) == before
+    for run in runs:
+        (run / "encoder").mkdir()
+    assert planned(four, tmp_path) == [(RUN + 1, RUN + 2)] * 4

@@ -23,8 +23,7 @@ from sentbed.tools import (
     new_directory,
     saved_recipe,
 )
-from sentbed_report.study.read_cell_run import KEYS, added_run, missing_evaluations
-from sentbed_report.study.read_study_directory import is_finished
+from sentbed_report.study.read_cell_run import KEYS, added_run, manifest_status
 
 from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
 from sentbed_studies.shared_work_plan import Task, Work
@@ -35,11 +34,12 @@ ENCODER = "encoder"
 
 def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
     """Return the file that says what decides the weights of a run, and which evaluations it makes."""
+    times = [evaluation.at for evaluation in evaluations]
     table = {
         "key": key_of(content),
         "content": content,
         **_evaluations_table(evaluations),
-        "starts": sum(evaluation.at == "start" for evaluation in evaluations),
+        "starts": times.count("start"),
     }
     return json.dumps(table, indent=1) + "\n"
 
@@ -52,15 +52,15 @@ def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
     }
 
 
-def only_starts(run: Path, own: Recipe) -> tuple[Evaluate, ...]:
+def only_starts(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
     """Let a stopped run make no evaluation after its stages, and return those that it has made before them.
 
-    `own` is its recipe. Its other evaluations are not the study's any more, or not by the same code.
+    `recipe` is that of the run. Its other evaluations are not the study's any more, or not by the same code.
     """
     keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
-    return tuple(attrs.evolve(entry, at=("start",)) for entry in own.evaluate if "start" in entry.at)
+    return tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
 
 
 def has_state(run: Path) -> bool:
@@ -73,22 +73,54 @@ def has_encoder(run: Path) -> bool:
     return (run / ENCODER).is_dir()
 
 
-def without_encoder(study: Path, work: Work) -> list[Task]:
-    """Return the finished runs that lack evaluations of trained encoders, and have kept none."""
-    lost = []
+@attrs.frozen(eq=False)
+class KeptRun:
+    """What the directory of a study holds of a cell's run."""
+
+    task: Task
+    status: str | None
+    """The status of its manifest; None if it has not begun."""
+    missing: tuple[EvaluationKey, ...]
+    """Evaluations that a finished run lacks."""
+    has_encoder: bool
+    """Whether it has kept its encoders."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has finished, with or without all evaluations."""
+        return self.status == "finished"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has finished, with all evaluations."""
+        return self.is_finished and not self.missing
+
+    @property
+    def is_to_be_trained_again(self) -> bool:
+        """Whether it lacks evaluations of trained encoders, and has kept none."""
+        return not self.has_encoder and any(evaluation.at == "end" for evaluation in self.missing)
+
+
+def kept_runs(study: Path, work: Work) -> list[KeptRun]:
+    """Return what the directory of a study holds of each run."""
+    runs = []
     for task in work.tasks:
         run = study / task.directory
-        if has_encoder(run) or not is_finished(run):
-            continue
-        if any(evaluation.at == "end" for evaluation in task.missing(study)):
-            lost.append(task)
-    return lost
+        status = manifest_status(run)
+        missing: list[EvaluationKey] = []
+        if status == "finished":
+            missing = task.missing(study)
+        runs.append(KeptRun(task, status, tuple(missing), has_encoder(run)))
+    return runs
 
 
-def add_evaluations(
-    run: Path, recipe: Recipe, evaluations: Sequence[EvaluationKey], plugins: Plugins
-) -> None:
-    """Make the evaluations that a finished run lacks, each as a run of its own below it.
+def without_encoder(study: Path, work: Work) -> list[Task]:
+    """Return the finished runs that lack evaluations of trained encoders, and have kept none."""
+    return [run.task for run in kept_runs(study, work) if run.is_to_be_trained_again]
+
+
+def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins) -> None:
+    """Make evaluations that a finished run lacks, each as a run of its own below it.
 
     Those after the last stage are of the encoders that the run has kept, those before the first one of the
     encoders as they are built. Scores are those that the run would have given to the bit.
@@ -97,9 +129,8 @@ def add_evaluations(
         RunError: if the run has kept no encoder.
         Also what an evaluation raises.
     """
-    keys = missing_evaluations(run, [evaluation.key for evaluation in evaluations])
-    missing = [evaluation for evaluation in evaluations if evaluation.key in keys]
     loaded: Mapping[str, Encoder] = {}
+
     for evaluation in missing:
         directory = added_run(run, evaluation.key)
         # What a killed process has left of it is no reason to keep it: nothing was trained.
@@ -126,7 +157,6 @@ def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Enc
         directory = run / ENCODER
         if len(recipe.encoders) > 1:
             directory /= name
-        trusted = encoder.backbone.traits.runs_code
-        saved = saved_recipe(directory, plugins, trusted)
+        saved = saved_recipe(directory, plugins, encoder.backbone.traits.runs_code)
         encoders[name] = Encoder.build(saved, engine, saved=directory)
     return encoders

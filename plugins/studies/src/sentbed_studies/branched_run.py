@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 
 from sentbed.errors import RunError
@@ -24,14 +23,16 @@ from sentbed.tools import (
 
 
 def branch(
-    source: Path, directory: Path, recipe: Recipe, stages: int, files: Mapping[str, str] | None = None
+    source: Path,
+    directory: Path,
+    recipe: Recipe,
+    stages: int,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Create a run directory from which `resume` continues where the run in `source` ended.
 
-    `files` are written into it beside, by name.
-
-    `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`). The
-    directory is written atomically.
+    `recipe` begins with the `stages` stages of that run, which has finished (`RunContext.stages`).
+    `files` are further ones to write, by name. The directory is written atomically.
 
     Raises:
         RunError: if `source` has no intact state, or the disk is full.
@@ -49,20 +50,26 @@ def branch(
     facts = {**state.content["facts"], "went_on_from": source.name}
     content = {**state.content, "recipe": text, "facts": facts}
 
-    said = (tracker.get("files", ()) for tracker in content["trackers"].values())
-    taken = {CHECKPOINTS, *chain.from_iterable(said)}
+    copied = {CHECKPOINTS}
+    for tracker in content["trackers"].values():
+        copied.update(tracker.get("files", ()))
+
+    manifest = {"name": recipe.run.name, "status": "interrupted"}
+    written = {RESOLVED: text, **(files or {}), MANIFEST: json.dumps(manifest) + "\n"}
 
     def fill(target: Path) -> None:
-        for part in (path for path in source.iterdir() if path.name in taken):
+        # The names are a file's, and may lead elsewhere: only what is in the directory is copied.
+        for part in source.iterdir():
+            if part.name not in copied:
+                continue
             if part.is_dir():
                 shutil.copytree(part, target / part.name, copy_function=_link)
             else:
                 shutil.copy2(part, target / part.name)
+
         write_state(target, state.stage, state.step, content, None)
-        write_atomic(target / RESOLVED, text)
-        for name, content_of_file in (files or {}).items():
-            write_atomic(target / name, content_of_file)
-        write_atomic(target / MANIFEST, json.dumps({"name": recipe.run.name, "status": "interrupted"}) + "\n")
+        for name, text_of_file in written.items():
+            write_atomic(target / name, text_of_file)
 
     write_directory(directory, fill)
 

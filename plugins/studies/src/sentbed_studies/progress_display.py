@@ -13,8 +13,8 @@ import attrs
 from sentbed.errors import printable
 
 from sentbed_studies.run_progress import RunLog
-from sentbed_studies.shared_work_plan import Work
-from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.shared_work_plan import Prefix, Task, Work
+from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import manifest_status
 
 if TYPE_CHECKING:
@@ -34,38 +34,51 @@ class Watched:
     work: Work
     left: TimeLeft
     started: float = attrs.field(factory=time.time)
+    """Seconds since 1970; runs that began before are not at work."""
+
     _logs: dict[Path, RunLog] = attrs.field(factory=dict, init=False)
-    _ended: set[Path] = attrs.field(factory=set, init=False)
+    _finished: set[Path] = attrs.field(factory=set, init=False)
 
     def lines(self) -> list[str]:
         """Return a line for each run that is at work: step, loss, time since its start, time left."""
-        found = []
-        titles = {
-            **{prefix.directory: str(prefix) for prefix in self.work.prefixes},
-            **{task.directory: str(task) for task in self.work.tasks},
-        }
-        for place, title in titles.items():
-            if place in self._ended or (status := manifest_status(self.directory / place)) is None:
-                continue
-            if status != "running":
-                # A run that was stopped, and waits to be resumed, is not at its end.
-                self._ended |= {place} if status == "finished" else set()
-                continue
-            log = self._logs.setdefault(place, RunLog(self.directory / place))
-            planned = self.left.of(place)
-            seconds = planned[1] if planned is not None and planned[0] == planned[1] else None
-            progress = log.progress(seconds)
-            # A killed run's manifest says that it is running, until it is resumed.
-            if progress is not None and (log.began or 0.0) >= self.started:
-                found.append(f"{title}: {progress}")
-        return found
+        lines = []
+        runs: list[Prefix | Task] = [*self.work.prefixes, *self.work.tasks]
+        for run in runs:
+            line = self._line(run)
+            if line is not None:
+                lines.append(line)
+        return lines
+
+    def _line(self, run: Prefix | Task) -> str | None:
+        if run.directory in self._finished:
+            return None
+        status = manifest_status(self.directory / run.directory)
+        if status == "finished":
+            self._finished.add(run.directory)
+        if status != "running":
+            # A run that was stopped, and waits to be resumed, is not at its end.
+            return None
+        log = self._logs.setdefault(run.directory, RunLog(self.directory / run.directory))
+        progress = log.progress(self._seconds(run.directory))
+        # A killed run's manifest says that it is running, until it is resumed.
+        if progress is None or log.began is None or log.began < self.started:
+            return None
+        return f"{run}: {progress}"
+
+    def _seconds(self, run: Path) -> float | None:
+        """Return the seconds that a run takes, if they are no range."""
+        planned = self.left.of(run)
+        if planned is None or planned[0] != planned[1]:
+            return None
+        return planned[1]
 
     def text(self) -> Text:
         """Return the lines, and how long all runs will take, for a terminal."""
         from rich.text import Text
 
         lines = self.lines()
-        if (time_left := said(self.left)) is not None:
+        time_left = self.left.in_words()
+        if time_left is not None:
             lines.append(f"all runs: {time_left} left")
         return Text(printable("\n".join(lines)), overflow="ellipsis", no_wrap=True)
 
@@ -79,18 +92,19 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
     from rich.console import Console
     from rich.live import Live
 
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    watched = Watched(directory, work, left)
+
     def say(text: object) -> None:
         console.print(printable(str(text)))
 
-    watched = Watched(directory, work, left)
-    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
     if console.is_terminal:
         with Live(get_renderable=watched.text, console=console, refresh_per_second=1, transient=True):
             yield say
         return
     stop = threading.Event()
 
-    def tell() -> None:
+    def print_lines() -> None:
         pause = EVERY
         while not stop.wait(pause):
             lines = watched.lines()
@@ -99,10 +113,10 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
             # Many workers do not mean as many more lines.
             pause = EVERY * max(1, len(lines))
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    printer = threading.Thread(target=print_lines, daemon=True)
+    printer.start()
     try:
         yield say
     finally:
         stop.set()
-        teller.join()
+        printer.join()

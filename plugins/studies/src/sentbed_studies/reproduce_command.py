@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import attrs
 import click
 from sentbed.tools import FAILED, echo, set_option
 
-from sentbed_studies.study_command import entries, reported, workers_option
+from sentbed_studies.study_command import entries, reported, run_plan, workers_option
 
 
 @click.command()
@@ -58,13 +57,8 @@ def reproduce(
                 "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
             )
         sys.exit(_verify(what or "", only, overrides, recipes, out, workers, retrain, dry_run))
-    from sentbed.errors import Problem, RecipeError
     from sentbed.tools import load_plugins
-    from sentbed_jobs.executor_lookup import executor_of
 
-    from sentbed_studies.cell_keys import CellKeys
-    from sentbed_studies.confirmation import confirmation_of
-    from sentbed_studies.progress_display import watching
     from sentbed_studies.published_table_recipes import (
         comparison,
         find_papers,
@@ -74,10 +68,8 @@ def reproduce(
         published_of,
         published_table,
     )
-    from sentbed_studies.runner import run_study
-    from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study
-    from sentbed_studies.study_plan import listed, plan_lines, time_of
+    from sentbed_studies.study_plan import listed, plan_study
     from sentbed_studies.study_reports import write_reports
     from sentbed_studies.write_study_directory import read_data
 
@@ -107,33 +99,14 @@ def reproduce(
             echo(line)
         study = attrs.evolve(study, remarks=())
 
-    keys = CellKeys(plugins)
-    work = plan_work(study.cells, keys)
-    now = work.of(selected.cells)
-    confirmation = None if labels else confirmation_of(study, work, directory, keys, share=True)
-    left = time_of(now, directory, workers, confirmation=confirmation)
-    for line in plan_lines(study, now, directory, left, confirmation=confirmation):
+    plan = plan_study(study, directory, plugins, only=labels, workers=workers)
+    for line in plan.lines():
         echo(line, err=not dry_run)
     if dry_run:
         return
-    if left.unusable and not keep_going:
-        raise RecipeError(Problem(message) for message in left.unusable)
-    if left.workers > 1:
-        # With one worker, this process runs the cells, and saves a state on SIGTERM.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with reported(directory), watching(directory, now, left) as say:
-        result = run_study(
-            study,
-            directory,
-            plugins,
-            executor=executor_of("local", {"workers": left.workers}, plugins, say),
-            only=labels,
-            work=work,
-            keep_going=keep_going,
-            retrain=retrain,
-            say=say,
-            left=left,
-        )
+    if not keep_going:
+        plan.require_usable_data()
+    result = run_plan(plan, plugins, only=labels, keep_going=keep_going, retrain=retrain)
     report = write_reports(directory)
     numbers = numbers_of(read_data(directory))
     for line in comparison(numbers):

@@ -34,7 +34,9 @@ class RunProgress:
     @property
     def place(self) -> str:
         """What it does, and the step, if it takes steps."""
-        return self.what if self.step is None else f"{self.what}: step {self.step} of {self.steps}"
+        if self.step is None:
+            return self.what
+        return f"{self.what}: step {self.step} of {self.steps}"
 
     def __str__(self) -> str:
         parts = [self.place]
@@ -51,77 +53,85 @@ class RunLog:
     """Reads the log of a run as it grows."""
 
     run: Path
-    _read: int = attrs.field(default=0, init=False)
-    _line: bytes = attrs.field(default=b"", init=False)
-    """The last line that was read."""
-    _what: str = attrs.field(default="starting", init=False)
-    _began: float | None = attrs.field(default=None, init=False)
-    _first: tuple[int, float] | None = attrs.field(default=None, init=False)
-    """The stage's first step since the run was started or resumed, and its time."""
-    _last: dict[str, Any] = attrs.field(factory=dict, init=False)
-    """The last step."""
-    _steps: dict[str, int] = attrs.field(factory=dict, init=False)
+    began: float | None = attrs.field(default=None, init=False)
+    """When the run was started or resumed, in seconds since 1970; None before that."""
 
-    @property
-    def began(self) -> float | None:
-        """When the run was started or resumed, in seconds since 1970; None before that."""
-        return self._began
+    _what: str = attrs.field(default="starting", init=False)
+    _stage_steps: int | None = attrs.field(default=None, init=False)
+    """Steps of the stage that was started last."""
+    _first_step: dict[str, Any] | None = attrs.field(default=None, init=False)
+    """The stage's first step since the run was started or resumed."""
+    _last_step: dict[str, Any] | None = attrs.field(default=None, init=False)
+
+    _position: int = attrs.field(default=0, init=False)
+    """Bytes of the log that were read."""
+    _last_line: bytes = attrs.field(default=b"", init=False)
 
     def progress(self, seconds: float | None = None, now: float | None = None) -> RunProgress | None:
         """Return how far the run is, or None if it has no log; `seconds` is what the whole run will take."""
-        self._follow()
-        if self._began is None:
+        for line in self._new_lines():
+            self._note(json.loads(line))
+        if self.began is None:
             return None
-        elapsed = max(0.0, (time.time() if now is None else now) - self._began)
-        left = self._left()
+        if now is None:
+            now = time.time()
+        elapsed = max(0.0, now - self.began)
+        left = self._seconds_left_of_stage()
         if seconds is not None:
             left = max(left or 0.0, seconds - elapsed)
-        if not self._last:
+        step = self._last_step
+        if step is None:
             return RunProgress(self._what, elapsed, left=left)
-        stage = str(self._last["stage"])
-        return RunProgress(
-            self._what, elapsed, self._last["step"], self._steps.get(stage), self._last["loss"], left
-        )
+        return RunProgress(self._what, elapsed, step["step"], self._stage_steps, step["loss"], left)
 
-    def _left(self) -> float | None:
+    def _seconds_left_of_stage(self) -> float | None:
         """Return the seconds until the end of the stage, if two of its steps are known."""
-        steps = self._steps.get(str(self._last.get("stage")))
-        if self._first is None or steps is None or self._last["step"] <= self._first[0]:
+        first, last = self._first_step, self._last_step
+        if first is None or last is None or self._stage_steps is None:
             return None
-        each = (self._last["time"] - self._first[1]) / (self._last["step"] - self._first[0])
-        return float(each * (steps - self._last["step"]))
+        steps = last["step"] - first["step"]
+        if steps <= 0:
+            return None
+        seconds_per_step = (last["time"] - first["time"]) / steps
+        return float(seconds_per_step * (self._stage_steps - last["step"]))
 
-    def _follow(self) -> None:
+    def _new_lines(self) -> list[bytes]:
+        """Return the lines that were written since the last call, or all of them if the log was cut."""
         try:
             with open_file(self.run / LOG) as log:
-                log.seek(self._read - len(self._line))
+                log.seek(self._position - len(self._last_line))
                 text = log.read()
-                if not text.startswith(self._line):
+                if not text.startswith(self._last_line):
                     # A resumed run has cut its log.
-                    self._read, self._line = 0, b""
+                    self._position, self._last_line = 0, b""
                     log.seek(0)
                     text = log.read()
         except (OSError, DataError):
-            return
+            return []
         # The last line may be half written.
-        lines = text[len(self._line) : text.rfind(b"\n") + 1].splitlines(keepends=True)
-        for line in lines:
-            self._note(json.loads(line))
-            self._read, self._line = self._read + len(line), line
+        lines = text[len(self._last_line) : text.rfind(b"\n") + 1].splitlines(keepends=True)
+        if lines:
+            self._position += sum(map(len, lines))
+            self._last_line = lines[-1]
+        return lines
 
     def _note(self, event: dict[str, Any]) -> None:
         match event["event"]:
             case "run_started" | "run_resumed":
-                self._began, self._first, self._last = event["time"], None, {}
-                self._what = "starting"
+                self.began = event["time"]
+                self._begin("starting")
             case "stage_started":
-                self._steps[event["stage"]] = event["total_steps"]
-                self._what, self._first, self._last = f"stage {event['stage']}", None, {}
+                self._stage_steps = event["total_steps"]
+                self._begin(f"stage {event['stage']}")
             case "step_finished":
-                self._what, self._last = f"stage {event['stage']}", event
-                self._first = self._first or (event["step"], event["time"])
+                self._what = f"stage {event['stage']}"
+                self._first_step = self._first_step or event
+                self._last_step = event
             case "stage_finished" | "scores_ready":
-                self._what, self._first, self._last = "between stages", None, {}
+                self._begin("between stages")
             case "evaluation_started":
-                self._what = f"evaluating {event['encoder']} with {event['evaluator']}"
-                self._first, self._last = None, {}
+                self._begin(f"evaluating {event['encoder']} with {event['evaluator']}")
+
+    def _begin(self, what: str) -> None:
+        self._what = what
+        self._first_step = self._last_step = None

@@ -15,8 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import require_links_within, write_atomic
-from sentbed.protocols import RecipeTable
+from sentbed.helpers import read_file, require_links_within, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     MANIFEST,
@@ -46,7 +45,7 @@ from sentbed_studies.added_evaluations import (
     without_encoder,
 )
 from sentbed_studies.branched_run import branch
-from sentbed_studies.cell_keys import CellKeys, Content, EvaluationKey, slug
+from sentbed_studies.cell_keys import CellKeys, slug
 from sentbed_studies.confirmation import work_of_chosen_cell
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
@@ -57,7 +56,7 @@ from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_wor
 from sentbed_studies.stop_config import Stop
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
-from sentbed_studies.time_left import TimeLeft, said
+from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import (
     STUDY,
     at_work,
@@ -79,37 +78,36 @@ PAUSE = 0.5
 """Seconds between two checks of runs that another process is working on."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Job:
     """One run of a study: a cell, or stages that cells share."""
 
-    directory: Path
-    """Run directory, relative to the study's."""
-    title: str
-    recipe: Recipe = attrs.field(eq=False, repr=False)
-    above: Path | None = None
-    """Run directory of the shared stages that this run continues from."""
-    begun: int = 0
-    """Number of those stages."""
-    stages: int | None = None
-    """Number of stages to run, for others to continue from; None means all."""
+    run: Task | Prefix
+    recipe: Recipe = attrs.field(repr=False)
+    """What is run: that of the cell or the stages, without what concerns the study alone."""
     keep: Keep = "all"
     """What stays of it; see `StudyTable.keep`."""
-    content: Content = attrs.field(factory=dict, eq=False, repr=False)
-    """What decides the weights of a cell."""
-    evaluations: tuple[EvaluationKey, ...] = attrs.field(default=(), eq=False, repr=False)
-    """Evaluations of a cell, in the order of its run."""
+
+    @property
+    def directory(self) -> Path:
+        """Run directory, relative to the study's."""
+        return self.run.directory
+
+    @property
+    def stages(self) -> int | None:
+        """Number of stages to run, for others to continue from; None means all."""
+        return self.run.count if isinstance(self.run, Prefix) else None
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
-        """Keys of the evaluations."""
-        return tuple(evaluation.key for evaluation in self.evaluations)
+        """Keys of the evaluations of a cell, in the order of its run."""
+        return self.run.evaluation_keys if isinstance(self.run, Task) else ()
 
     def __str__(self) -> str:
-        return self.title
+        return str(self.run)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Outcome:
     """Result of a job."""
 
@@ -128,8 +126,9 @@ class Bundle:
     jobs: tuple[Job, ...]
 
     def __str__(self) -> str:
-        more = f" and {len(self.jobs) - 1} more" if len(self.jobs) > 1 else ""
-        return f"{self.jobs[0]}{more}"
+        if len(self.jobs) == 1:
+            return str(self.jobs[0])
+        return f"{self.jobs[0]} and {len(self.jobs) - 1} more"
 
 
 @attrs.frozen(eq=False)
@@ -173,33 +172,37 @@ def run_study(
             cells that have kept no encoder, unless `retrain`.
     """
     plugins = plugins or load_plugins()
-    directory = Path(out) if out is not None else Path("studies") / study.name
-    work = work or plan_work(study.cells, CellKeys(plugins), share)
-    asked = work.of(study.only(only).cells) if only else work
-    lost = without_encoder(directory, asked)
-    if lost and not retrain:
+    directory = Path(out or Path("studies") / study.name)
+    whole = work or plan_work(study.cells, CellKeys(plugins), share)
+    work = whole.of(study.only(only).cells) if only else whole
+
+    to_train_again = without_encoder(directory, work)
+    if to_train_again and not retrain:
         raise RunError(
-            f"{count(len(lost), 'run')} of `{directory}` have kept no encoder, so that evaluations which "
-            "were added mean to train them again; let it (`--retrain`), or take the evaluations out"
+            f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
+            "which were added mean to train them again; let it (`--retrain`), or take the evaluations out"
         )
+
     _begin(directory)
-    with at_work(directory, study, work, first_batch(study)):
-        whole, work = work, asked
+    with at_work(directory, study, whole, first_batch(study)):
         directory = directory.resolve()
-        for task in lost:
+        for task in to_train_again:
             _remove(directory / task.directory)
-        executor = executor or executor_of("local", {}, plugins, say)
         total = runs_of(study, work)
-        if not only and study.table.decide is not None:
+        stop = study.table.stop
+        if only:
+            # Cells that are asked for by name are run with all their seeds.
+            stop = None
+        elif study.table.decide is not None:
             total += study.table.decide.confirm
+
+        executor = executor or executor_of("local", {}, plugins, say)
         runner = _Runner(directory, executor, keep_going, say, total, left)
-        # Cells that are asked for by name are run with all their seeds.
-        for part in _parts(study, work, runner, None if only else study.table.stop):
+        for part in _parts(study, work, runner, stop):
             _run_work(study, part, runner)
         if not only and not runner.failed:
             _confirm(study, plugins, share, runner)
-        if study.table.keep != "all":
-            _remove_shared(directory, [t for t in whole.tasks if t.directory not in runner.dropped], whole)
+        _remove_shared(study, [t for t in whole.tasks if t.directory not in runner.dropped], whole, directory)
         return StudyResult(directory, tuple(runner.failed), runner.worked)
 
 
@@ -209,14 +212,26 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
     First come the batches of cells that a sampler chooses, with the first seed; then these cells, or all,
     between the looks of early stopping, or at once.
     """
-    begun = 0
+    seeds_done = 0
     if study.table.sampler is not None:
         names = yield from sampled_parts(study, study.table.sampler, work, runner.directory)
         runner.dropped |= {task.directory for task in work.tasks if task.cell.name not in names}
-        work, begun = work.of([cell for cell in study.cells if cell.name in names]), 1
+        work = work.of([cell for cell in study.cells if cell.name in names])
+        seeds_done = 1
     if stop is not None:
-        yield from parts_between_looks(study, work, stop, runner.directory, runner.say, runner.drop, begun)
-    elif rest := [task.cell for task in work.tasks if task.cell.seed in study.seeds[begun:]]:
+        yield from parts_between_looks(
+            study,
+            work,
+            stop,
+            runner.directory,
+            runner.say,
+            runner.drop,
+            seeds_done,
+        )
+        return
+    seeds = study.seeds[seeds_done:]
+    rest = [task.cell for task in work.tasks if task.cell.seed in seeds]
+    if rest:
         yield work.of(rest)
 
 
@@ -226,40 +241,67 @@ def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> No
     if work is None:
         return
     note_confirmation(runner.directory, work)
-    cell, seeds = work.tasks[0].cell.name, count(len(work.tasks), "fresh seed")
-    runner.say(f"the chosen cell is {cell}; it is run with {seeds}")
+    seeds = count(len(work.tasks), "fresh seed")
+    runner.say(f"the chosen cell is {work.tasks[0].cell.name}; it is run with {seeds}")
     if runner.left is not None:
         runner.left.chosen([task.directory for task in work.tasks if not task.is_done(runner.directory)])
     _run_work(study, work, runner)
-    if study.table.keep != "all":
-        _remove_shared(runner.directory, work.tasks, work)
+    _remove_shared(study, work.tasks, work, runner.directory)
 
 
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:
-    shared = needed(runner.directory, work)
-    for depth in sorted({prefix.depth for prefix in shared}):
-        runner.do([Bundle((_shared(prefix),)) for prefix in shared if prefix.depth == depth])
-    runner.do([Bundle(tuple(_cell(study, task) for task in bundle)) for bundle in work.bundles], cells=True)
+    """Run shared stages, those first from which others go on, and then the cells."""
+    by_depth: dict[int, list[Bundle]] = {}
+    for prefix in needed(runner.directory, work):
+        # Trackers follow the cells only.
+        recipe = attrs.evolve(_alone(prefix.recipe), tracker=())
+        by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))
+    for depth in sorted(by_depth):
+        runner.do(by_depth[depth])
+
+    cells = []
+    for bundle in work.bundles:
+        jobs = []
+        for task in bundle:
+            recipe = _alone(task.cell.recipe)
+            name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
+            recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name))
+            jobs.append(Job(task, recipe, study.table.keep))
+        cells.append(Bundle(tuple(jobs)))
+    runner.do(cells)
 
 
-def _remove_shared(directory: Path, tasks: Sequence[Task], work: Work) -> None:
-    """Remove the shared stages from which no cell of `tasks` has yet to go on."""
-    wanted = {prefix.key for task in tasks if not task.is_done(directory) for prefix in chain(task.above)}
+def _alone(recipe: Recipe) -> Recipe:
+    """Return a cell's recipe as one of a single run; scatter plots, which are slow to draw, are off."""
+    tables = {**recipe.without(StudyTable).tables, "report": ReportTable(scatters=False)}
+    return attrs.evolve(recipe, tables=tables)
+
+
+def _remove_shared(study: Study, tasks: Sequence[Task], work: Work, directory: Path) -> None:
+    """Remove the shared stages from which no cell of `tasks` has yet to go on, if they are not to be kept."""
+    if study.table.keep == "all":
+        return
+    to_keep: set[Prefix] = set()
+    for task in tasks:
+        if not task.is_done(directory):
+            to_keep.update(chain(task.above))
     for prefix in work.prefixes:
         run = directory / prefix.directory
-        if prefix.key not in wanted and run.is_dir():
-            with locked(lock_of(directory, run)) as free:
-                if free:
-                    _remove(run)
+        if prefix in to_keep or not run.is_dir():
+            continue
+        with locked(lock_of(directory, run)) as is_free:
+            if is_free:
+                _remove(run)
 
 
 def _remove(path: Path) -> None:
     """Remove a directory: first its name, so that no half of it is taken for the whole. Raises `RunError`."""
     gone = path.with_name(f".{path.name}.gone")
     try:
-        for left in (gone, path):
-            if left.is_dir():
-                left.replace(gone)
+        # A process may have been killed while it removed the directory.
+        for directory in (gone, path):
+            if directory.is_dir():
+                directory.replace(gone)
                 shutil.rmtree(gone)
     except OSError as error:
         raise RunError(
@@ -269,47 +311,19 @@ def _remove(path: Path) -> None:
 
 def _trim(run: Path, keep: Keep) -> None:
     """Remove what is not to stay of a finished run."""
-    for name in {"all": (), "best": (CHECKPOINTS,), "scores": (CHECKPOINTS, ENCODER)}[keep]:
-        _remove(run / name)
+    if keep != "all":
+        _remove(run / CHECKPOINTS)
+    if keep == "scores":
+        _remove(run / ENCODER)
 
 
 def _begin(directory: Path) -> None:
     """Create the study's directory, or reuse it. Raises `RunError` if a link leads out of it."""
     require_links_within(directory)
-    held = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     # A process may have been killed, or another one may be running, before `study.json` is written.
-    if STUDY not in held and not all(OURS.fullmatch(name) for name in held):
+    if STUDY not in names and not all(OURS.fullmatch(name) for name in names):
         new_directory(directory)
-
-
-def _shared(prefix: Prefix) -> Job:
-    # Trackers follow the cells only.
-    recipe = attrs.evolve(prefix.recipe, tracker=(), tables=_cell_tables(prefix.recipe))
-    return Job(prefix.directory, str(prefix), recipe, *_above(prefix.above), prefix.count)
-
-
-def _cell(study: Study, task: Task) -> Job:
-    recipe = task.cell.recipe
-    name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
-    recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name), tables=_cell_tables(recipe))
-    return Job(
-        task.directory,
-        str(task),
-        recipe,
-        *_above(task.above),
-        keep=study.table.keep,
-        content=task.content,
-        evaluations=task.evaluations,
-    )
-
-
-def _cell_tables(recipe: Recipe) -> dict[str, RecipeTable]:
-    """Return the tables of a cell's recipe; scatter plots, which are slow to draw, are off."""
-    return {**recipe.without(StudyTable).tables, "report": ReportTable(scatters=False)}
-
-
-def _above(prefix: Prefix | None) -> tuple[Path | None, int]:
-    return (None, 0) if prefix is None else (prefix.directory, prefix.count)
 
 
 @attrs.define(eq=False)
@@ -319,8 +333,11 @@ class _Runner:
     keep_going: bool
     say: Say
     total: int
+    """Number of runs of cells."""
     left: TimeLeft | None = None
+
     done: int = 0
+    """Number of runs of cells that have ended."""
     failed: list[Outcome] = attrs.field(factory=list)
     worked: bool = False
     """Whether there was something to run."""
@@ -334,59 +351,70 @@ class _Runner:
         if self.left is not None:
             self.left.ended(task.directory)
 
-    def do(self, bundles: Sequence[Bundle], cells: bool = False) -> None:
+    def do(self, bundles: Sequence[Bundle]) -> None:
         """Run all jobs; those that another process is working on come last."""
+        start = partial(_start, self.directory, self.keep_going)
         while bundles:
-            later: list[Bundle] = []
-            start = partial(_start, self.directory, self.keep_going)
-            with closing(self.executor.run(start, bundles, lost=self._lost)) as results:
+            busy_bundles = []
+            with closing(self.executor.run(start, bundles, lost=self._died)) as results:
                 for _, outcomes in results:
-                    busy = tuple(outcome.job for outcome in outcomes if outcome.result == "busy")
-                    later += [Bundle(busy)] if busy else []
+                    busy = []
                     for outcome in outcomes:
-                        if outcome.result != "busy":
-                            self._tell(outcome, cells)
-            bundles = later
-            while bundles and all(self._is_busy(job) for bundle in bundles for job in bundle.jobs):
-                time.sleep(PAUSE)
+                        if outcome.result == "busy":
+                            busy.append(outcome.job)
+                        else:
+                            self._note(outcome)
+                    if busy:
+                        busy_bundles.append(Bundle(tuple(busy)))
+            bundles = busy_bundles
+            self._wait_for_one_of(bundles)
 
-    def _is_busy(self, job: Job) -> bool:
-        return is_locked(lock_of(self.directory, self.directory / job.directory))
+    def _wait_for_one_of(self, bundles: Sequence[Bundle]) -> None:
+        """Wait until another process is no longer at one of the jobs."""
+        locks = []
+        for bundle in bundles:
+            locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
+        while locks and all(map(is_locked, locks)):
+            time.sleep(PAUSE)
 
-    def _lost(self, bundle: Bundle, message: str) -> list[Outcome]:
+    def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
         """Return the outcomes of jobs whose workers died."""
-        return [
-            Outcome(job, "was finished")
-            if is_finished(self.directory / job.directory, job.evaluation_keys)
-            else Outcome(job, "failed", error=message)
-            for job in bundle.jobs
-        ]
+        outcomes = []
+        for job in bundle.jobs:
+            if is_finished(self.directory / job.directory, job.evaluation_keys):
+                outcomes.append(Outcome(job, "was finished"))
+            else:
+                outcomes.append(Outcome(job, "failed", error=message))
+        return outcomes
 
-    def _tell(self, outcome: Outcome, cell: bool) -> None:
-        self.done += cell
+    def _note(self, outcome: Outcome) -> None:
+        """Say how a job has ended. Raises `RunError` if it failed, unless the others go on."""
+        line = f"{outcome.job}: {outcome.result}"
+        if isinstance(outcome.job.run, Task):
+            self.done += 1
+            line = f"{self.done} of {self.total}: {line}"
+        if outcome.result == "finished":
+            line += f" in {outcome.seconds:.0f} s"
         self.worked |= outcome.result != "was finished"
-        place = f"{self.done} of {self.total}: " if cell else ""
-        if outcome.result != "failed":
-            took = f" in {outcome.seconds:.0f} s" if outcome.result == "finished" else ""
-            self.say(f"{place}{outcome.job}: {outcome.result}{took}{self._left(outcome)}")
-            return
-        self._left(outcome)
-        self.say(f"{place}{outcome.job}: failed: {outcome.error}")
-        if self.keep_going:
-            self.failed.append(outcome)
-            return
-        run = self.directory / outcome.job.directory
-        message = (
-            f"{outcome.job} failed: {outcome.error}; what has finished is kept in `{self.directory}`, and of "
-            f"this run what is in `{run}`; mend it and start the study again, or let the others go on "
-            "(`--keep-going`)"
-        )
-        error = RunError(message)
-        if outcome.where:
-            error.add_note(outcome.where)
-        raise error
+        time_left = self._time_left(outcome)
 
-    def _left(self, outcome: Outcome) -> str:
+        if outcome.result != "failed":
+            self.say(f"{line}{time_left}")
+            return
+        self.say(f"{line}: {outcome.error}")
+        self.failed.append(outcome)
+        if not self.keep_going:
+            run = self.directory / outcome.job.directory
+            error = RunError(
+                f"{outcome.job} failed: {outcome.error}; what has finished is kept in `{self.directory}`, "
+                f"and of this run what is in `{run}`; mend it and start the study again, or let the others "
+                "go on (`--keep-going`)"
+            )
+            if outcome.where:
+                error.add_note(outcome.where)
+            raise error
+
+    def _time_left(self, outcome: Outcome) -> str:
         """Return how long the other runs take, which this one's time may correct."""
         if self.left is None:
             return ""
@@ -394,8 +422,8 @@ class _Runner:
             self.left.finished(outcome.job.directory, outcome.seconds)
         else:
             self.left.ended(outcome.job.directory)
-        time = said(self.left)
-        return f"; about {time} left" if time else ""
+        words = self.left.in_words()
+        return "" if words is None else f"; about {words} left"
 
 
 def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
@@ -409,27 +437,36 @@ def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[
 
 
 def _do_bundle(
-    directory: Path, plugins: Plugins, keep_going: bool, bundle: Bundle, tell: Tell
+    directory: Path,
+    plugins: Plugins,
+    keep_going: bool,
+    bundle: Bundle,
+    tell: Tell,
 ) -> list[Outcome]:
     outcomes = []
     kept = KeptEncoders() if len(bundle.jobs) > 1 else None
-    for number, job in enumerate(bundle.jobs):
-        waiting = bundle.jobs[number + 1 :]
-        outcomes.append(_do(directory, plugins, job, [other.recipe for other in waiting], kept))
+    for number, job in enumerate(bundle.jobs, start=1):
+        beside = [other.recipe for other in bundle.jobs[number:]]
+        outcome = _do(directory, plugins, job, beside, kept)
+        outcomes.append(outcome)
         tell(1)
-        if outcomes[-1].result == "failed" and not keep_going:
+        if outcome.result == "failed" and not keep_going:
             break
     return outcomes
 
 
 def _do(
-    directory: Path, plugins: Plugins, job: Job, beside: Sequence[Recipe], kept: KeptEncoders | None
+    directory: Path,
+    plugins: Plugins,
+    job: Job,
+    beside: Sequence[Recipe],
+    kept: KeptEncoders | None,
 ) -> Outcome:
     """Run a job unless it has finished or another process holds its lock."""
     started = time.perf_counter()
     run = directory / job.directory
-    with locked(lock_of(directory, run)) as free:
-        if not free:
+    with locked(lock_of(directory, run)) as is_free:
+        if not is_free:
             return Outcome(job, "busy")
         if is_finished(run, job.evaluation_keys):
             _trim(run, job.keep)
@@ -438,21 +475,25 @@ def _do(
             if not is_finished(run):
                 _run(directory, plugins, job, run, beside, kept)
             if not is_finished(run, job.evaluation_keys):
-                add_evaluations(run, _as_run(job, run, plugins), job.evaluations, plugins)
+                _evaluate(directory, plugins, job)
             _trim(run, job.keep)
+        except SentbedError as error:
+            return Outcome(job, "failed", time.perf_counter() - started, str(error))
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
-            own = isinstance(error, SentbedError)
-            message = str(error) if own else f"{type(error).__name__}: {error}"
-            where = "" if own else "".join(traceback.format_exception(error))
+            message = f"{type(error).__name__}: {error}"
+            where = "".join(traceback.format_exception(error))
             return Outcome(job, "failed", time.perf_counter() - started, message, where)
     return Outcome(job, "finished", time.perf_counter() - started)
 
 
-def _as_run(job: Job, run: Path, plugins: Plugins) -> Recipe:
-    """Return the recipe of a finished run: with the demonstrations that a search has found, if it had one."""
-    if job.recipe.table(Search) is None:
-        return job.recipe
-    return _written_recipe(run, job, plugins)
+def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
+    """Make the evaluations of a cell that its finished run lacks."""
+    recipe = job.recipe
+    if recipe.table(Search) is not None:
+        # With the demonstrations that the search has found.
+        recipe = _written_recipe(directory / job.directory, job, plugins)
+    if isinstance(job.run, Task):
+        add_evaluations(directory / job.directory, recipe, job.run.missing(directory), plugins)
 
 
 def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
@@ -466,7 +507,7 @@ def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
     """Whether a run of a cell has begun with other evaluations than those that the study asks for."""
-    return bool(job.content) and evaluation_keys(run) != list(job.evaluation_keys)
+    return isinstance(job.run, Task) and evaluation_keys(run) != list(job.evaluation_keys)
 
 
 def _run(
@@ -477,41 +518,37 @@ def _run(
     beside: Sequence[Recipe],
     kept: KeptEncoders | None,
 ) -> None:
-    recipe, searched = job.recipe, None
-    # Of shared stages, only the cells that go on from them have keys.
-    files = {KEYS: keys_of(job.content, job.evaluations)} if job.content else {}
+    """Run a job from its beginning, from shared stages, or from where it was stopped."""
+    recipe = job.recipe
+    files = {}
+    if isinstance(job.run, Task):
+        # Of shared stages, only the cells that go on from them have keys.
+        files[KEYS] = keys_of(job.run.content, job.run.evaluations)
     if recipe.table(Search) is not None:
         searched = directory / "searches" / run.name
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
+        files[RANKING] = read_file(searched / RANKING).decode()
         recipe = attrs.evolve(_written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate)
-    for left in run.parent.glob(f".{run.name}.*"):
-        shutil.rmtree(left, ignore_errors=True)
-    if _makes_other_evaluations(run, job) and not has_state(run):
+
+    for remains in run.parent.glob(f".{run.name}.*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    can_go_on = has_state(run) or not _makes_other_evaluations(run, job)
+    if not can_go_on or not (run / MANIFEST).is_file():
+        # Without a manifest, a process was killed before the run could be resumed.
         shutil.rmtree(run, ignore_errors=True)
-    if not (run / MANIFEST).is_file():
-        # A process was killed before the run could be resumed.
-        shutil.rmtree(run, ignore_errors=True)
-        if job.above is not None:
-            if not is_finished(directory / job.above):
-                raise RunError(f"the stages in `{job.above}`, which it goes on from, have not finished")
-            branch(directory / job.above, run, recipe, job.begun, files)
+        if job.run.above is not None:
+            above = job.run.above
+            if not is_finished(directory / above.directory):
+                raise RunError(f"the stages in `{above.directory}`, which it goes on from, have not finished")
+            branch(directory / above.directory, run, recipe, above.count, files)
+
     if (run / MANIFEST).is_file():
-        # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
-        goes_on_otherwise = _makes_other_evaluations(run, job)
-        if job.stages is not None:
-            recipe = _written_recipe(run, job, plugins)
-        elif goes_on_otherwise:
-            # Those of the study are added when it has finished. All that decides its weights is in its key.
-            begun = _written_recipe(run, job, plugins)
-            recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
-        resume(run, recipe, plugins, allow_changes=goes_on_otherwise, stages=job.stages)
+        _go_on(plugins, job, run, recipe)
         return
     new_directory(run)
     for name, text in files.items():
         write_atomic(run / name, text)
-    if searched is not None:
-        shutil.copy2(searched / RANKING, run / RANKING)
     context = RunContext(recipe.run.name, run, recipe, stages=job.stages)
     if kept is not None:
         context.share = partial(share_passes, recipe, beside, kept=kept)
@@ -519,3 +556,16 @@ def _run(
     execute(context, plugins)
     if kept is not None:
         kept.saved(recipe, run / ENCODER)
+
+
+def _go_on(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
+    """Resume a run that was stopped, or that goes on from shared stages."""
+    makes_other_evaluations = _makes_other_evaluations(run, job)
+    if job.stages is not None:
+        # Shared stages are identified by their key: the rest of the recipe may now be another cell's.
+        recipe = _written_recipe(run, job, plugins)
+    elif makes_other_evaluations:
+        # Those of the study are added when it has finished. All that decides its weights is in its key.
+        begun = _written_recipe(run, job, plugins)
+        recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
+    resume(run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages)

@@ -49,7 +49,7 @@ class Prefix:
     @property
     def depth(self) -> int:
         """Number of prefixes that it continues from."""
-        return 0 if self.above is None else 1 + self.above.depth
+        return len(list(chain(self.above)))
 
     def __str__(self) -> str:
         return f"the shared stages {', '.join(stage.name for stage in self.recipe.stage[: self.count])}"
@@ -109,16 +109,25 @@ class Work:
         """Runs of all cells."""
         return tuple(task for bundle in self.bundles for task in bundle)
 
-    def of(self, cells: Sequence[Cell]) -> Work:
+    def of(self, cells: Collection[Cell]) -> Work:
         """Return the work for these cells alone."""
-        wanted = [tuple(task for task in bundle if task.cell in cells) for bundle in self.bundles]
-        bundles = tuple(bundle for bundle in wanted if bundle)
-        needed = {prefix.key for bundle in bundles for task in bundle for prefix in chain(task.above)}
-        return Work(tuple(prefix for prefix in self.prefixes if prefix.key in needed), bundles)
+        bundles = []
+        prefixes: set[Prefix] = set()
+
+        for bundle in self.bundles:
+            tasks = tuple(task for task in bundle if task.cell in cells)
+            if tasks:
+                bundles.append(tasks)
+            for task in tasks:
+                prefixes.update(chain(task.above))
+
+        return Work(tuple(prefix for prefix in self.prefixes if prefix in prefixes), tuple(bundles))
 
     def without(self, tasks: Collection[Task]) -> Work:
         """Return the work without these runs."""
-        return self.of([task.cell for task in self.tasks if task not in tasks]) if tasks else self
+        if not tasks:
+            return self
+        return self.of([task.cell for task in self.tasks if task not in tasks])
 
     def is_done(self, study: Path) -> bool:
         """Whether every run in the directory of a study has finished, with all evaluations."""
@@ -131,72 +140,90 @@ class Work:
 
 def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -> Work:
     """Return the work for `cells`; without `share`, every cell runs alone."""
-    prefixes = _prefixes(cells, identities) if share else {}
+    shared: Sequence[Prefix | None] = [None] * len(cells)
+    sharing_passes: Sequence[Sequence[int]] = [[index] for index in range(len(cells))]
+    if share:
+        shared = _shared_stages(cells, identities)
+        sharing_passes = groups([cell.recipe for cell in cells])
+
     tasks = []
-    for number, cell in enumerate(cells):
+    prefixes: dict[Prefix, None] = {}
+    for cell, above in zip(cells, shared, strict=True):
         content = identities.training(cell.recipe)
         evaluations = identities.evaluations(cell.recipe, key_of(content))
-        tasks.append(Task(cell, content, evaluations, prefixes.get(number)))
-    if not share:
-        return Work((), tuple((task,) for task in tasks))
-    bundles = tuple(tuple(tasks[i] for i in group) for group in groups([cell.recipe for cell in cells]))
-    distinct = {prefix.key: prefix for last in prefixes.values() for prefix in chain(last)}
-    return Work(tuple(sorted(distinct.values(), key=lambda prefix: prefix.depth)), bundles)
+        task = Task(cell, content, evaluations, above)
+        tasks.append(task)
+        prefixes |= dict.fromkeys(chain(above))
+
+    bundles = []
+    for indices in sharing_passes:
+        bundle = tuple(tasks[index] for index in indices)
+        bundles.append(bundle)
+    return Work(tuple(sorted(prefixes, key=lambda prefix: prefix.depth)), tuple(bundles))
+
+
+def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
+    """Return groups of indices of recipes that can share passes, in order."""
+    sharing: list[list[int]] = []
+    for index, recipe in enumerate(recipes):
+        for group in sharing:
+            if can_share(recipes[group[0]], recipe):
+                group.append(index)
+                break
+        else:
+            sharing.append([index])
+    return sharing
+
+
+def _shared_stages(cells: Sequence[Cell], identities: CellKeys) -> list[Prefix | None]:
+    """Return for each cell the longest prefix that it shares with another one."""
+    keys_of_cells = []
+    sharing: dict[Key, list[Cell]] = {}
+    for cell in cells:
+        keys = _keys_of_stages(cell.recipe, identities)
+        keys_of_cells.append(keys)
+        for key in keys:
+            sharing.setdefault(key, []).append(cell)
+
+    prefixes: dict[Key, Prefix] = {}
+    longest = []
+    for keys in keys_of_cells:
+        above = None
+        for count, key in enumerate(keys, start=1):
+            sharing_more = 1
+            if count < len(keys):
+                sharing_more = len(sharing[keys[count]])
+            # A prefix is useless if all cells that share it also share the next stage.
+            if len(sharing[key]) > sharing_more:
+                if key not in prefixes:
+                    names = tuple(map(str, sharing[key]))
+                    prefixes[key] = Prefix(key, sharing[key][0].recipe, count, above, names)
+                above = prefixes[key]
+        longest.append(above)
+    return longest
+
+
+def _keys_of_stages(recipe: Recipe, identities: CellKeys) -> list[Key]:
+    """Return the keys of a recipe's first stage, of its first two stages, and so on."""
+    if recipe.table(Search) is not None:
+        # A search takes place before the first stage.
+        return []
+    texts = _texts(recipe)
+    keys = []
+    for count in range(1, len(recipe.stage) + 1):
+        stages = _as_trained(first_stages(recipe, count))
+        keys.append(identities.of(stages, *texts))
+    return keys
 
 
 def _texts(recipe: Recipe) -> list[Any]:
     """Return the sources of texts that a recipe's encoders are built on; empty if they need no texts."""
     if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
         return []
-    towers = [recipe.towers(stage) for stage in recipe.stage]
-    read = [[stage.data, found] for stage, found in zip(recipe.stage, towers, strict=True)]
-    return [read, list(recipe.evaluate) if reads_texts_of_evaluations(recipe) else []]
-
-
-def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
-    """Return groups of indices of recipes that can share passes, in order."""
-    found: list[list[int]] = []
-    for index, recipe in enumerate(recipes):
-        for group in found:
-            if can_share(recipes[group[0]], recipe):
-                group.append(index)
-                break
-        else:
-            found.append([index])
-    return found
-
-
-def _prefixes(cells: Sequence[Cell], identities: CellKeys) -> dict[int, Prefix]:
-    """Return cell index -> longest prefix that the cell shares with another one."""
-    members: dict[Key, list[int]] = {}
-    firsts: dict[Key, tuple[Recipe, int]] = {}
-    chains: list[list[Key]] = []
-    for number, cell in enumerate(cells):
-        keys = []
-        # A search takes place before the first stage.
-        stages = 0 if cell.recipe.table(Search) is not None else len(cell.recipe.stage)
-        for count in range(1, stages + 1):
-            key = identities.of(_as_trained(first_stages(cell.recipe, count)), *_texts(cell.recipe))
-            keys.append(key)
-            firsts.setdefault(key, (cell.recipe, count))
-            members.setdefault(key, []).append(number)
-        chains.append(keys)
-    made: dict[Key, Prefix] = {}
-    found = {}
-    for number, keys in enumerate(chains):
-        above = None
-        ahead: list[Key | None] = [*keys[1:], None]
-        for key, after in zip(keys, ahead, strict=False):
-            # A prefix is useless if all cells that share it also share the next stage.
-            if len(members[key]) < 2 or (after is not None and len(members[after]) == len(members[key])):
-                continue
-            if key not in made:
-                names = tuple(str(cells[i]) for i in members[key])
-                made[key] = Prefix(key, *firsts[key], above, names)
-            above = made[key]
-        if above is not None:
-            found[number] = above
-    return found
+    data = [[stage.data, recipe.towers(stage)] for stage in recipe.stage]
+    if reads_texts_of_evaluations(recipe):
+        return [data, list(recipe.evaluate)]
+    return [data, []]
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
@@ -205,15 +232,19 @@ def _as_trained(recipe: Recipe) -> Recipe:
     Frozen encoders keep theirs: they are encoded. So do all if one is evaluated before, during or between the
     stages.
     """
-    if recipe.evaluate or any(stage.validate is not None or stage.watch for stage in recipe.stage):
+    if recipe.evaluate:
         return recipe
-    frozen = {name for stage in recipe.stage for name in stage.freeze}
-    encoders = {
-        name: encoder
-        if name in frozen
-        else attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))
-        for name, encoder in recipe.encoders.items()
-    }
+    frozen: set[str] = set()
+    for stage in recipe.stage:
+        if stage.validate is not None or stage.watch:
+            return recipe
+        frozen.update(stage.freeze)
+
+    encoders = {}
+    for name, encoder in recipe.encoders.items():
+        if name not in frozen:
+            encoder = attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))  # noqa: PLW2901
+        encoders[name] = encoder
     return attrs.evolve(recipe, encoders=encoders)
 
 

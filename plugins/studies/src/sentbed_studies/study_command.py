@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from sentbed.tools import FAILED, echo, set_option
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
+    from sentbed_studies.runner import StudyResult
+    from sentbed_studies.study_plan import StudyPlan
 
 
 class _Default(click.Group):
     """Click group that treats an unknown command name as a recipe to run."""
 
     def resolve_command(
-        self, ctx: click.Context, args: list[str]
+        self,
+        ctx: click.Context,
+        args: list[str],
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands:
             args = ["run", *args]
@@ -47,7 +55,9 @@ def study() -> None:
 @click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
 @click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
 @click.option(
-    "--retrain", is_flag=True, help="Train cells again that lack an evaluation and have kept no encoder."
+    "--retrain",
+    is_flag=True,
+    help="Train cells again that lack an evaluation and have kept no encoder.",
 )
 @click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
 @click.option(
@@ -78,86 +88,96 @@ def run(
 
     Cells that have finished are not run again, whoever ran them: several processes may work on one study.
     """
-    from sentbed.errors import Problem, RecipeError
     from sentbed.tools import load_plugins
-    from sentbed_jobs.executor_lookup import executor_of
 
-    from sentbed_studies.added_evaluations import without_encoder
-    from sentbed_studies.cell_keys import CellKeys
-    from sentbed_studies.confirmation import confirmation_of
-    from sentbed_studies.early_stopping import needless_runs
-    from sentbed_studies.progress_display import watching
-    from sentbed_studies.runner import run_study
-    from sentbed_studies.sampled_cells import runs_of
-    from sentbed_studies.shared_work_plan import plan_work
     from sentbed_studies.study import read_study, require_cells_of_labels
-    from sentbed_studies.study_plan import plan_lines, time_of
+    from sentbed_studies.study_plan import plan_study
     from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.time_left import TimeLeft
     from sentbed_studies.write_study_directory import is_older, record_of
 
     plugins = load_plugins()
-    wanted = entries(only)
-    found = read_study(recipe, overrides, plugins, only=wanted or None, here=where == "local")
-    if not wanted:
-        require_cells_of_labels(found)
-    directory = Path(out) if out is not None else Path("studies") / found.name
-    keys = CellKeys(plugins)
-    work = plan_work(found.cells, keys, not no_share)
-    now = work.of(found.only(wanted).cells) if wanted else work
-    # Cells that are asked for by name are run with all their seeds.
-    needless = () if wanted else needless_runs(found, now, directory)
-    runs = runs_of(found, now) - len(needless)
-    confirmation = None
-    if not wanted:
-        confirmation = confirmation_of(found, work, directory, keys, not no_share, needless)
-    fresh_left = 0 if confirmation is None else confirmation.number_left
-    if now.without(needless).is_done(directory) and not fresh_left:
-        # Nothing is left to estimate, for which models would be built.
-        left = TimeLeft({}, workers=workers or 1)
-    else:
-        choose_workers = where == "local" and not gpus
-        left = time_of(now.without(needless), directory, workers, choose_workers, runs, confirmation)
-    for line in plan_lines(found, now, directory, left, needless, confirmation):
+    cells = entries(only)
+    on_this_machine = where == "local"
+    expanded = read_study(recipe, overrides, plugins, only=cells or None, here=on_this_machine)
+    if not cells:
+        require_cells_of_labels(expanded)
+    plan = plan_study(
+        expanded,
+        Path(out or Path("studies") / expanded.name),
+        plugins,
+        only=cells,
+        share=not no_share,
+        workers=workers,
+        choose_workers=on_this_machine and not gpus,
+    )
+    for line in plan.lines():
         echo(line, err=not dry_run)
-    if left.unusable and where == "local" and not keep_going:
-        raise RecipeError(Problem(what) for what in left.unusable)
+    if on_this_machine and not keep_going:
+        plan.require_usable_data()
     if dry_run:
         return
-    lost = without_encoder(directory, now)
-    if lost and not retrain and sys.stdin.isatty():
-        retrain = click.confirm(f"Train {len(lost):,} finished runs again?", err=True)
-    if left.workers > 1:
-        # With one worker, this process runs the cells, and saves a state on SIGTERM.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    before = record_of(directory)
-    with reported(directory), watching(directory, now, left) as say:
-        result = run_study(
-            found,
-            directory,
-            plugins,
-            executor=executor_of(
-                where, {"workers": left.workers, "gpus": gpus or None, "address": address}, plugins, say
-            ),
-            only=wanted,
-            work=work,
-            keep_going=keep_going,
-            retrain=retrain,
-            share=not no_share,
-            say=say,
-            left=left,
-        )
+
+    to_train_again = [run for run in plan.kept if run.is_to_be_trained_again]
+    if to_train_again and not retrain and sys.stdin.isatty():
+        retrain = click.confirm(f"Train {len(to_train_again):,} finished runs again?", err=True)
+    before = record_of(plan.directory)
+    result = run_plan(
+        plan,
+        plugins,
+        where,
+        {"gpus": gpus or None, "address": address},
+        only=cells,
+        keep_going=keep_going,
+        retrain=retrain,
+        share=not no_share,
+    )
+
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
-    report = directory / "report.html"
-    unchanged = not result.worked and record_of(directory) == before
-    if unchanged and not is_older(report, directory, now):
-        echo(f"nothing was left to run; `sentbed study report {directory}` writes the report anew", err=True)
+    report = plan.directory / "report.html"
+    is_unchanged = not result.worked and record_of(plan.directory) == before
+    if is_unchanged and not is_older(report, plan.directory, plan.work):
+        command = f"`sentbed study report {plan.directory}`"
+        echo(f"nothing was left to run; {command} writes the report anew", err=True)
         echo(report)
         return
-    echo(write_reports(directory, lambda sentence: echo(sentence, err=True)))
+    echo(write_reports(plan.directory, _say))
     if result.failed:
         sys.exit(FAILED)
+
+
+def _say(sentence: str) -> None:
+    echo(sentence, err=True)
+
+
+def run_plan(
+    plan: StudyPlan,
+    plugins: Plugins,
+    executor: str = "local",
+    executor_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> StudyResult:
+    """Run what is planned, and show how far it is; `options` are those of `run_study`."""
+    from sentbed_jobs.executor_lookup import executor_of
+
+    from sentbed_studies.progress_display import watching
+    from sentbed_studies.runner import run_study
+
+    if plan.left.workers > 1:
+        # With one worker, this process runs the cells, and saves a state on SIGTERM.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with reported(plan.directory), watching(plan.directory, plan.work, plan.left) as say:
+        pool = executor_of(executor, {"workers": plan.left.workers, **(executor_options or {})}, plugins, say)
+        return run_study(
+            plan.study,
+            plan.directory,
+            plugins,
+            executor=pool,
+            work=plan.whole,
+            say=say,
+            left=plan.left,
+            **options,
+        )
 
 
 @contextmanager
@@ -198,11 +218,30 @@ def status(directory: str, as_json: bool) -> None:
 
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default a free one.")
+def watch(directory: str, port: int) -> None:
+    """Show the report of the study in DIRECTORY in a browser on this machine, and renew it while runs end.
+
+    The address is printed; no other machine can connect. Ctrl-C ends it, and leaves the study as it is.
+    """
+    from sentbed_studies.watch_server import StudyServer
+
+    with StudyServer(Path(directory), port) as server:
+        try:
+            echo(server.url)
+            echo("open it in a browser on this machine; Ctrl-C ends the server", err=True)
+            server.serve_forever()
+        except KeyboardInterrupt:
+            echo(f"`{directory}` is not watched any more; its runs go on", err=True)
+
+
+@study.command()
+@click.argument("directory", type=click.Path(file_okay=False))
 def report(directory: str) -> None:
     """Write tables and reports of the study in DIRECTORY anew, of what has finished until now."""
     from sentbed_studies.study_reports import write_reports
 
-    echo(write_reports(Path(directory), lambda sentence: echo(sentence, err=True)))
+    echo(write_reports(Path(directory), _say))
 
 
 @study.command()
@@ -254,13 +293,15 @@ def plot(
         raise RunError(f"the study in `{directory}` has no figures; {NOTHING}")
     if only_list:
         longest = max(map(len, figures), default=0)
-        for name, found in figures.items():
-            echo(f"{name:{longest}}  {found.title}")
+        for name, figure in figures.items():
+            echo(f"{name:{longest}}  {figure.title}")
         return
     chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
-    for name, found in chosen.items():
-        path = Path(file) if file is not None else Path(out or Path(directory) / "figures") / f"{name}.{form}"
-        remark = write_figure(found.figure(width, height, theme), path, found.title, dpi)
+    for name, figure in chosen.items():
+        path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
+        if file is not None:
+            path = Path(file)
+        remark = write_figure(figure.figure(width, height, theme), path, figure.title, dpi)
         echo(path)
         if remark:
             echo(remark, err=True)
@@ -298,11 +339,11 @@ def power(
         raise click.UsageError("give either DIRECTORY, or `--seed-std` and `--item-std`")
     if directories:
         data = runs_as_study([*map(Path, directories)])
-        found = power_of_study(data, seeds, difference, power_, level, cells)
+        tables = power_of_study(data, seeds, difference, power_, level, cells)
     else:
         spread = (seed_std or 0.0, item_std or 0.0)
-        found = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
-    echo("\n\n".join(map(str, found)))
+        tables = (power_of_spread(*spread, seeds, difference, power_, level, cells),)
+    echo("\n\n".join(map(str, tables)))
 
 
 def entries(only: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
+from sentbed.errors import Problem, RecipeError
 from sentbed.helpers import physical_memory, usable_cores
-from sentbed.tools import unstructure
+from sentbed.tools import Plugins, unstructure
 from sentbed_common import core_quota, memory_limit
 from sentbed_report.formatting import count
 from sentbed_report.study.decisions import read_decisions
 from sentbed_report.study_page.decisions_section import outcome
 
+from sentbed_studies.added_evaluations import KeptRun, kept_runs
 from sentbed_studies.axes import labels_that_are_equal
-from sentbed_studies.confirmation import Confirmation
+from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.confirmation import Confirmation, confirmation_of
+from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
-from sentbed_studies.shared_work_plan import Task, Work
-from sentbed_studies.study import Remark, Study
-from sentbed_studies.time_left import START, TimeLeft, said, said_of_whole, time_left
-from sentbed_studies.write_study_directory import is_finished, needed
+from sentbed_studies.shared_work_plan import Task, Work, plan_work
+from sentbed_studies.study import Entries, Remark, Study
+from sentbed_studies.time_left import START, TimeLeft, time_left
+from sentbed_studies.write_study_directory import needed
 
 MEMORY_SHARE = 0.8
 """Share of the memory that cells at a time may fill."""
@@ -28,27 +34,164 @@ SHOWN = 3
 """Cells named of a remark."""
 
 
-def time_of(
-    work: Work,
-    directory: Path,
-    workers: int | None,
-    choose_workers: bool = True,
-    runs: int | None = None,
-    confirmation: Confirmation | None = None,
-) -> TimeLeft:
-    """Return the time that work takes with so many workers.
+@attrs.frozen(eq=False)
+class StudyPlan:
+    """What a study is to run."""
 
-    If they are not given, there are as many as `workers_for` it, or one without `choose_workers`. `runs` is
-    the number of runs, where a sampler takes only some of them. `confirmation` comes after them.
+    study: Study
+    directory: Path
+    whole: Work
+    """Work of the whole study."""
+    work: Work
+    """Work of the cells that are asked for."""
+    left: TimeLeft
+    kept: Sequence[KeptRun] = ()
+    """What the directory holds of the runs of `work`."""
+    needless: Sequence[Task] = ()
+    """The runs of `work` that stopping leaves out."""
+    confirmation: Confirmation | None = None
+    """The runs that follow those of `work`."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a readable summary of the work to do."""
+        yield self._sizes()
+        yield from _description(self.study)
+        if self.confirmation is not None:
+            yield f"  confirms: {_words_on_confirmation(self.confirmation)}"
+        if self.needless:
+            decisions = read_decisions(self.directory)
+            if decisions is not None:
+                yield f"  decided: {outcome(decisions)}"
+
+        kept = [run for run in self.kept if run.task not in self.needless]
+        for line in kept_lines(kept, self.directory):
+            yield f"  {line}"
+        yield from self._shared_work()
+        yield from self._time()
+
+    def require_usable_data(self) -> None:
+        """Raise `RecipeError` if data is such that runs would fail."""
+        if self.left.unusable:
+            raise RecipeError(map(Problem, self.left.unusable))
+
+    def _sizes(self) -> str:
+        """Return the numbers of cells, seeds and runs, and what has finished of them."""
+        sampling = self.study.table.sampler
+        runs = runs_of(self.study, self.work)
+        finished = 0
+        without_evaluations = 0
+        for run in self.kept:
+            finished += run.is_done
+            without_evaluations += bool(run.missing)
+
+        cells = count(len({task.cell.name for task in self.work.tasks}), "cell")
+        if sampling is not None:
+            cells = f"{sampling.cells:,} of {cells}"
+        sizes = f"{cells} x {count(len(self.study.seeds), 'seed')}"
+        if self.confirmation is not None:
+            runs += self.confirmation.runs
+            finished += self.confirmation.runs - self.confirmation.number_left
+            sizes += f" + {count(self.confirmation.runs, 'run')} of the chosen cell"
+
+        line = f"study {self.study.name}: {sizes} = {count(runs, 'run')}, {finished} finished"
+        if without_evaluations:
+            line += f", {without_evaluations:,} trained that lack evaluations"
+        if self.needless:
+            line += f", {len(self.needless):,} not needed"
+        return line
+
+    def _shared_work(self) -> Iterator[str]:
+        work = self.work.without(self.needless)
+        at_most = "" if self.study.table.sampler is None else "at most "
+        for prefix in needed(self.directory, work):
+            runs = count(work.sharing(prefix), "run")
+            yield f"  shared: {prefix}, trained once for {at_most}{runs}"
+        for bundle in work.bundles:
+            if len(bundle) > 1:
+                runs = f"{at_most}{len(bundle)} runs"
+                yield f"  shared: one pass of the backbone for {runs}: {bundle[0]} and others"
+
+    def _time(self) -> Iterator[str]:
+        left = self.left
+        more_than = ""
+        for problem in left.problems:
+            yield f"  not in the estimate: {problem}"
+            more_than = "more than "
+
+        whole = left.of_all_in_words()
+        if whole is not None:
+            yield f"  all runs, one after the other: {more_than}{whole}"
+        if left.seconds() is None:
+            yield "  time left: unknown"
+        time = left.in_words()
+        if time is None:
+            return
+        yield f"  time left: {more_than}{time} on this machine, {count(left.workers, 'cell')} at a time"
+
+        threads = _threads(self.work)
+        cores = _cores()
+        if threads is not None and 2 * threads * left.workers <= cores:
+            yield (
+                f"  {cores - threads * left.workers} of {cores} cores stay idle; "
+                f"`--set study.threads={cores // left.workers}` lets cells use them, under keys of their own"
+            )
+
+
+def plan_study(
+    study: Study,
+    directory: Path,
+    plugins: Plugins,
+    *,
+    only: Entries = (),
+    share: bool = True,
+    workers: int | None = None,
+    choose_workers: bool = True,
+) -> StudyPlan:
+    """Return what a study is to run in a directory; `only` names cells as in `Study.only`, by default all.
+
+    Without `workers`, there are as many as `workers_for` the work, or one without `choose_workers`. Cells
+    that are asked for by name are run with all their seeds, and none is chosen among them.
     """
-    left = time_left(work, directory)
-    if runs is not None and runs < len(work.tasks):
-        left.sample(runs)
-    if confirmation is not None:
-        left.confirm(confirmation.runs)
-        if confirmation.left is not None:
-            left.chosen(confirmation.left)
-    left.workers = workers or (workers_for(work, left) if choose_workers else 1)
+    keys = CellKeys(plugins)
+    whole = work = plan_work(study.cells, keys, share)
+    needless: Sequence[Task] = ()
+    confirmation = None
+    if only:
+        work = whole.of(study.only(only).cells)
+    else:
+        needless = needless_runs(study, work, directory)
+        confirmation = confirmation_of(study, work, directory, keys, share, needless)
+
+    kept = kept_runs(directory, work)
+    to_run = [run for run in kept if run.task not in needless]
+    if all(run.is_done for run in to_run) and (confirmation is None or not confirmation.number_left):
+        # Nothing is left to estimate, for which models would be built.
+        left = TimeLeft({}, workers=workers or 1)
+    else:
+        left = time_of(
+            work.without(needless),
+            directory,
+            workers,
+            choose_workers,
+            kept=to_run,
+            number_of_runs=runs_of(study, work) - len(needless),
+            confirmation=confirmation,
+        )
+    return StudyPlan(study, directory, whole, work, left, kept, needless, confirmation)
+
+
+def time_of(
+    work: Work, directory: Path, workers: int | None, choose_workers: bool = True, **about_runs: Any
+) -> TimeLeft:
+    """Return the time that work takes with so many workers; `about_runs` are arguments of `time_left`.
+
+    If they are not given, there are as many as `workers_for` it, or one without `choose_workers`.
+    """
+    left = time_left(work, directory, **about_runs)
+    if workers is not None:
+        left.workers = workers
+    elif choose_workers:
+        left.workers = workers_for(work, left)
     return left
 
 
@@ -59,105 +202,63 @@ def workers_for(work: Work, left: TimeLeft) -> int:
     libraries of more workers would take longer than the runs.
     """
     threads = _threads(work)
-    seconds, memory = left.seconds(), memory_limit() or physical_memory()
+    seconds = left.seconds()
+    memory = memory_limit() or physical_memory()
     if threads is None or not left.memory or memory is None:
         return 1
     if seconds is None or seconds[1] < 3 * START:
         return 1
-    room = int(MEMORY_SHARE * memory // left.memory)
-    return max(1, min(_cores() // threads, room, len(work.bundles)))
+    by_memory = int(MEMORY_SHARE * memory // left.memory)
+    return max(1, min(_cores() // threads, by_memory, len(work.bundles)))
 
 
 def _threads(work: Work) -> int | None:
     """Return the threads of the cell that has most, or None if the number is open or there is none."""
-    found = {unstructure(task.cell.recipe.runtime).get("threads") for task in work.tasks}
-    return None if None in found or not found else int(max(found))
+    most = None
+    for task in work.tasks:
+        threads = unstructure(task.cell.recipe.runtime).get("threads")
+        if threads is None:
+            return None
+        most = max(most or 0, int(threads))
+    return most
 
 
 def _cores() -> int:
-    return min(usable_cores(), math.ceil(core_quota() or usable_cores()))
+    cores = usable_cores()
+    return min(cores, math.ceil(core_quota() or cores))
 
 
-def plan_lines(
-    found: Study,
-    work: Work,
-    directory: Path,
-    left: TimeLeft,
-    needless: Sequence[Task] = (),
-    confirmation: Confirmation | None = None,
-) -> Iterator[str]:
-    """Yield a readable summary of the work to do.
-
-    `needless` are the runs of it that stopping leaves out, `confirmation` those that follow it.
-    """
-    unfinished = [task for task in work.tasks if not task.is_done(directory)]
-    done = len(work.tasks) - len(unfinished)
-    lacking = sum(is_finished(directory / task.directory) for task in unfinished)
-    cells = len({task.cell.name for task in work.tasks})
-    sampling, runs = found.table.sampler, runs_of(found, work)
-    some = "" if sampling is None else f"{sampling.cells:,} of "
-    fresh = ""
-    if confirmation is not None:
-        done += confirmation.runs - confirmation.number_left
-        runs += confirmation.runs
-        fresh = f" + {count(confirmation.runs, 'run')} of the chosen cell"
-    sizes = f"{some}{count(cells, 'cell')} x {count(len(found.seeds), 'seed')}{fresh} = {count(runs, 'run')}"
-    skipped = f", {len(needless):,} not needed" if needless else ""
-    later = f", {lacking:,} trained that lack evaluations" if lacking else ""
-    yield f"study {found.name}: {sizes}, {done} finished{later}{skipped}"
+def _description(study: Study) -> Iterator[str]:
+    """Yield what the study varies, leaves out and stops."""
+    sampling = study.table.sampler
     if sampling is not None:
-        by = f"sampled by {sampling.with_.name}, seed {sampling.seed}"
-        batch = f", {count(sampling.batch, 'cell')} at a time with seed {found.seeds[0]}"
-        yield f"  cells: {by}{batch if sampling.with_.learns else ''}"
-    for axis in found.axes:
+        line = f"  cells: sampled by {sampling.with_.name}, seed {sampling.seed}"
+        if sampling.with_.learns:
+            line += f", {count(sampling.batch, 'cell')} at a time with seed {study.seeds[0]}"
+        yield line
+    for axis in study.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
-    reasons: dict[str, list[str]] = {}
-    for one in found.excluded:
-        reasons.setdefault(" ".join(one.reasons), []).append(one.name)
-    for reason, names in reasons.items():
+
+    excluded: dict[str, list[str]] = {}
+    for cell in study.excluded:
+        excluded.setdefault(" ".join(cell.reasons), []).append(cell.name)
+    for reason, names in excluded.items():
         yield f"  left out: {'; '.join(names)}: {reason}"
-    for message in labels_that_are_equal(found.axes):
+    for message in labels_that_are_equal(study.axes):
         yield f"  remark: {message}"
-    for remark in found.remarks:
+    for remark in study.remarks:
         yield f"  not here, and not asked for now: {listed(remark)}"
-    if (stop := found.table.stop) is not None:
-        looks = f"after {stop.first_look} to {len(found.seeds)} seeds"
+
+    stop = study.table.stop
+    if stop is not None:
         yield (
             f"  stops: what is shown to be worse than the {stop.worse_than} by more than {stop.margin:g}, "
-            f"{looks}; error rate of the study {stop.error_rate:g}"
+            f"after {stop.first_look} to {len(study.seeds)} seeds; error rate of the study "
+            f"{stop.error_rate:g}"
         )
-    if confirmation is not None:
-        yield f"  confirms: {_said_of(confirmation)}"
-    if needless and (decisions := read_decisions(directory)) is not None:
-        yield f"  decided: {outcome(decisions)}"
-    work = work.without(needless)
-    for line in kept_lines(work, directory):
-        yield f"  {line}"
-    most = "" if sampling is None else "at most "
-    for prefix in needed(directory, work):
-        yield f"  shared: {prefix}, trained once for {most}{count(work.sharing(prefix), 'run')}"
-    for bundle in work.bundles:
-        if len(bundle) > 1:
-            yield f"  shared: one pass of the backbone for {most}{len(bundle)} runs: {bundle[0]} and others"
-    for problem in left.problems:
-        yield f"  not in the estimate: {problem}"
-    if (whole := said_of_whole(left)) is not None:
-        yield f"  all runs, one after the other: {'more than ' if left.problems else ''}{whole}"
-    if left.seconds() is None:
-        yield "  time left: unknown"
-    elif (time := said(left)) is not None:
-        least = "more than " if left.problems else ""
-        yield f"  time left: {least}{time} on this machine, {count(left.workers, 'cell')} at a time"
-        threads, cores = _threads(work), _cores()
-        if threads is not None and 2 * threads * left.workers <= cores:
-            idle, more = cores - threads * left.workers, cores // left.workers
-            yield (
-                f"  {idle} of {cores} cores stay idle; `--set study.threads={more}` lets cells use them, "
-                "under keys of their own"
-            )
 
 
-def _said_of(confirmation: Confirmation) -> str:
+def _words_on_confirmation(confirmation: Confirmation) -> str:
     """Return what a study does with fresh seeds, and how that is estimated."""
     seeds = count(confirmation.runs, "fresh seed")
     runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
@@ -173,5 +274,7 @@ def _said_of(confirmation: Confirmation) -> str:
 
 def listed(remark: Remark) -> str:
     """Return a remark with the first cells that it is on."""
-    more = " and others" if len(remark.cells) > SHOWN else ""
-    return f"{'; '.join(remark.cells[:SHOWN])}{more}: {remark.message}"
+    cells = "; ".join(remark.cells[:SHOWN])
+    if len(remark.cells) > SHOWN:
+        cells += " and others"
+    return f"{cells}: {remark.message}"

@@ -16,94 +16,179 @@ from sentbed_report.study_page.decisions_section import decided
 from sentbed_studies.run_progress import RunLog, RunProgress
 
 
+@attrs.frozen(eq=False)
+class RunStatus:
+    """How far a run is."""
+
+    run: CellRun
+    is_fresh: bool
+    """Whether it is one of the chosen cell with a fresh seed."""
+    progress: RunProgress | None
+    """Where it is, or was when it was stopped or killed; None of one that is not begun, or has ended."""
+    missing: int
+    """Number of evaluations that a finished run lacks, which were added to the recipe since."""
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is known where a run is that is at work."""
+        return self.run.status == "running" and self.progress is not None
+
+    def __str__(self) -> str:
+        run = self.run
+        kind = "fresh seed" if self.is_fresh else "seed"
+        line = f"{run.cell}, {kind} {run.seed}: {run.status}"
+        if run.status == "finished" and run.seconds is not None:
+            line += f" in {duration(run.seconds)}"
+        if self.is_at_work:
+            line += f": {self.progress}"
+        elif self.progress is not None:
+            line += f" at {self.progress.place}"
+        if run.error:
+            line += f": {run.error}"
+        if self.missing:
+            line += f", without {count(self.missing, 'evaluation')} of the recipe"
+        return line
+
+    def table(self) -> dict[str, Any]:
+        """Return how far it is, for JSON."""
+        run = self.run
+        progress = None
+        if self.progress is not None and self.is_at_work:
+            progress = attrs.asdict(self.progress)
+        return {
+            "cell": run.cell,
+            "seed": run.seed,
+            "status": run.status,
+            "directory": None if run.directory is None else str(run.directory),
+            "seconds": run.seconds,
+            "progress": progress,
+            "error": run.error,
+        }
+
+
+@attrs.frozen(eq=False)
+class StudyStatus:
+    """How far a study is."""
+
+    data: StudyData
+    runs: tuple[RunStatus, ...]
+    """Runs of all cells, and last those of the chosen cell with fresh seeds."""
+    unchosen: int
+    """Number of runs of cells that a sampler has still to choose."""
+    mean_seconds: float | None
+    """Mean time of the finished runs."""
+
+    @property
+    def total(self) -> int:
+        """Number of runs."""
+        return len(self.runs) + self.unchosen
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Status -> number of runs."""
+        return Counter(status.run.status for status in self.runs)
+
+    @property
+    def finished(self) -> int:
+        """Number of finished runs."""
+        return self.counts["finished"]
+
+    @property
+    def at_work(self) -> list[RunProgress]:
+        """How far the runs are that are at work."""
+        return [status.progress for status in self.runs if status.is_at_work and status.progress is not None]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until all runs have finished, with as many at a time as now; None if unknown."""
+        if self.mean_seconds is None:
+            return None
+        seconds = self.mean_seconds * (self.total - self.finished)
+        for progress in self.at_work:
+            seconds -= progress.elapsed
+        return max(0.0, seconds) / max(1, len(self.at_work))
+
+    @property
+    def time_left(self) -> str | None:
+        """A sentence on `seconds_left`; None if they are unknown, or nothing is left."""
+        if self.seconds_left is None or self.finished == self.total:
+            return None
+        at_a_time = "with one run at a time"
+        if self.at_work:
+            at_a_time = f"as now with {count(len(self.at_work), 'run')} at a time"
+        seconds = duration(self.seconds_left)
+        return f"left: about {seconds}, {at_a_time}, if they take as long as the finished ones"
+
+    def lines(self) -> Iterator[str]:
+        """Yield counts, decisions, each run, and the time left."""
+        parts = [f"{number} {status}" for status, number in self.counts.most_common()]
+        if self.unchosen:
+            parts.append(f"{self.unchosen} of cells that are not chosen yet")
+        yield f"study {self.data.name}: {self.total} runs: {', '.join(parts)}"
+        if self.data.sampled is not None:
+            yield f"  {self.data.sampled}"
+        sentences = decided(self.data)
+        if sentences:
+            yield f"  {' '.join(sentences)}"
+        for run in self.runs:
+            yield f"  {run}"
+
+        if self.time_left is not None:
+            yield self.time_left
+
+    def table(self) -> dict[str, Any]:
+        """Return the same for JSON."""
+        data = self.data
+        return {
+            "name": data.name,
+            "finished": self.finished,
+            "total": self.total,
+            "seconds_left": self.seconds_left,
+            "decisions": None if data.decisions is None else plain(attrs.asdict(data.decisions)),
+            "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
+            "runs": [status.table() for status in self.runs],
+        }
+
+
+def status_of(data: StudyData) -> StudyStatus:
+    """Return how far a study is, by the logs of its runs."""
+    runs: list[CellRun] = []
+    fresh: list[CellRun] = []
+    for cell in data.cells:
+        runs += cell.runs
+        fresh += cell.confirmation
+    runs += fresh
+
+    unchosen = 0
+    if data.sampled is not None:
+        unchosen = (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
+
+    mean = None
+    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    if times:
+        mean = sum(times) / len(times)
+
+    statuses = []
+    for run in runs:
+        progress = None
+        missing = 0
+        if run.directory is not None and data.directory is not None:
+            directory = data.directory / run.directory
+            if run.status == "running":
+                progress = RunLog(directory).progress(mean)
+            elif run.status == "interrupted":
+                progress = RunLog(directory).progress()
+            elif run.status == "finished":
+                missing = len(missing_evaluations(directory, run.evaluations or ()))
+        statuses.append(RunStatus(run, run in fresh, progress, missing))
+    return StudyStatus(data, tuple(statuses), unchosen, mean)
+
+
 def status_lines(data: StudyData) -> Iterator[str]:
     """Yield how far a study is: counts, decisions, each run, and the time left."""
-    runs, unchosen = _runs(data), _unchosen(data)
-    fresh = {run for cell in data.cells for run in cell.confirmation}
-    counts = Counter(run.status for run in runs)
-    parts = [f"{number} {status}" for status, number in counts.most_common()]
-    parts += [f"{unchosen} of cells that are not chosen yet"] if unchosen else []
-    yield f"study {data.name}: {len(runs) + unchosen} runs: {', '.join(parts)}"
-    if data.sampled is not None:
-        yield f"  {data.sampled}"
-    if sentences := decided(data):
-        yield f"  {' '.join(sentences)}"
-    working = _progress(data)
-    for run in runs:
-        took = f" in {duration(run.seconds)}" if run.status == "finished" and run.seconds is not None else ""
-        why = f": {run.error}" if run.error else ""
-        now = f": {working[run]}" if run in working else _stopped_at(data, run)
-        kind = "fresh seed" if run in fresh else "seed"
-        yield f"  {run.cell}, {kind} {run.seed}: {run.status}{took}{now}{why}{_lacking(data, run)}"
-    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
-    left = len(runs) + unchosen - counts["finished"]
-    if times and left:
-        done = sum(progress.elapsed for progress in working.values())
-        seconds = max(0.0, sum(times) / len(times) * left - done) / max(1, len(working))
-        many = f"as now with {count(len(working), 'run')} at a time" if working else "with one run at a time"
-        yield f"left: about {duration(seconds)}, {many}, if they take as long as the finished ones"
-
-
-def _runs(data: StudyData) -> list[CellRun]:
-    """Return the runs of all cells, and last those of the chosen cell with fresh seeds."""
-    runs = [run for cell in data.cells for run in cell.runs]
-    return runs + [run for cell in data.cells for run in cell.confirmation]
-
-
-def _unchosen(data: StudyData) -> int:
-    """Return the number of runs of cells that a sampler has still to choose."""
-    return 0 if data.sampled is None else (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
-
-
-def _stopped_at(data: StudyData, run: CellRun) -> str:
-    """Return where a run was when it was stopped or killed, by its log; empty for another run."""
-    if run.status != "interrupted" or run.directory is None or data.directory is None:
-        return ""
-    progress = RunLog(data.directory / run.directory).progress()
-    return "" if progress is None else f" at {progress.place}"
-
-
-def _lacking(data: StudyData, run: CellRun) -> str:
-    """Return how many evaluations a finished run lacks that were added to the recipe since."""
-    if run.status != "finished" or run.directory is None or data.directory is None:
-        return ""
-    missing = missing_evaluations(data.directory / run.directory, run.evaluations or ())
-    return f", without {count(len(missing), 'evaluation')} of the recipe" if missing else ""
-
-
-def _progress(data: StudyData) -> dict[CellRun, RunProgress]:
-    """Return how far each run is that is at work."""
-    runs = _runs(data)
-    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
-    mean = sum(times) / len(times) if times else None
-    found = {}
-    for run in runs:
-        if run.status == "running" and run.directory is not None and data.directory is not None:
-            progress = RunLog(data.directory / run.directory).progress(mean)
-            if progress is not None:
-                found[run] = progress
-    return found
+    return status_of(data).lines()
 
 
 def status_table(data: StudyData) -> dict[str, Any]:
     """Return how far a study is, for JSON."""
-    working, runs = _progress(data), _runs(data)
-    return {
-        "name": data.name,
-        "finished": sum(run.status == "finished" for run in runs),
-        "total": len(runs) + _unchosen(data),
-        "decisions": None if data.decisions is None else plain(attrs.asdict(data.decisions)),
-        "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
-        "runs": [
-            {
-                "cell": run.cell,
-                "seed": run.seed,
-                "status": run.status,
-                "directory": None if run.directory is None else str(run.directory),
-                "seconds": run.seconds,
-                "progress": attrs.asdict(working[run]) if run in working else None,
-                "error": run.error,
-            }
-            for run in runs
-        ],
-    }
+    return status_of(data).table()

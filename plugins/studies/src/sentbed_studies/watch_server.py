@@ -1,0 +1,189 @@
+"""Server of a study's report on this machine alone, renewed while runs end: `sentbed study watch`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from sentbed.errors import RunError, SentbedError
+from sentbed.helpers import require_links_within
+from sentbed.tools import MANIFEST
+from sentbed_report.page.report_page import page_html
+from sentbed_report.page_template import resource
+from sentbed_report.study.decisions import DECISIONS
+from sentbed_report.study.read_cell_run import ADDED
+from sentbed_report.study.read_study_directory import STUDY, read_data, status_of
+from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study_page.study_report import study_page
+
+from sentbed_studies.study_status import status_of as status_of_study
+
+LOOPBACK = "127.0.0.1"
+HTML = "text/html; charset=utf-8"
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+class WatchedStudy:
+    """A study in a directory, read and rendered again only when it has changed. Threads may share it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._fingerprint = ""
+        self._data: StudyData | None = None
+        self._at_work: list[Path] = []
+        self._page = ""
+
+    def page(self) -> str:
+        """Return the report with the script that renews it.
+
+        Raises:
+            RunError: if the study cannot be read, or a link leads out of its directory.
+        """
+        with self._lock:
+            data = self._read()
+            if not self._page:
+                script = resource("sentbed_studies", "watch.js").replace("FINGERPRINT", self._fingerprint)
+                self._page = page_html(study_page(data), script)
+            return self._page
+
+    def state(self) -> dict[str, Any]:
+        """Return the fingerprint of the study, and how far it is.
+
+        Raises:
+            RunError: as `page`.
+        """
+        with self._lock:
+            status = status_of_study(self._read())
+            fingerprint = self._fingerprint
+        lines = [f"{status.finished} of {status.total} runs finished"]
+        lines += [str(run) for run in status.runs if run.is_at_work]
+        if status.time_left is not None:
+            lines.append(status.time_left)
+        return {
+            "fingerprint": fingerprint,
+            "progress": lines,
+            "finished": status.finished,
+            "total": status.total,
+            "seconds_left": status.seconds_left,
+        }
+
+    def _read(self) -> StudyData:
+        """Return the results of the study, read again if it has changed."""
+        times = self._times()
+        statuses = [status_of(self.directory, run) for run in self._at_work]
+        if self._data is None or _digest(times, statuses) != self._fingerprint:
+            require_links_within(self.directory)
+            self._data = read_data(self.directory)
+            self._page = ""
+            self._at_work = _runs_at_work(self._data)
+            # A run that has ended while the others were read is a change.
+            self._fingerprint = _digest(times, ["running"] * len(self._at_work))
+        return self._data
+
+    def _times(self) -> list[str]:
+        """Return when the files were written that change while runs begin and end."""
+        runs = sorted(self.directory.glob(f"*/*/{MANIFEST}"))
+        added = sorted(self.directory.glob(f"*/*/{ADDED}/*/{MANIFEST}"))
+        times = []
+        for path in (self.directory / STUDY, self.directory / DECISIONS, *runs, *added):
+            # There may be no decisions, and a run may be removed.
+            with suppress(OSError):
+                times.append(f"{path} {path.stat().st_mtime_ns}")
+        return times
+
+
+def _runs_at_work(data: StudyData) -> list[Path]:
+    """Return the directories of runs that are at work; a process that is killed writes nothing more."""
+    runs: list[CellRun] = []
+    for cell in data.cells:
+        runs += (*cell.runs, *cell.confirmation)
+    return [run.directory for run in runs if run.status == "running" and run.directory is not None]
+
+
+def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join([*times, *statuses]).encode()).hexdigest()[:32]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers `/` and `/state`, and only those who ask for this server by its name.
+
+    A page of a stranger may send a browser here under a name of its own, and then read what is answered.
+    """
+
+    server: StudyServer
+
+    def parse_request(self) -> bool:
+        """Whether the request is to be answered by `do_GET`; refuse it otherwise."""
+        if not super().parse_request():
+            return False
+        if self.command != "GET":
+            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, "only GET is answered\n")
+        elif self.headers.get("Host") not in self.server.names:
+            self._answer(HTTPStatus.FORBIDDEN, TEXT, f"only {self.server.url} is answered\n")
+        else:
+            return True
+        return False
+
+    def do_GET(self) -> None:
+        """Answer with the page or the state of the study."""
+        try:
+            match self.path:
+                case "/":
+                    self._answer(HTTPStatus.OK, HTML, self.server.study.page())
+                case "/state":
+                    self._answer(HTTPStatus.OK, JSON, json.dumps(self.server.study.state()))
+                case _:
+                    self._answer(HTTPStatus.NOT_FOUND, TEXT, "there is only / and /state\n")
+        except SentbedError as error:
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, f"{error}\n")
+
+    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+        content = text.encode()
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": "frame-ancestors 'none'",
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+        }
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = "GET"
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: each open page asks every few seconds."""
+
+
+class StudyServer(ThreadingHTTPServer):
+    """Serves the report of a study to this machine; `port` 0 takes a free one.
+
+    Raises:
+        RunError: if the directory holds no study that can be read, or the port is taken.
+    """
+
+    def __init__(self, directory: Path, port: int = 0) -> None:
+        self.study = WatchedStudy(directory)
+        self.study.state()
+        try:
+            super().__init__((LOOPBACK, port), _Handler)
+        except OSError as error:
+            raise RunError(
+                f"port {port} cannot be served on ({error.strerror or error}); choose another `--port`, or 0 "
+                "for any that is free"
+            ) from error
+        self.names = (f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}")
+        self.url = f"http://{LOOPBACK}:{self.server_port}/"

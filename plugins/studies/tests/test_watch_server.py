@@ -1,0 +1,233 @@
+"""The server behind `sentbed study watch`: what it answers, to whom, and when it renews the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import browse, needed
+from click.testing import CliRunner
+from sentbed._cli.main import main
+from sentbed.errors import RunError
+from sentbed.tools import locked
+from sentbed_studies.runner import run_study
+from sentbed_studies.study import Study, read_study
+from sentbed_studies.study_reports import write_reports
+from sentbed_studies.watch_server import StudyServer
+from sentbed_studies.write_study_directory import lock_of
+from toy_plugin import TOWERS
+
+AXES = """
+[study]
+seeds = [1]
+[study.axes.lr]
+path = "stage.tune.optimizer.lr"
+values = [0.5, 0.25]
+"""
+
+pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
+
+
+@pytest.fixture
+def study(put: Callable[[str, str], Path]) -> Study:
+    return read_study(put("study.toml", TOWERS + AXES))
+
+
+@pytest.fixture
+def directory(study: Study, tmp_path: Path) -> Path:
+    """A study of two cells, of which one has run."""
+    run_study(study, tmp_path / "study", only=[{"lr": "0.5"}])
+    return tmp_path / "study"
+
+
+@pytest.fixture
+def server(directory: Path) -> Iterator[StudyServer]:
+    with StudyServer(directory) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(
+    server: StudyServer, path: str, method: str = "GET", host: str | None = None
+) -> tuple[HTTPResponse, str]:
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    headers = {"Host": host or f"127.0.0.1:{server.server_port}"}
+    connection.request(method, path, headers=headers)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response, text
+
+
+def state(server: StudyServer) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(ask(server, "/state")[1])
+    return content
+
+
+def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
+    server: StudyServer, directory: Path
+) -> None:
+    response, page = ask(server, "/")
+    assert (response.status, response.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert response.headers["Cache-Control"] == "no-store"
+
+    *scripts, live = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = b64encode(hashlib.sha256(live.encode()).digest()).decode()
+    report = write_reports(directory).read_text()
+    assert re.findall(r"<script>(.*?)</script>", report, re.DOTALL) == scripts
+    assert state(server)["fingerprint"] in live
+    page = page.replace(f"'sha256-{digest}' ", "", 1)
+    assert page.replace(f"<script>{live}</script>\n", "") == report
+
+
+def test_the_state_changes_when_a_run_has_ended_and_the_page_with_it(
+    server: StudyServer, study: Study, directory: Path
+) -> None:
+    _, page = ask(server, "/")
+    before = state(server)
+    assert (before["finished"], before["total"]) == (1, 2)
+    assert before["progress"] == ["1 of 2 runs finished", *before["progress"][1:]]
+    assert state(server) == before
+    assert ask(server, "/")[1] == page
+    assert before["fingerprint"] in page
+
+    run_study(study, directory)
+    after = state(server)
+    assert after["fingerprint"] != before["fingerprint"]
+    assert (after["progress"], after["seconds_left"]) == (["2 of 2 runs finished"], 0.0)
+    renewed = ask(server, "/")[1]
+    assert "1 of 2 runs finished" in page
+    assert "2 of 2 runs finished" in renewed
+    assert after["fingerprint"] in renewed
+
+
+def test_the_state_has_how_far_the_runs_are_that_are_at_work(
+    server: StudyServer, study: Study, directory: Path
+) -> None:
+    _, cell = json.loads((directory / "study.json").read_text())["cells"]
+    run = directory / cell["runs"][0]["directory"]
+    run.mkdir()
+    now = time.time()
+    events = [
+        {"event": "run_started", "time": now - 10},
+        {"event": "stage_started", "time": now - 10, "stage": "tune", "total_steps": 7},
+        {"event": "step_finished", "time": now - 5, "stage": "tune", "step": 3, "loss": 0.5},
+    ]
+    (run / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (run / "manifest.json").write_text(json.dumps({"status": "running"}))
+    with locked(lock_of(directory, run)):
+        at_work = state(server)
+        assert at_work["progress"][1].startswith("0.25, seed 1: running: stage tune: step 3 of 7, loss 0.5")
+    # A process that is killed writes nothing more.
+    killed = state(server)
+    assert killed["fingerprint"] != at_work["fingerprint"]
+    assert len(killed["progress"]) == 2
+
+
+@needed
+def test_a_browser_shows_the_state_below_the_head_of_the_page(server: StudyServer, tmp_path: Path) -> None:
+    dom = browse(server.url, tmp_path, "--dump-dom")
+    assert '<pre class="progress">1 of 2 runs finished\nleft: about ' in dom
+
+
+def test_nothing_else_is_served(server: StudyServer) -> None:
+    paths = [
+        "/study.json",
+        "/../study.json",
+        "/%2e%2e/study.json",
+        "//etc/passwd",
+        "/cells",
+        "/?",
+        "/items/1",
+        "x",
+    ]
+    for path in paths:
+        response, text = ask(server, path)
+        assert (path, response.status, text) == (path, 404, "there is only / and /state\n")
+
+
+def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> None:
+    port = server.server_port
+    assert ask(server, "/state", host=f"localhost:{port}")[0].status == 200
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", "localhost:1", f"0.0.0.0:{port}"):
+        for path in ("/", "/state"):
+            response, text = ask(server, path, host=host)
+            assert (host, response.status) == (host, 403)
+            assert "towers" not in text
+
+
+def test_only_get_is_answered(server: StudyServer) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "FETCH"):
+        response, _ = ask(server, "/", method)
+        assert (method, response.status, response.headers["Allow"]) == (method, 405, "GET")
+
+
+def test_a_study_that_is_damaged_meanwhile_is_an_answer_and_comes_back(
+    server: StudyServer, directory: Path
+) -> None:
+    content = (directory / "study.json").read_text()
+    (directory / "study.json").write_text("{")
+    response, text = ask(server, "/state")
+    assert (response.status, "is damaged" in text) == (500, True)
+    (directory / "study.json").write_text(content)
+    assert ask(server, "/")[0].status == 200
+
+
+def test_a_link_that_leads_out_is_refused(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").touch()
+    (directory / "cells" / "link").symlink_to(tmp_path / "secret")
+    with pytest.raises(RunError, match="is a link that leads out of"):
+        StudyServer(directory)
+
+
+def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
+    server: StudyServer, directory: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match="is no study"):
+        StudyServer(tmp_path)
+    with pytest.raises(
+        RunError, match=rf"port {server.server_port} cannot be served on .*; choose another `--port`"
+    ):
+        StudyServer(directory, server.server_port)
+
+
+def test_ctrl_c_ends_the_command_with_a_sentence(directory: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    statuses: list[int] = []
+
+    def look_and_interrupt() -> None:
+        for _ in range(1000):
+            try:
+                connection = HTTPConnection("127.0.0.1", port, timeout=30)
+                connection.request("GET", "/state")
+                statuses.append(connection.getresponse().status)
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=look_and_interrupt)
+    thread.start()
+    result = CliRunner().invoke(main, ["study", "watch", str(directory), "--port", str(port)])
+    thread.join()
+    assert statuses == [200]
+    assert result.exit_code == 0
+    assert result.stdout == f"http://127.0.0.1:{port}/\n"
+    assert result.stderr.splitlines()[-1] == f"`{directory}` is not watched any more; its runs go on"
