@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
     """Draw the score of each cell over its cost, a point a cell, and the Pareto front as steps."""
-    found = table.found
+    comparison = table.found
     cells = {cell.name: cell for cell in data.cells}
     markers = CellMarkers.of(data)
-    front = sorted((point for point in found.points if point.front), key=lambda point: point.front or 0)
-    hollow = _degenerate_points(data, found)
-    score_digits, cost_digits = found.scores.digits, found.costs.decimals[found.index]
+    front = sorted((point for point in comparison.points if point.front), key=lambda point: point.front or 0)
+    hollow = _degenerate_points(data, comparison)
+    score_digits, cost_digits = comparison.scores.digits, comparison.costs.decimals[comparison.index]
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.set_xlabel(label_text(task_and_metric(found.column.task, found.column.metric)))
-        axes.set_ylabel(label_text(score_label(found.scores)))
-        _scale(axes, [point.cost for point in found.points])
+        axes.set_xlabel(label_text(task_and_metric(comparison.column.task, comparison.column.metric)))
+        axes.set_ylabel(label_text(score_label(comparison.scores)))
+        _scale(axes, [point.cost for point in comparison.points])
         # What costs as much as there is between two points buys the score of the cheaper one.
         axes.step(
             [point.cost for point in front],
@@ -48,7 +48,7 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
             linestyle=(0, (4, 3)),
             zorder=1,
         )
-        for point in sorted(found.points, key=lambda point: point.front or 0):
+        for point in sorted(comparison.points, key=lambda point: point.front or 0):
             style = markers.style(cells[point.row.cell])
             draw_points(
                 axes,
@@ -73,16 +73,15 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
         f"{number(point.cost, cost_digits)}"
         for point in front
     )
-    captions = [
-        f"{count(len(found.points), 'point')}, each a cell's mean over seeds. The Pareto front: {on_front}."
-    ]
-    if any(point.row.cell == data.baseline for point in found.points):
+    points = count(len(comparison.points), "point")
+    captions = [f"{points}, each a cell's mean over seeds. The Pareto front: {on_front}."]
+    if any(point.row.cell == data.baseline for point in comparison.points):
         captions.append("Ringed: the baseline.")
     if hollow:
         captions.append(f"Hollow, degenerate: {listed([point.row.name for point in hollow])}.")
-    drawn = {point.row.name for point in (*found.points, *hollow)}
-    undrawn = [row.name for row in found.scores.rows if row.name not in drawn]
-    rows = {row.cell for row in found.scores.rows}
+    drawn = {point.row.name for point in (*comparison.points, *hollow)}
+    undrawn = [row.name for row in comparison.scores.rows if row.name not in drawn]
+    rows = {row.cell for row in comparison.scores.rows}
     undrawn += [cell for cell in cells if cell not in rows]
     if undrawn:
         captions.append(f"Not drawn, since a number is missing: {listed(undrawn)}.")
@@ -95,13 +94,13 @@ def cost_plot(data: StudyData, table: CostTable, name: str) -> Plot:
     )
 
 
-def _degenerate_points(data: StudyData, found: ScoreAgainstCost) -> list[CostPoint]:
+def _degenerate_points(data: StudyData, comparison: ScoreAgainstCost) -> list[CostPoint]:
     """Return a point for each row with a degenerate score and a cost; none is on the Pareto front."""
-    rows = {(row.cell, row.encoder): row for row in found.costs.rows if row.status == "finished"}
+    rows = {(row.cell, row.encoder): row for row in comparison.costs.rows if row.status == "finished"}
     points = []
-    for drawn in drawn_rows(data, found.scores).degenerate:
+    for drawn in drawn_rows(data, comparison.scores).degenerate:
         row = rows.get((drawn.row.cell, drawn.row.encoder))
-        cost = None if row is None else row.cells[found.index].mean
+        cost = None if row is None else row.cells[comparison.index].mean
         if row is not None and cost is not None and math.isfinite(cost):
             points.append(CostPoint(drawn.row, row.cells, drawn.mean, cost, None))
     return points
