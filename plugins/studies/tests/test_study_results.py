@@ -247,7 +247,7 @@ def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) 
     assert study.figures["cost"] == "transfer, p: Avg against passes"
     figure = study.plot("cost", tmp_path / "new" / "cost.pdf", task="MR", width=3.3)
     assert figure.get_figwidth() == pytest.approx(3.3)
-    assert figure.axes[0].get_ylabel() == "MR"
+    assert figure.axes[0].get_ylabel() == "MR (accuracy)"
     assert (tmp_path / "new" / "cost.pdf").read_bytes().startswith(b"%PDF")
     assert study.plot("effects", height=2).get_figheight() == pytest.approx(2)
     with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`"):

@@ -47,7 +47,7 @@ def ranking_plot(data: StudyData, name: str) -> Plot | None:
                 evaluators[search.evaluator] = None
     if not candidates:
         return None
-    cells = best_cells({cell: max(found.scores) for cell, found in candidates.items()}, data.baseline)
+    cells = best_cells({cell: max(of_cell.scores) for cell, of_cell in candidates.items()}, data.baseline)
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
