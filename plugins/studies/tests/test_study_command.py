@@ -159,6 +159,7 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
     assert report.stat().st_mtime_ns > written
 
 
+@pytest.mark.slow
 def test_the_plan_counts_the_runs_with_fresh_seeds(
     put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,8 +19,9 @@ from sentbed_report.page.report_page import page_html
 from sentbed_report.page_template import resource
 from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_cell_run import ADDED
-from sentbed_report.study.read_study_directory import STUDY, read_data, status_of
+from sentbed_report.study.read_study_directory import read_data, status_of
 from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.study_report import study_page
 
 from sentbed_studies.study_status import status_of as status_of_study
