@@ -48,7 +48,8 @@ def test_the_baseline_of_a_search_stands_at_its_place_without_a_rank() -> None:
         (
             (80.0, 60.0),
             70.0,
-            "The best demonstration is “Sentence 0.” → “Word0”: 80.00, against 70.00 without a demonstration.",
+            "The best demonstration is “Sentence 0.” → “Word0”: 80.00, "
+            "against 70.00 without a demonstration.",
         ),
         (
             (70.0,),
