@@ -61,8 +61,14 @@ def test_there_is_no_change_across_protocols() -> None:
 
 
 def test_the_page_has_the_protocol_of_each_score() -> None:
-    text = page_markdown(run_page(full()))
+    remarked = attrs.evolve(
+        score("a", 1.0), note="first 100 rows", protocol={"encoder": {"precision": "fp32"}, "evaluator": {}}
+    )
+    data = attrs.evolve(full(), stages=(), scatters=())
+    text = page_markdown(run_page(attrs.evolve(data, scores=(*data.scores, remarked))))
     protocols = text.partition("## How these numbers were made")[2]
+    assert "| encoder | precision | fp32 |" in protocols
+    assert "\n\nsts: first 100 rows\n" in protocols
     for entry in ("aggregation | all", "data of STS12 | STS12", "data of STS-B | STS-B", "id | senteval-sts"):
         assert f"| sts; spearman; senteval-sts all | {entry} |" in protocols
     assert "| geometry; uniformity; wang-isola | id | wang-isola |" in protocols

@@ -21,6 +21,7 @@ from sentbed_report.formatting import (
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text
 from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_page.protocols_section import run_protocols_section
 from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
@@ -28,7 +29,6 @@ from sentbed_report.run_plots import Plot, geometry_plot, scatter_groups
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_planes import geometry_panels
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Bars, Cell, Header, Link, Row, Table
@@ -54,7 +54,7 @@ def run_page(data: RunReport) -> Page:
         training_section(data.stages),
         _similarity(data),
         _planes(data),
-        protocols_section(summaries),
+        run_protocols_section(data.scores, summaries),
         _record(data),
     ]
     return Page(
