@@ -576,21 +576,16 @@ def test_compare_of_what_is_no_run_exits_with_1(tmp_path: Path):
     assert invoke("compare", "a", "b", *["--encoder", "e"] * 3).exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("form", "first"),
-    [
-        ("text", "nearness; distance; nearness"),
-        ("markdown", "| encoder | near |"),
-        ("latex", "\\begin{table}"),
-        ("csv", "encoder,near"),
-    ],
-)
-def test_table_prints_each_format_and_the_run_directory_has_it(scored: Path, form: str, first: str):
-    result = invoke("table", scored, "--format", form)
-    assert (result.exit_code, result.output.splitlines()[0]) == (0, first)
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
+def test_table_prints_each_format_and_the_run_directory_has_it(scored: Path, form: str):
+    result = invoke("table", scored, "--metric", "distance", "--format", form)
+    assert result.exit_code == 0
+    row = next(line for line in result.output.splitlines() if "encoder@start" in line)
     if form != "text":
         suffix = {"markdown": "md", "latex": "tex", "csv": "csv"}[form]
-        assert (scored / "tables" / f"nearness.{suffix}").read_text() == result.output
+        written = (scored / "tables" / f"nearness.{suffix}").read_text()
+        # In CSV, the change by training is a further column.
+        assert any(line.startswith(row) for line in written.splitlines())
 
 
 def test_table_of_an_evaluator_that_is_not_there_suggests_one(scored: Path):

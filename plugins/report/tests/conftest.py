@@ -1,23 +1,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
-from sentbed._run.report_json import record_json as to_json
+from sentbed._run.report_json import record_json
 from sentbed.protocols import ReportData, RunStatus, Score
-from sentbed_report import score_items as kept
+from sentbed_report.score_items import keep_items
 from toy_study import hits
-
-Numbers = Mapping[str, Mapping[int, Mapping[str, float]]]
 
 
 @pytest.fixture
-def run_of(tmp_path: Path) -> Callable[..., Path]:
-    """Write a run directory."""
+def write_run(tmp_path: Path) -> Callable[..., Path]:
+    """Write a run directory with these scores."""
+
+    def write(
+        name: str,
+        *scores: Score,
+        directory: str | None = None,
+        seed: int = 1,
+        status: RunStatus = "finished",
+        pooler: dict[str, Any] | None = None,
+    ) -> Path:
+        path = tmp_path / (directory or name)
+        path.mkdir()
+        recipe = {"run": {"name": name, "seed": seed}, "encoder": {"pooler": pooler or {}}}
+        (path / "resolved.toml").write_text(tomli_w.dumps(recipe))
+        (path / "manifest.json").write_text(json.dumps({"status": status}))
+        error = None if status == "finished" else "out of memory"
+        data = ReportData(name, status, error, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores)
+        (path / "report.json").write_text(record_json(data))
+        keep_items(path, scores)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run_of(write_run: Callable[..., Path]) -> Callable[..., Path]:
+    """Write a run directory with a score of which a share of the items are right."""
 
     def write(
         directory: str,
@@ -27,27 +51,11 @@ def run_of(tmp_path: Path) -> Callable[..., Path]:
         status: RunStatus = "finished",
         **pooler: Any,
     ) -> Path:
-        path = tmp_path / directory
-        path.mkdir()
-        found = hits(share, seed)
-        said = {"encoder": {}, "evaluator": {"id": "p"}}
-        score = Score("MR", "accuracy", 100 * float(found.x.mean()), said, "en", "transfer", found)
-        recipe = {"run": {"name": name or directory, "seed": seed}, "encoder": {"pooler": pooler}}
-        (path / "resolved.toml").write_text(tomli_w.dumps(recipe))
-        (path / "manifest.json").write_text(json.dumps({"status": status}))
-        error = None if status == "finished" else "out of memory"
-        data = ReportData(
-            path.name,
-            status,
-            error,
-            "2026-03-04T14:05:33+00:00",
-            2.5,
-            "",
-            {},
-            (score,),
+        items = hits(share, seed)
+        protocol = {"encoder": {}, "evaluator": {"id": "p"}}
+        score = Score("MR", "accuracy", 100 * float(items.x.mean()), protocol, "en", "transfer", items)
+        return write_run(
+            name or directory, score, directory=directory, seed=seed, status=status, pooler=pooler
         )
-        (path / "report.json").write_text(to_json(data))
-        kept.keep_items(path, [score])
-        return path
 
     return write

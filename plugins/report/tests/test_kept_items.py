@@ -13,7 +13,7 @@ import pytest
 from damage import truncate
 from sentbed import hookimpl, resume, run
 from sentbed.tools import Plugins, Recipe, load_plugins
-from sentbed_report import score_items as items
+from sentbed_report.score_items import attach_items
 from toy_plugin import RECIPE, quicken
 
 Load = Callable[..., Recipe]
@@ -35,8 +35,9 @@ class StopAtStep:
 @pytest.fixture
 def plugins(toy_points: list[EntryPoint]) -> Plugins:
     """The toy plugin and the report."""
-    own = distribution("sentbed-report").entry_points.select(group="sentbed")
-    return load_plugins([*(point for point in toy_points if point.name != "console"), *own])
+    report = distribution("sentbed-report").entry_points.select(group="sentbed")
+    toy = [point for point in toy_points if point.name != "console"]
+    return load_plugins([*toy, *report])
 
 
 @pytest.fixture(autouse=True)
@@ -48,13 +49,11 @@ def test_a_run_keeps_items(recipe_of: Load, plugins: Plugins, tmp_path: Path):
     result = run(recipe_of(NEARNESS), tmp_path / "out", plugins)
     assert len(list((tmp_path / "out" / "items").iterdir())) == 2
     scores = [attrs.evolve(score, items=None) for score in result.scores]
-    found = items.attach_items(tmp_path / "out", scores)
-    assert [score.items is not None for score in found] == [True, False, True, False]
-    assert all(
-        np.array_equal(one.items.x, other.items.x)
-        for one, other in zip(found, result.scores, strict=True)
-        if one.items and other.items
-    )
+    attached = attach_items(tmp_path / "out", scores)
+    assert [score.items is not None for score in attached] == [True, False, True, False]
+    for kept, measured in zip(attached, result.scores, strict=True):
+        if kept.items and measured.items:
+            np.testing.assert_array_equal(kept.items.x, measured.items.x)
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -73,6 +72,7 @@ def test_scores_of_a_resumed_run_find_their_items_again(
     report = json.loads((out / "report.json").read_text())
     assert [score.encoder for score in result.scores if score.items] == ["encoder"]
     if not damaged:
-        found = items.attach_items(out, result.scores)
-        assert [score.encoder for score in found if score.items] == ["encoder@start", "encoder"]
-    assert [str(file) in warning for warning in report["warnings"]] == [True] * damaged
+        attached = attach_items(out, result.scores)
+        assert [score.encoder for score in attached if score.items] == ["encoder@start", "encoder"]
+    naming = [warning for warning in report["warnings"] if str(file) in warning]
+    assert len(naming) == len(report["warnings"]) == int(damaged)

@@ -14,8 +14,8 @@ from sentbed import Encoder, __version__
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 from sentbed.tools import catalog, plain
+from sentbed_report.comparability import protocol_entries, shown
 from sentbed_report.formatting import number
-from sentbed_report.score_tables import score_tables, shown
 from sentbed_report.tables.markdown import escape, markdown_table
 
 from sentbed_interop.citations import bibliography, parts_in
@@ -232,9 +232,20 @@ def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
 
 
 def _protocols(scores: Sequence[Score]) -> Iterator[str]:
-    for table in score_tables(scores):
-        entries = "; ".join(f"{name} = {value}" for name, value in table.common)
-        yield f"{table.evaluator}, {table.metric}: {entries or 'not stated'}"
+    """Yield the entries that scores of an evaluator and metric share; what is scored twice stands apart."""
+    groups: dict[tuple[str, str, str, int], list[dict[str, str]]] = {}
+    times: dict[tuple[str, str, str, str, str], int] = {}
+    for score in scores:
+        about = (score.evaluator, score.metric, score.protocol_name)
+        place = (*about, score.encoder, score.task)
+        times[place] = times.get(place, 0) + 1
+        groups.setdefault((*about, times[place]), []).append(protocol_entries(score))
+    for (evaluator, metric, *_), (first, *others) in groups.items():
+        shared = []
+        for name, value in first.items():
+            if all(entries.get(name) == value for entries in others):
+                shared.append(f"{name} = {value}")
+        yield f"{evaluator}, {metric}: {'; '.join(shared) or 'not stated'}"
 
 
 def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:

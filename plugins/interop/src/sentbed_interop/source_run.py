@@ -13,7 +13,7 @@ from sentbed.helpers import read_file, read_json, sha256
 from sentbed.protocols import Score
 from sentbed.tools import ENCODER_FILE, with_absolute_paths
 from sentbed_report.report_json import read_score
-from sentbed_report.score_tables import base_name
+from sentbed_report.score_planes import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
 

@@ -28,6 +28,19 @@ def encoder_protocol(score: Score) -> dict[str, Any]:
     return _plain(score.protocol["encoder"])
 
 
+def protocol_entries(score: Score) -> dict[str, str]:
+    """Return a protocol for readers: the evaluator's part, the note, the encoder's part.
+
+    If both parts have a name, the encoder's entry is `encoder.NAME`.
+    """
+    entries = {str(name): shown(value) for name, value in plain(score.evaluator_protocol).items()}
+    if score.note:
+        entries["note"] = score.note
+    for name, value in plain(score.protocol["encoder"]).items():
+        entries[f"encoder.{name}" if name in entries else str(name)] = shown(value)
+    return entries
+
+
 def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
     """Yield `NAME (VALUE against VALUE)` for every difference between two protocols."""
     for name in dict.fromkeys([*first, *second]):

@@ -31,17 +31,21 @@ def selected_tables(
 
     Runs that differ in nothing but their seed are one cell. `protocol` takes the scores of one protocol id
     only, or, as `ENTRY=VALUE`, those whose protocol has it: `classifier.protocol=logistic`. Encoders before
-    training are left out of studies.
+    training are left out of studies; what runs took stands in the tables of studies only, and not
+    among scores that one asks for.
 
     Raises:
         RunError: if no score is left.
     """
     data = runs_as_study(directories)
+    of_studies = any(map(is_study, directories))
+    if not of_studies:
+        data = _with_runs(data, lambda run: attrs.evolve(run, cost=None))
     entry, _, value = (protocol or "").rpartition("=")
     data = _only(data, "evaluator", evaluator, lambda score: score.evaluator)
     data = _only(data, "protocol", value or None, lambda score: _entry(score, entry or "id"))
     data = _only(data, "metric", metric, lambda score: score.metric)
-    summaries = summarise(data, start=not any(map(is_study, directories)))
+    summaries = summarise(data, start=not of_studies)
     if not summaries:
         raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
     return summaries
@@ -97,9 +101,14 @@ def _only(data: StudyData, what: str, value: str | None, of_score: Callable[[Sco
         raise RunError(f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, known)))}")
 
     def narrowed(run: CellRun) -> CellRun:
-        return attrs.evolve(run, scores=tuple(score for score in run.scores if of_score(score) == value))
+        scores = tuple(score for score in run.scores if of_score(score) == value)
+        return attrs.evolve(run, scores=scores, cost=None)
 
-    cells = (attrs.evolve(cell, runs=tuple(map(narrowed, cell.runs))) for cell in data.cells)
+    return _with_runs(data, narrowed)
+
+
+def _with_runs(data: StudyData, changed: Callable[[CellRun], CellRun]) -> StudyData:
+    cells = (attrs.evolve(cell, runs=tuple(map(changed, cell.runs))) for cell in data.cells)
     return attrs.evolve(data, cells=tuple(cells))
 
 

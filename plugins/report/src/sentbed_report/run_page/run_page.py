@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+import attrs
 from sentbed.protocols import ExpectedRow, ReportSection
 from sentbed.tools import plain
 
 from sentbed_report.figures.encoder_planes import geometry_plot
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.scatters import scatter_groups
-from sentbed_report.formatting import count, duration, expected_digits, expected_verdict, moment, number
+from sentbed_report.formatting import (
+    count,
+    duration,
+    expected_digits,
+    expected_verdict,
+    moment,
+    number,
+    signed,
+)
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text
 from sentbed_report.recipe_facts import recipe_facts
+from sentbed_report.run_page.protocols_section import run_protocols_section
 from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
@@ -46,6 +56,7 @@ def run_page(data: RunReport) -> Page:
         training_section(data.stages),
         _similarity(data),
         _planes(data),
+        run_protocols_section(data.scores, summaries),
         _record(data),
     ]
     return Page(
@@ -69,12 +80,19 @@ def summary_line(data: RunReport) -> str:
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
         parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
-    deciding = [row for row in data.expected if row.decides]
-    if deciding:
-        met = sum(row.met is True for row in deciding)
-        parts.append(f"{met} of {count(len(deciding), 'expected number')} met")
+    if any(row.decides for row in data.expected):
+        parts.append(_met(data.expected))
     what = ", ".join(parts or ["nothing was measured"])
     return f"{what}; started {moment(data.started)}, took {duration(data.seconds)}."
+
+
+def _met(rows: Sequence[ExpectedRow]) -> str:
+    """Return how many of the numbers that a recipe has to meet are met; the others are to compare with."""
+    deciding = [row for row in rows if row.decides]
+    if not deciding:
+        return "to compare with"
+    met = sum(row.met is True for row in deciding)
+    return f"{met} of {count(len(deciding), 'expected number')} met"
 
 
 def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
@@ -86,16 +104,20 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
             continue
         last = summary.columns[-1]
         cell = summary.rows[-1].cells[-1]
-        change = "" if cell.change is None else f" ({number(cell.change, last.digits)} by training)"
+        change = "" if cell.change is None else f" ({signed(cell.change, last.digits)} by training)"
         results.append(f"{summary.evaluator} {last.heading} {last.text(cell.value)}{change}")
     if results:
         yield AnswerLine("Scores", "; ".join(results))
     missed = [row for row in data.expected if row.met is False]
     if missed:
-        listed = "; ".join(f"{row.key}: {number(row.found)} against {number(row.value)}" for row in missed)
-        yield AnswerLine("Not met", listed)
+        yield AnswerLine("Not met", "; ".join(map(_missed, missed)))
     if data.warnings:
         yield AnswerLine("Mind", " ".join(data.warnings))
+
+
+def _missed(row: ExpectedRow) -> str:
+    digits = expected_digits(row)
+    return f"{row.key}: {number(row.found, digits)} against {number(row.value, digits)}"
 
 
 def _error(data: RunReport) -> Section | None:
@@ -131,9 +153,8 @@ def _expected(rows: Sequence[ExpectedRow]) -> Section | None:
             row.source,
         )
         lines.append(Row((row.key,), cells))
-    met = sum(row.met is True for row in rows)
     table = Table("", (Header("number"),), columns, tuple(lines))
-    return Section("Expected", f"{met} of {count(len(rows), 'number')} met", tables=(table,))
+    return Section("Expected", _met(rows), tables=(table,))
 
 
 def _plugin_section(section: ReportSection) -> Section:
@@ -161,7 +182,8 @@ def _similarity(data: RunReport) -> Section | None:
     titles = []
     for group in scatter_groups(data.scatters, "s"):
         titles.append(group.title)
-        plots += group.plots
+        for plot in group.plots:
+            plots.append(attrs.evolve(plot, title=f"{group.title}: {plot.title}"))
     if not plots:
         return None
     return Section("Similarity", "; ".join(titles), plots=tuple(plots))

@@ -16,6 +16,7 @@ from sentbed.errors import RunError
 from sentbed.helpers import read_file
 from sentbed.tools import RESOLVED, differences, with_absolute_paths
 
+from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_study, read_data
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_decided_splits
@@ -54,8 +55,8 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
 
     Runs whose recipes differ in nothing but seed and name are one cell, called by what their names share; any
     other run is a cell, called as the run. Those of a study are the study's, called with its name before. The
-    first cell is the baseline, or, where a study comes first, its own. Places are told relative to `base`,
-    the current directory where it is left out.
+    first of several cells is the baseline, or, where a study comes first, its own. Places are told relative
+    to `base`, the current directory where it is left out.
 
     Raises:
         RunError: if one is neither a run directory nor a study, or is given twice.
@@ -103,11 +104,14 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
             runs.append(read_run(directory, name, seed, base, group.evaluations.get(seed)))
             seeds[seed] = None
         cells.append(CellInfo(name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))))
+    title = cells[0].name
+    if len(cells) > 1:
+        title = count(sum(len(cell.runs) for cell in cells), "run")
     return StudyData(
-        name=f"{sum(len(cell.runs) for cell in cells)} runs",
+        name=title,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=cells[groups.index(first)].name,
+        baseline=cells[groups.index(first)].name if len(cells) > 1 else None,
         seeds=tuple(seeds),
         directory=base,
     )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
-from sentbed.tools import plain
 
-from sentbed_report.comparability import shown
 from sentbed_report.page.sections import Section
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.run_costs_in_tables import is_table_of_costs
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Cell, Header, Row, Table
 
@@ -44,15 +43,9 @@ def results_sections(
                 tables=tuple(attrs.evolve(summary.table, title=summary.note) for summary in further),
             )
         )
-    protocols = _protocols(summaries)
-    if protocols.rows:
-        sections.append(
-            Section(
-                "How these numbers were made",
-                "the protocol of each score",
-                tables=(protocols,),
-            )
-        )
+    protocols = protocols_section(summaries)
+    if protocols is not None:
+        sections.append(protocols)
     return sections
 
 
@@ -186,28 +179,3 @@ def _notes(summaries: Sequence[Summary]) -> list[str]:
     covered = [summary.covered for summary in summaries if summary.covered]
     # They differ in the number of columns only.
     return notes + covered[:1]
-
-
-def _protocols(summaries: Sequence[Summary]) -> Table:
-    rows = []
-    for summary in summaries:
-        rows += [Row((summary.note, entry), (value,)) for entry, value in _entries(summary)]
-    return Table("", (Header("table"), Header("entry")), (Column("value"),), tuple(rows))
-
-
-def _entries(summary: Summary) -> list[tuple[str, str]]:
-    """Return the entries of a table's protocol: those that all columns share, then those of one column."""
-    protocols = {}
-    for column in summary.columns:
-        if column.protocol:
-            protocols[column.task] = {str(k): shown(plain(v)) for k, v in column.protocol.items()}
-    names = dict.fromkeys(name for protocol in protocols.values() for name in protocol)
-    common: list[tuple[str, str]] = []
-    varying: list[tuple[str, str]] = []
-    for name in names:
-        values = {task: protocol.get(name, "–") for task, protocol in protocols.items()}
-        if len(set(values.values())) == 1:
-            common.append((name, next(iter(values.values()))))
-        else:
-            varying += [(f"{name} of {task}", value) for task, value in values.items()]
-    return common + varying

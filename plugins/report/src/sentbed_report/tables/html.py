@@ -91,7 +91,7 @@ def cell_html(cell: Cell, column: Column) -> str:
         text = html.escape(cell.text)
         if cell.address:
             text = f'<a href="{html.escape(cell.address)}">{text}</a>'
-        return f'<span class="{cell.kind}">{text}</span>'
+        return f'<span class="{cell.kind}">{text}</span>' if cell.kind else text
     if not isinstance(cell, Estimate):
         return html.escape(plain_text(cell)) if cell else '<span class="none">–</span>'
     text = html.escape(column.text(cell.value))

@@ -1,0 +1,147 @@
+"""Reports of runs for tests: an empty one, a full one, and one whose every text is an attack."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+import numpy as np
+from sentbed.protocols import ExpectedRow, Scatter, Score, StageCurve, Watched
+from sentbed_report.run_report import Candidate, Ranking, RunReport
+
+EMPTY = RunReport(
+    name="empty",
+    status="finished",
+    error=None,
+    started="2026-03-04T14:05:33+00:00",
+    seconds=3.0,
+    recipe_toml="",
+    manifest={},
+)
+ATTACK = "<script>alert('x')</script>|`*_$\\frac{"
+HOSTILE_PROTOCOL = {"encoder": {ATTACK: ATTACK}, "evaluator": {"id": ATTACK, ATTACK: ATTACK}}
+
+
+def score(
+    task: str,
+    value: float,
+    encoder: str = "encoder",
+    metric: str = "spearman",
+    evaluator: str = "sts",
+    **entries: object,
+) -> Score:
+    """Return a score whose evaluator's protocol has these entries."""
+    protocol = {"encoder": {}, "evaluator": {"id": "senteval-sts", **entries}}
+    return Score(task, metric, value, protocol, encoder, evaluator)
+
+
+def geometry_score(
+    task: str, metric: str, value: float, protocol: str = "wang-isola", encoder: str = "encoder"
+) -> Score:
+    """Return a score on one of the axes of a plane."""
+    parts = {"encoder": {}, "evaluator": {"id": protocol}}
+    axes: dict[str, Any] = {"alignment": "y", "uniformity": "x"}
+    axis = axes[metric]
+    return Score(task, metric, value, parts, encoder, "geometry", direction="lower", axis=axis)
+
+
+def stage(steps: int = 40, name: str = "nli") -> StageCurve:
+    """Return a stage whose best weights are those of step 20."""
+    numbers = list(range(1, steps + 1))
+    return StageCurve(
+        name=name,
+        steps=numbers,
+        losses=[3 / step + 0.1 * (step % 3) for step in numbers],
+        learning_rates=[1e-5 * (1 - step / (steps + 1)) for step in numbers],
+        validations=[(10, 70.0), (20, 80.5), (30, 79.0)],
+        best_step=20,
+        metric="STS-B dev",
+    )
+
+
+def watched_geometry(encoder: str, task: str, protocol: str, *places: tuple[float, float]) -> Watched:
+    """Return evaluations at (uniformity, alignment), one every 100 steps."""
+    scores = tuple(
+        geometry_score(task, metric, math.nan, protocol, encoder) for metric in ("alignment", "uniformity")
+    )
+    steps = [100 * place for place in range(len(places))]
+    values = [[alignment, uniformity] for uniformity, alignment in places]
+    return Watched(encoder, "geometry", scores, steps, [-sum(place) for place in places], values)
+
+
+def watched_stage() -> StageCurve:
+    """Return a stage that watched two encoders: three lines in two planes, and a score."""
+    return attrs.evolve(
+        stage(),
+        metrics={"temperature": [1 / step for step in range(1, 41)], "accuracy": [math.nan] * 40},
+        watched=(
+            watched_geometry("zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)),
+            watched_geometry("en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)),
+            watched_geometry("en", "val", "wang-isola", (-0.5, 1.5), (-0.75, 1.25)),
+            Watched("en", "sts", (score("dev", 50.0),), [0, 100], [50.0, 62.5], [[50.0], [62.5]]),
+        ),
+    )
+
+
+def full() -> RunReport:
+    """Return a report with every section but a search, before and after training."""
+    scores = []
+    for encoder, gain in (("encoder@start", 0.0), ("encoder", 10.0)):
+        scores.append(score("STS12", 50.0 + gain, encoder, aggregation="all", data="STS12"))
+        scores.append(score("STS-B", 60.0 + gain, encoder, aggregation="all", data="STS-B"))
+    for encoder, gain in (("encoder@start", 0.0), ("encoder", -0.1)):
+        scores.append(geometry_score("STS-B", "alignment", 0.3 + gain, encoder=encoder))
+        scores.append(geometry_score("STS-B", "uniformity", -1.5 + gain, encoder=encoder))
+    x = np.linspace(0, 5, 2000)
+    points = Scatter("STS-B", "gold score", "cosine", x, np.sin(x))
+    return attrs.evolve(
+        EMPTY,
+        name="full",
+        recipe_toml='name = "full"\n',
+        manifest={"python": "3.11", "seed": 1},
+        scores=tuple(scores),
+        expected=(
+            ExpectedRow("sts.STS-B.spearman", 70.1, 0.5, "table 5", 70.0),
+            ExpectedRow("sts.STS12.spearman", 68.0, 0.5, "table 5", 60.0),
+            ExpectedRow("sts.STS13.spearman", 68.0, 0.5, "table 5", None),
+        ),
+        stages=(stage(),),
+        scatters=(("encoder@start", points), ("encoder", points)),
+    )
+
+
+def ranking(*scores: float, baseline: float = 70.0) -> Ranking:
+    """Return a search whose candidates have these scores, the best first."""
+    candidates = []
+    for place, value in enumerate(scores):
+        candidates.append(Candidate(f"Sentence {place}.", f"Word{place}", value, f"t{place}"))
+    return Ranking("sts", Candidate("no demonstration", "", baseline, "t"), tuple(candidates))
+
+
+def hostile() -> RunReport:
+    """Return a report in which every text that a recipe, a plugin or a data file can bring is an attack."""
+    curve = StageCurve(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK)
+    watched_score = Score(ATTACK, ATTACK, 1.0, HOSTILE_PROTOCOL)
+    watched = (
+        watched_geometry(ATTACK, ATTACK, ATTACK, (1.0, 2.0), (3.0, 4.0)),
+        Watched(ATTACK, ATTACK, (watched_score,), [0, 1], [1.0, 2.0], [[1.0], [2.0]]),
+    )
+    measured = Score(ATTACK, ATTACK, 1.0, HOSTILE_PROTOCOL, ATTACK, ATTACK, note=ATTACK)
+    return RunReport(
+        name=ATTACK,
+        status="failed",
+        error=ATTACK,
+        started=ATTACK,
+        seconds=math.nan,
+        recipe_toml=ATTACK,
+        manifest={ATTACK: ATTACK},
+        scores=(measured, attrs.evolve(measured, axis="y"), attrs.evolve(measured, axis="x")),
+        expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
+        stages=(attrs.evolve(curve, metrics={ATTACK: [1.0, 2.0]}, watched=watched),),
+        scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
+        ranking=Ranking(
+            ATTACK, Candidate(ATTACK, "", 1.0, ATTACK), (Candidate(ATTACK, ATTACK, 2.0, ATTACK),)
+        ),
+        warnings=(ATTACK,),
+    )

@@ -1,0 +1,42 @@
+"""How the numbers of a study, or of a run, were made: the protocol of each score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sentbed.tools import plain
+
+from sentbed_report.comparability import shown
+from sentbed_report.page.sections import Section
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.table import Header, Row, Table
+
+
+def protocols_section(summaries: Sequence[Summary]) -> Section | None:
+    """Return the entries of each table's protocol; None if evaluators state none."""
+    rows = []
+    for summary in summaries:
+        rows += [Row((summary.note, entry), (value,)) for entry, value in _entries(summary)]
+    if not rows:
+        return None
+    table = Table("", (Header("table"), Header("entry")), (Column("value"),), tuple(rows))
+    return Section("How these numbers were made", "the protocol of each score", tables=(table,))
+
+
+def _entries(summary: Summary) -> list[tuple[str, str]]:
+    """Return the entries of a table's protocol: those that all columns share, then those of one column."""
+    protocols = {}
+    for column in summary.columns:
+        if column.protocol:
+            protocols[column.task] = {str(k): shown(plain(v)) for k, v in column.protocol.items()}
+    names = dict.fromkeys(name for protocol in protocols.values() for name in protocol)
+    common: list[tuple[str, str]] = []
+    varying: list[tuple[str, str]] = []
+    for name in names:
+        values = {task: protocol.get(name, "–") for task, protocol in protocols.items()}
+        if len(set(values.values())) == 1:
+            common.append((name, next(iter(values.values()))))
+        else:
+            varying += [(f"{name} of {task}", value) for task, value in values.items()]
+    return common + varying

@@ -1,0 +1,154 @@
+"""Sections of a run's report, and what stands above them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from pathlib import Path
+
+import attrs
+import pytest
+from sentbed.protocols import ExpectedRow, ReportSection, RunStatus, Scatter
+from sentbed_report.page.markdown import page_markdown
+from sentbed_report.page.report_page import page_html
+from sentbed_report.run_page.run_page import run_page
+from sentbed_report.run_report import RunReport
+from sentbed_report.write_report import write_report
+from toy_run_report import EMPTY, full, ranking
+
+PLANE = "Alignment and uniformity"
+PROTOCOLS = "How these numbers were made"
+
+
+@cache
+def full_page() -> str:
+    return page_html(run_page(full()))
+
+
+def titles(data: RunReport) -> list[str]:
+    return [section.title for section in run_page(data).sections]
+
+
+def test_a_page_has_each_section_that_has_something_and_all_figures() -> None:
+    assert titles(full()) == ["Scores", "Expected", "Training", "Similarity", PLANE, PROTOCOLS, "Record"]
+    # Loss, validation, a scatter plot an encoder, a plane.
+    assert full_page().count('role="img"') == full_page().count("<figure>") == 5
+    assert "1,500 of 2,000 points" in full_page()
+    assert '<p class="plot-title">STS-B: encoder@start</p>' in full_page()
+
+
+@pytest.mark.parametrize(
+    ("nothing", "missing"),
+    [
+        ({"scores": ()}, ["Scores", PLANE, PROTOCOLS]),
+        ({"expected": ()}, ["Expected"]),
+        ({"stages": ()}, ["Training"]),
+        ({"scatters": ()}, ["Similarity"]),
+        ({"scatters": (("encoder", Scatter("t", "x", "y", [math.nan], [1.0])),)}, ["Similarity"]),
+        ({"manifest": {}, "recipe_toml": ""}, ["Record"]),
+    ],
+)
+def test_a_page_has_no_section_that_has_nothing(nothing: dict[str, object], missing: list[str]) -> None:
+    left = titles(attrs.evolve(full(), **nothing))
+    assert left == [title for title in titles(full()) if title not in missing]
+
+
+def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
+    page = run_page(attrs.evolve(full(), ranking=ranking(80.0), warnings=("First.", "Second.")))
+    assert [(line.question, line.answer) for line in page.answer] == [
+        (
+            "Search",
+            "The best demonstration is “Sentence 0.” → “Word0”: 80.00, against 70.00 without a "
+            "demonstration.",
+        ),
+        ("Scores", "sts Avg 65.00 (+10.00 by training); geometry STS-B 0.200 (−0.100 by training)"),
+        ("Not met", "sts.STS12.spearman: 60.00 against 68.00"),
+        ("Mind", "First. Second."),
+    ]
+    assert page.summary == (
+        "1 stage, 1 candidate, 8 scores on 3 tasks, 1 of 3 expected numbers met; "
+        "started 2026-03-04 14:05 UTC, took 3.0 s."
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "cells", "kind"),
+    [
+        (
+            ExpectedRow("key", 70.1, 0.5, "table 5", 70.0),
+            "70.00 | 70.10 | ±0.50 | −0.10 | met | table 5",
+            "met",
+        ),
+        (ExpectedRow("key", 68.0, 0.5, "", 60.0), "60.00 | 68.00 | ±0.50 | −8.00 | not met | –", "unmet"),
+        (ExpectedRow("key", 68.0, 0.5, "a", None), "– | 68.00 | ±0.50 | – | not measured | a", ""),
+        (ExpectedRow("key", 274.0, None, "a", 1.5), "1.50 | 274.00 | – | −272.50 | to compare | a", ""),
+        (
+            ExpectedRow("key", 68.0, None, "a", 60.0, contradicted="a misprint"),
+            "60.00 | 68.00 | – | −8.00 | contradicted | a",
+            "",
+        ),
+        (
+            ExpectedRow("key", 1.0, 0.1, "a", math.nan),
+            "not finite | 1.00 | ±0.10 | not finite | not met | a",
+            "unmet",
+        ),
+    ],
+)
+def test_an_expected_number_stands_beside_what_was_measured(row: ExpectedRow, cells: str, kind: str) -> None:
+    page = run_page(attrs.evolve(EMPTY, expected=(row,)))
+    assert f"| key | {cells} |" in page_markdown(page)
+    verdict = cells.split(" | ")[4]
+    shown = f'<span class="{kind}">{verdict}</span>' if kind else f'<td class="t">{verdict}</td>'
+    assert shown in page_html(page)
+
+
+def test_only_numbers_that_decide_are_counted_as_met() -> None:
+    met = ExpectedRow("k", 1.0, 0.1, "", 1.0)
+    to_compare = ExpectedRow("speed", 274.0, None, "another machine", 1.5)
+    (section,) = run_page(attrs.evolve(EMPTY, expected=(met, to_compare))).sections
+    assert section.summary == "1 of 1 expected number met"
+    page = run_page(attrs.evolve(EMPTY, expected=(to_compare,)))
+    assert page.sections[0].summary == "to compare with"
+    assert "expected" not in page.summary
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_a_run_that_did_not_finish_says_so(tmp_path: Path, status: RunStatus) -> None:
+    data = attrs.evolve(EMPTY, status=status, error="The disk is full; free some space.")
+    text = write_report(tmp_path, data).read_text()
+    assert f'class="status {status}"' in text
+    assert '<pre tabindex="0">The disk is full' in text
+    assert "The disk is full" in (tmp_path / "report.md").read_text()
+    record = json.loads((tmp_path / "report.json").read_text())
+    assert (record["status"], record["error"]) == (status, data.error)
+
+
+def test_warnings_stand_in_every_form_of_the_report(tmp_path: Path) -> None:
+    write_report(tmp_path, attrs.evolve(EMPTY, warnings=("the recipe has changed",)))
+    assert "- **Mind**: the recipe has changed" in (tmp_path / "report.md").read_text()
+    assert "<dt>Mind</dt><dd>the recipe has changed</dd>" in (tmp_path / "report.html").read_text()
+    assert json.loads((tmp_path / "report.json").read_text())["warnings"] == ["the recipe has changed"]
+
+
+def test_a_plugins_labels_with_shares_are_bars_of_one_scale(tmp_path: Path) -> None:
+    """The longest bar of a section is as long as its column; a label is text, whatever it holds."""
+    rows = (
+        ("A <b>horse</b>.", (("ride|r", 0.4), ("<i>", 0.1)), (("that", 0.2),)),
+        ("Rain.", (("wet", 0.05),), None),
+    )
+    section = ReportSection("words", "Words", ("Sentence", "one:\nfirst", "other"), rows, "Said next.")
+    page = write_report(tmp_path, attrs.evolve(EMPTY, sections=(section,))).read_text()
+    assert re.findall(r"width:([0-9.]+)%", page) == ["100.00", "25.00", "50.00", "12.50"]
+    assert "<b>" not in page
+    assert "<i>" not in page
+    assert re.findall(r'class="share">([^<]+)<', page) == ["40 %", "10 %", "20 %", "5.0 %"]
+    assert re.findall(r'class="bars (c\d)"', page) == ["c0", "c1", "c0"]
+    assert 'style="--columns: 2"' in page
+    printed = (tmp_path / "report.md").read_text()
+    assert r"| A \<b\>horse\</b\>. | ride\|r 40 %, \<i\> 10 % | that 20 % |" in printed
+    assert "| Sentence | one: first | other |" in printed
+    assert printed.endswith("Said next.\n")
+    record = json.loads((tmp_path / "report.json").read_text())
+    assert record["sections"]["words"]["rows"][1] == ["Rain.", [["wet", 0.05]], None]

@@ -1,0 +1,114 @@
+"""The tables of a run's scores: change by training, intervals, differences, and what is not comparable."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+import pytest
+from sentbed.protocols import Score
+from sentbed_report.page.markdown import page_markdown
+from sentbed_report.page.report_page import page_html
+from sentbed_report.resampling import Comparison
+from sentbed_report.run_page.run_page import run_page
+from sentbed_report.run_page.scores_section import run_summaries
+from sentbed_report.run_report import Bootstrapped, Difference, RunReport
+from sentbed_report.study.summary_tables import Summary
+from toy_run_report import ATTACK, EMPTY, full, score
+
+
+def summaries_of(*scores: Score) -> tuple[Summary, ...]:
+    return run_summaries(attrs.evolve(EMPTY, scores=scores))
+
+
+def test_tasks_are_columns_and_change_is_against_the_encoder_before_training() -> None:
+    sts, alignment, uniformity = run_summaries(full())
+    assert sts.headings == ("STS12", "STS-B", "Avg")
+    assert [row.encoder for row in sts.rows] == ["encoder@start", "encoder"]
+    assert [cell.change for cell in sts.rows[0].cells] == [None, None, None]
+    assert [cell.change for cell in sts.rows[1].cells] == [10.0, 10.0, 10.0]
+    assert (alignment.note, uniformity.note) == (
+        "geometry; alignment; wang-isola",
+        "geometry; uniformity; wang-isola",
+    )
+    text = page_markdown(run_page(full()))
+    assert "| encoder | **60.00**, +10.00 | **70.00**, +10.00 | **65.00**, +10.00 |" in text
+    # Lower is better.
+    assert "| encoder | **0.200**, −0.100 |" in text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        score("a", 2.0, metric="pearson"),
+        score("a", 2.0, evaluator="other"),
+        score("a", 2.0, aggregation="mean"),
+        score("a", 2.0, encoder="b", data="another file"),
+        score("a", 2.0, text_rules=["strip"]),
+    ],
+)
+def test_scores_that_differ_in_anything_stand_in_two_tables(other: Score) -> None:
+    tables = summaries_of(score("a", 1.0, "encoder@start"), score("a", 1.0), other)
+    assert len({(table.evaluator, table.metric, table.note) for table in tables}) == 2
+    values = [cell.value for table in tables for row in table.rows for cell in row.cells]
+    assert [value for value in values if value is not None] == [1.0, 1.0, 2.0]
+
+
+def test_there_is_no_change_across_protocols() -> None:
+    tables = summaries_of(score("a", 1.0, "encoder@start", data="old"), score("a", 9.0, data="new"))
+    changes = [cell.change for table in tables for row in table.rows for cell in row.cells]
+    assert changes == [None, None]
+
+
+def test_the_page_has_the_protocol_of_each_score() -> None:
+    remarked = attrs.evolve(
+        score("a", 1.0), note="first 100 rows", protocol={"encoder": {"precision": "fp32"}, "evaluator": {}}
+    )
+    data = attrs.evolve(full(), stages=(), scatters=())
+    text = page_markdown(run_page(attrs.evolve(data, scores=(*data.scores, remarked))))
+    protocols = text.partition("## How these numbers were made")[2]
+    assert "| encoder | precision | fp32 |" in protocols
+    assert "\n\nsts: first 100 rows\n" in protocols
+    for entry in ("aggregation | all", "data of STS12 | STS12", "data of STS-B | STS-B", "id | senteval-sts"):
+        assert f"| sts; spearman; senteval-sts all | {entry} |" in protocols
+    assert "| geometry; uniformity; wang-isola | id | wang-isola |" in protocols
+
+
+def test_a_degenerate_score_is_marked_with_its_reason() -> None:
+    constant = attrs.evolve(score("a", 0.0), degenerate="all vectors are the same")
+    page = run_page(attrs.evolve(EMPTY, scores=(constant,)))
+    assert "| encoder | 0.000◇ |" in page_markdown(page)
+    assert 'title="degenerate: all vectors are the same"' in page_html(page)
+
+
+def test_tasks_without_data_are_named() -> None:
+    partial = [attrs.evolve(score(task, 1.0), skipped=("STS13",)) for task in ("STS12", "STS-B")]
+    page = run_page(attrs.evolve(EMPTY, scores=partial))
+    assert "Left out, as their data is missing: STS13; the row is not complete." in page_markdown(page)
+
+
+def resampled() -> RunReport:
+    data = attrs.evolve(full(), stages=(), scatters=())
+    comparison = Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012)
+    other = attrs.evolve(comparison, p_value=0.0502, low=-2.5)
+    differences = (
+        Difference("encoder@start", "encoder", data.scores[2], comparison),
+        Difference("a", ATTACK, data.scores[3], other),
+    )
+    intervals = ((48.1, 51.95), *[None] * (len(data.scores) - 1))
+    return attrs.evolve(data, bootstrap=Bootstrapped(2000, 0.9, intervals, differences))
+
+
+def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
+    page = run_page(resampled())
+    text = page_html(page)
+    assert '<small title="confidence interval">48.10 to 51.95</small>' in text
+    assert re.search(r"\+10\.00<small[^>]*>2\.50 to 17\.25</small></td><td class=\"t\">0\.012 †</td>", text)
+    assert re.search(r"−2\.50 to 17\.25</small></td><td class=\"t\">0\.050</td>", text)
+    assert "Intervals of 90 %: bootstrap of the items, 2,000 resamples." in text
+    assert "not corrected for the number of comparisons made here (2)." in text
+    assert "<script>alert" not in text
+    markdown = page_markdown(page)
+    assert "| encoder@start | *50.00*, 48.10 to 51.95 | *60.00* |" in markdown
+    assert "| encoder@start | encoder | +10.00, 2.50 to 17.25 | 0.012 † |" in markdown
+    assert markdown.count(" to ") == 3 + page_markdown(run_page(full())).count(" to ")

@@ -1,0 +1,108 @@
+"""Numbers, times and verdicts for readers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from sentbed.protocols import ExpectedRow
+from sentbed_report.formatting import (
+    chance,
+    duration,
+    expected_digits,
+    expected_verdict,
+    number,
+    share,
+    short,
+    signed,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.005, "1.00"), (-2.5, "−2.50"), (-0.001, "0.00"), (None, "–"), (math.nan, "not finite")],
+)
+def test_a_number_has_fixed_decimals(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "+1.00"), (-1.0, "−1.00"), (0.001, "±0.00"), (-0.001, "±0.00"), (None, "–")],
+)
+def test_a_difference_has_its_sign(value: float | None, text: str) -> None:
+    assert signed(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2e-5, "2e−5"), (0.4242, "0.424"), (123456.0, "1.23e5"), (-1e-7, "−1e−7")]
+)
+def test_a_number_of_any_magnitude_is_short(value: float, text: str) -> None:
+    assert short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (59.96, "60.0 s"),
+        (60, "1 min"),
+        (725, "12 min 5 s"),
+        (11_523, "3 h 12 min"),
+        (3600, "1 h"),
+        (183_600, "2 d 3 h"),
+    ],
+)
+def test_a_duration_has_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "100 %"),
+        (0.0996, "10 %"),
+        (0.0994, "9.9 %"),
+        (0.00996, "1.0 %"),
+        (0.0042, "0.42 %"),
+        (0.0001, "0.01 %"),
+        (0.00002, "< 0.01 %"),
+        (0.0, "0 %"),
+    ],
+)
+def test_a_share_has_two_digits_that_count(value: float, text: str) -> None:
+    assert share(value) == text
+
+
+@pytest.mark.parametrize(
+    ("p_value", "text"), [(0.2, "0.200"), (0.0499, "0.050 †"), (0.05, "0.050"), (0.0002, "< 0.001 ‡")]
+)
+def test_a_small_p_value_has_a_sign(p_value: float, text: str) -> None:
+    assert chance(p_value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "digits"),
+    [(77.1, 0.5, 2), (0.203, 0.005, 3), (80.0, 1.0, 2), (1.0, 1e-9, 6), (100.0, math.inf, 2)],
+)
+def test_an_expected_number_is_printed_as_exactly_as_it_is_stated(
+    value: float, tolerance: float, digits: int
+) -> None:
+    assert expected_digits(ExpectedRow("k", value, tolerance, "", None)) == digits
+
+
+@pytest.mark.parametrize(
+    ("measured", "met", "verdict"),
+    [
+        (82.13, True, "met"),
+        (81.93, True, "met"),
+        (82.14, False, "not met"),
+        (math.nan, False, "not met"),
+        (None, None, "not measured"),
+    ],
+)
+def test_met_is_within_the_tolerance_inclusive(
+    measured: float | None, met: bool | None, verdict: str
+) -> None:
+    row = ExpectedRow("k", 82.03, 0.1, "", measured)
+    assert (row.met, expected_verdict(row)) == (met, verdict)

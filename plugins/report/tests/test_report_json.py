@@ -1,0 +1,122 @@
+"""`report.json`: its keys, and values that JSON has not."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+from sentbed.protocols import ExpectedRow, StageCurve
+from sentbed.tools import plain
+from sentbed_report.report_json import to_json
+from sentbed_report.resampling import Comparison
+from sentbed_report.run_report import Bootstrapped, Difference
+from toy_run_report import EMPTY, full, score
+
+PROTOCOL = {"encoder": {}, "evaluator": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"}}
+
+
+def test_json_has_the_keys_of_schema_2() -> None:
+    document = json.loads(to_json(full()))
+    assert list(document) == [
+        *("schema", "name", "status", "error", "warnings", "started", "seconds"),
+        *("scores", "expected", "stages", "manifest"),
+    ]
+    assert document["schema"] == 2
+    assert document["scores"][0] == {
+        "encoder": "encoder@start",
+        "evaluator": "sts",
+        "task": "STS12",
+        "metric": "spearman",
+        "value": 50.0,
+        "direction": "higher",
+        "protocol": PROTOCOL,
+    }
+    assert [row["met"] for row in document["expected"]] == [True, False, None]
+    assert document["stages"][0]["validations"] == [[10, 70.0], [20, 80.5], [30, 79.0]]
+    assert document["stages"][0]["best_step"] == 20
+
+
+def test_json_has_intervals_and_differences_where_there_are_any() -> None:
+    data = full()
+    difference = Difference(
+        "encoder@start", "encoder", data.scores[2], Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012)
+    )
+    intervals = ((48.1, 51.95), *[None] * (len(data.scores) - 1))
+    data = attrs.evolve(data, bootstrap=Bootstrapped(2000, 0.9, intervals, (difference,)))
+    document = json.loads(to_json(data))
+    assert [row["interval"] for row in document["scores"][:2]] == [[48.1, 51.95], None]
+    assert document["bootstrap"] == {
+        "resamples": 2000,
+        "confidence": 0.9,
+        "differences": [
+            {
+                "evaluator": "sts",
+                "task": "STS12",
+                "metric": "spearman",
+                "direction": "higher",
+                "protocol": PROTOCOL,
+                "first": "encoder@start",
+                "second": "encoder",
+                "a": 50.0,
+                "b": 60.0,
+                "difference": 10.0,
+                "low": 2.5,
+                "high": 17.25,
+                "p_value": 0.012,
+            }
+        ],
+    }
+
+
+def test_json_has_null_for_what_is_not_finite() -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    data = attrs.evolve(
+        EMPTY,
+        seconds=math.inf,
+        scores=(score("a", math.nan, threshold=-math.inf),),
+        expected=(ExpectedRow("a", 1.0, 0.1, "", math.nan),),
+        stages=(StageCurve("s", [1], [math.nan], [math.inf], [(1, math.nan)]),),
+        manifest={"x": [math.nan]},
+    )
+    document = json.loads(to_json(data), parse_constant=refuse)
+    assert document["seconds"] is None
+    assert document["scores"][0]["value"] is None
+    assert document["scores"][0]["protocol"]["evaluator"]["threshold"] is None
+    assert document["expected"][0]["met"] is False
+    assert document["stages"][0]["losses"] == [None]
+    assert document["manifest"] == {"x": [None]}
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.array([[1, 2]]), [[1, 2]]),
+        (np.float64("nan"), None),
+        (Path("a/b"), "a/b"),
+        ({1: (2, {"b", "a"})}, {"1": [2, ["a", "b"]]}),
+        (True, True),
+        (b"x", "b'x'"),
+        (Colour.RED, "red"),
+        (Level.HIGH, 3),
+        (range(2), [0, 1]),
+    ],
+)
+def test_values_become_plain_json(value: object, expected: object) -> None:
+    assert plain(value) == expected
+    json.dumps(plain(value), allow_nan=False)
