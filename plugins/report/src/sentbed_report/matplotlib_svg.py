@@ -215,7 +215,7 @@ def _drawing(colours: Mapping[str, str], size: float, more: Mapping[Any, Any]) -
 
 def theme_colours(theme: Theme) -> dict[str, str]:
     """Return the colours of a theme of the page, on white where it is light: paper is."""
-    style = resource("sentbed_report", "style.css")
+    style = resource("sentbed_report.page", "style.css")
     rule = {"light": ":root", "dark": ':root[data-theme="dark"]'}[theme]
     found = re.search(rf"^{re.escape(rule)} {{(.*?)}}", style, re.DOTALL | re.MULTILINE)
     assert found is not None
