@@ -13,11 +13,13 @@ from scipy import stats
 from sentbed.protocols import Score
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalence_of, equivalences
-from sentbed_report.study.exports import to_csv, to_json
+from sentbed_report.study.exports import to_json
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.significance import holm, judge
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.study_sections import sections_of
+from sentbed_report.study_page.equivalence_section import equivalence_section
+from sentbed_report.tables.comma_separated import to_csv
+from sentbed_report.tables.estimate import Estimate
 from statsmodels.stats.weightstats import ttost_paired
 
 BASELINE = (80.0, 80.4, 79.9, 80.1)
@@ -114,7 +116,7 @@ def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test() -> None:
     assert equivalences(summary) == {}
     (summary,) = summarise(study(direction="none"))
     assert equivalences(summary) == {}
-    assert not any(one.title == "Equivalence" for one in sections_of(study(margin=None), [summary]))
+    assert equivalence_section(study(margin=None), [summary]) is None
 
 
 def test_a_cell_that_equals_the_baseline_on_every_item_is_equivalent() -> None:
@@ -125,34 +127,39 @@ def test_a_cell_that_equals_the_baseline_on_every_item_is_equivalent() -> None:
 def test_the_report_says_both_p_values_of_every_cell() -> None:
     data = study()
     summaries = summarise(data)
-    section = next(one for one in sections_of(data, summaries) if one.title == "Equivalence")
+    section = equivalence_section(data, summaries)
+    assert section is not None
+    assert section.summary == "2 cells shown to be no worse than base by 0.3"
     (table,) = section.tables
-    assert table.headings[3:] == ("no worse by more than 0.3", "equivalent within 0.3")
-    rows = {row.cell: row.entries for row in table.rows}
+    assert [column.heading for column in table.columns[1:]] == [
+        "no worse by more than 0.3",
+        "equivalent within 0.3",
+    ]
+    rows = {row.cell: row.cells for row in table.rows}
     test = equivalences(summaries[0])["alike", "en"]
-    assert rows["alike"][:2] == ("+0.03", f"{test.low:.2f} to {test.high:.2f}")
-    assert rows["alike"][2:] == ("p < 0.001 ‡", "p < 0.001 ‡")
+    assert rows["alike"][0] == Estimate(value=pytest.approx(0.03), interval=(test.low, test.high))
+    assert rows["alike"][1:] == ("p < 0.001 ‡", "p < 0.001 ‡")
     unknown = equivalences(summaries[0])["unknown", "en"]
     assert 0.05 < unknown.corrected_no_worse < unknown.corrected_equivalent <= 1
-    assert rows["unknown"][2:] == (
+    assert rows["unknown"][1:] == (
         f"p = {unknown.corrected_no_worse:.3f}",
         f"p = {unknown.corrected_equivalent:.3f}",
     )
-    assert rows["worse"][2:] == ("p = 1.000", "p = 1.000")
+    assert rows["worse"][1:] == ("p = 1.000", "p = 1.000")
 
 
 def test_exports_have_the_tests() -> None:
     data = study()
     (summary,) = summarise(data)
     tests = equivalences(summary)
-    lines = {line["cell"]: line for line in csv.DictReader(io.StringIO(to_csv(summary)))}
+    lines = {line["cell"]: line for line in csv.DictReader(io.StringIO(to_csv(summary.table)))}
     assert float(lines["alike"]["T no worse p"]) == tests["alike", "en"].corrected_no_worse
     assert float(lines["alike"]["T equivalent p"]) == tests["alike", "en"].corrected_equivalent
     assert lines["base"]["T equivalent p"] == lines["same"]["T equivalent p"] == ""
     (table,) = json.loads(to_json(data, [summary]))["tables"]
     assert table["equivalence"][0] == {"cell": "alike", "encoder": "en", **attrs.asdict(tests["alike", "en"])}
     (without,) = summarise(study(margin=None))
-    assert "equivalent p" not in to_csv(without)
+    assert "equivalent p" not in to_csv(without.table)
     assert json.loads(to_json(study(margin=None), [without]))["tables"][0]["equivalence"] == []
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_report.study_page import write_study_report
 from sentbed_report.study_page.sweep_plots import sweep_plots
 
 SIZE = AxisInfo("size", ("base", "large"), (110e6, 335e6))
@@ -110,12 +108,6 @@ def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
         for cell in data.cells
     )
     assert sweep_plots(attrs.evolve(data, cells=cells), "x") == ()
-
-
-def test_the_page_has_the_plots(tmp_path: Any) -> None:
-    data = study()
-    page = write_study_report(tmp_path, data, summarise(data)).read_text()
-    assert "throughput, examples/s by batch" in page
 
 
 def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from sentbed.protocols import Score, StageCurve, Watched
 from sentbed_report.report_json import to_json
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page import write_study_report
 from sentbed_report.study_page.trajectory_plots import trajectory_plots
 
 PROTOCOL = {"evaluator": {"id": "wang-isola"}, "encoder": {"pooler": "mean"}}
@@ -117,9 +114,3 @@ def test_records_that_hold_something_else_are_left_out(change: Mapping[str, Any]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
     assert trajectory_plots(data, "t") == ()
-
-
-def test_the_page_of_a_study_has_them(tmp_path: Path) -> None:
-    data = study_of({"dual": [record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))]})
-    page = write_study_report(tmp_path, attrs.evolve(data, baseline="dual")).read_text("utf-8")
-    assert "Training in stage b: wang-isola, STSB-dev, geometry" in page
