@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.errors import RunError
+from sentbed_report.formatting import energy
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
@@ -18,10 +19,10 @@ from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.score_against_cost import scores_against_cost, unknown_cost
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
-from sentbed_report.study_page import write_study_report
-from sentbed_report.study_page.html_and_markdown_content import summary_line
-from sentbed_report.study_page.study_cost_section import energy, study_cost_section
-from sentbed_report.study_page.study_sections import sections_of
+from sentbed_report.study_page.runs_section import summary_line
+from sentbed_report.study_page.study_cost_section import study_cost_section
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Table
 
 PRE = RunCost(100.0, 80.0, None, 900.0, 300.0, None, 10_000, 2.0, 2.0)
 """What stages take that all cells begin with; the next ones are those of two of them."""
@@ -49,6 +50,17 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
     return make
 
 
+def printed(table: Table) -> dict[str, list[str]]:
+    """The rows of a table of costs, as readers see them."""
+    rows = {}
+    for row in table.rows:
+        cells = []
+        for cell, column in zip(row.cells, table.columns, strict=True):
+            cells.append(column.text(cell.value) if isinstance(cell, Estimate) else str(cell or "–"))
+        rows[row.headers[0]] = cells
+    return rows
+
+
 def test_shared_stages_are_counted_once_and_without_sharing_once_a_run(
     study: Callable[..., StudyData],
 ) -> None:
@@ -70,12 +82,16 @@ def test_the_section_says_what_was_taken_and_what_sharing_saved(study: Callable[
     assert section is not None
     assert section.title == "Cost of the study"
     (table,) = section.tables
-    assert table.headings == ("", "cells", "shared stages", "taken", "unshared", "saved")
-    rows = {row.name: row.entries for row in table.rows}
-    assert rows["time of runs"] == ("7.0 s", "1 min 50 s", "1 min 57 s", "5 min 27 s", "64 %")
-    assert rows["energy"] == ("63 J", "990 J", "1.05 kJ", "2.94 kJ", "64 %")
-    assert rows["tokens trained on"] == ("700", "11,000", "11,700", "32,700", "64 %")
-    assert "device time" not in rows
+    rows = printed(table)
+    assert [*rows] == ["cells", "shared stages", "taken", "unshared", "saved"]
+    headings = [column.heading for column in table.columns]
+    # No device was measured.
+    assert headings == ["time of runs", "processor time", "energy", "tokens trained on"]
+    assert rows["cells"] == ["7.0 s", "3.5 s", "63 J", "700"]
+    assert rows["shared stages"] == ["1 min 50 s", "1 min 28 s", "990 J", "11,000"]
+    assert rows["taken"] == ["1 min 57 s", "1 min 32 s", "1.05 kJ", "11,700"]
+    assert rows["unshared"] == ["5 min 27 s", "4 min 20 s", "2.94 kJ", "32,700"]
+    assert rows["saved"] == ["64 %", "65 %", "64 %", "64 %"]
     assert section.sentences[-1] == "Stopping saved 3 runs."
     assert section.sentences[1] == "2 runs of shared stages, with each of which 2 to 3 runs began."
 
@@ -83,8 +99,8 @@ def test_the_section_says_what_was_taken_and_what_sharing_saved(study: Callable[
 def test_without_sharing_there_is_nothing_to_compare_with(study: Callable[..., StudyData]) -> None:
     section = study_cost_section(study(share=False))
     assert section is not None
-    assert section.tables[0].headings == ("", "taken")
-    assert section.tables[0].rows[0].entries == ("7.0 s",)
+    assert printed(section.tables[0])["taken"][0] == "7.0 s"
+    assert len(section.tables[0].rows) == 1
 
 
 def test_what_is_not_known_is_said_and_not_summed(study: Callable[..., StudyData]) -> None:
@@ -103,11 +119,13 @@ def test_what_is_not_known_is_said_and_not_summed(study: Callable[..., StudyData
     data = attrs.evolve(data, cells=cells)
     section = study_cost_section(data)
     assert section is not None
-    rows = {row.name: row.entries for row in section.tables[0].rows}
-    assert rows["energy"] == ("not known", "990 J", "not known", "not known", "–")
-    assert rows["time of runs"][-1] == "0 %"
-    assert section.remarks[0] == "Without 1 run whose cost is not recorded."
-    assert section.remarks[1].startswith("1 run encoded nothing")
+    (table,) = section.tables
+    energies = [column.heading for column in table.columns].index("energy")
+    rows = printed(table)
+    assert [row[energies] for row in rows.values()] == ["not known", "990 J", "not known", "not known", "–"]
+    assert rows["saved"][0] == "0 %"
+    assert section.notes[0] == "Without 1 run whose cost is not recorded."
+    assert section.notes[1].startswith("1 run encoded nothing")
     nothing = tuple(attrs.evolve(cell, runs=()) for cell in data.cells)
     assert study_cost_section(attrs.evolve(data, cells=nothing)) is None
 
@@ -118,8 +136,8 @@ def test_costs_of_runs_are_columns_beside_the_scores(study: Callable[..., StudyD
     assert (scores.evaluator, costs.evaluator) == ("transfer", "run-cost")
     row = dict(zip((column.task for column in costs.columns), costs.rows[0].cells, strict=True))
     # Shared stages count in full: the cell would take them alone.
-    assert row["run-seconds"].mean == 111
-    assert row["run-memory"].mean == 300
+    assert row["run-seconds"].value == 111
+    assert row["run-memory"].value == 300
     assert not any(column.ranked for column in costs.columns)
     (against,) = scores_against_cost((scores, costs), data.cost)
     assert [(one.row.cell, one.cost, one.front) for one in against.points] == [
@@ -153,17 +171,7 @@ def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) 
 
 
 def test_runs_that_are_compared_are_no_study(study: Callable[..., StudyData]) -> None:
-    assert sections_of(attrs.evolve(study(), axes=()), ()) == ()
-
-
-def test_page_and_markdown_have_the_section(study: Callable[..., StudyData], tmp_path: Path) -> None:
-    data = study(cost="run-seconds")
-    assert [section.title for section in sections_of(data, ())] == ["Cost of the study"]
-    page = write_study_report(tmp_path, data).read_text()
-    markdown = (tmp_path / "report.md").read_text()
-    assert "| time of runs | 7.0 s | 1 min 50 s | 1 min 57 s | 5 min 27 s | 64 % |" in markdown
-    assert 'id="cost-of-the-study"' in page
-    assert "transfer, p: MR against run-seconds" in page
+    assert study_cost_section(attrs.evolve(study(), axes=())) is None
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.effect_tables import views_of
-from sentbed_report.study_page.markdown import to_markdown
 from sentbed_report.study_page.selection_section import selection_section
 
 Make = Callable[..., StudyData]
@@ -90,7 +88,7 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make: 
 def test_nothing_is_chosen_without_being_asked_for(make: Make) -> None:
     data = make(THREE, None)
     assert select(data, summarise(data, resamples=10)) is None
-    assert selection_section(data, summarise(data, resamples=10)) is None
+    assert selection_section(None) is None
     assert json.loads(to_json(data, summarise(data, resamples=10)))["chosen"] is None
 
 
@@ -99,10 +97,10 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make: Ma
     data = make({"z": {1: {"D-dev": 0.1}, 2: {"D-dev": 0.2}}, "a": {1: {"D-dev": 0.15}, 2: {"D-dev": 0.15}}})
     found = chosen(data)
     assert (found.cell, found.ties) == ("z", ("a",))
-    section = selection_section(data, summarise(data, resamples=10))
+    section = selection_section(found)
     assert section is not None
-    assert "As good by the same score: a. The first in the recipe's order was chosen." in section.remarks
-    assert "None of its scores is on test data" in section.remarks[0]
+    assert "As good by the same score: a. The first in the recipe's order was chosen." in section.notes
+    assert "None of its scores is on test data" in section.notes[0]
 
 
 def test_lower_is_better_where_the_score_says_so(make: Make) -> None:
@@ -179,16 +177,16 @@ def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_comp
     )
     late = make({"c": {1: {"D-dev": 99.0}, 2: {}}}).cells[0]
     late = attrs.evolve(late, runs=(late.runs[0], attrs.evolve(late.runs[1], status="waiting")))
-    section = selection_section(found := attrs.evolve(data, cells=(*data.cells, late)), summarise(found))
+    section = selection_section(chosen(attrs.evolve(data, cells=(*data.cells, late))))
     assert section is not None
     assert section.sentences[0].startswith(
         "The chosen cell is “a” so far, the best of 2 cells that can be compared, of 3 that were tried, by "
     )
     assert "is the best of 2, and so too good" in section.sentences[1]
-    assert section.remarks[-1] == (
+    assert section.notes[-1] == (
         "The study has not finished; so far 2 cells can be compared, of 3 that were tried."
     )
-    assert section.remarks[-2] == "Could not be chosen: c (it has 1 seed of 2)."
+    assert section.notes[-2] == "Could not be chosen: c (it has 1 seed of 2)."
 
 
 def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) -> None:
@@ -311,11 +309,13 @@ def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make: Make
     summaries = summarise(data, resamples=10)
     found = chosen(data)
     assert (found.cell, [one.task for one in found.scores if one.decided]) == ("c", ["X"])
-    text = to_markdown(data, views_of(data, summaries))
-    assert "## Chosen cell" in text
-    assert "the score" not in text.partition("## Chosen cell")[0]
+    section = selection_section(found)
+    assert section is not None
+    assert section.summary == "c"
+    text = " ".join(section.sentences)
     assert "It was chosen on test data" in text
     assert "is the best of 3, and so too good" in text
+    assert [row.cells[-1] for row in section.tables[0].rows] == ["yes", "no", "no"]
     kept = json.loads(to_json(data, summaries))["chosen"]
     assert (kept["cell"], kept["among"], kept["test_data"]) == ("c", 3, True)
 
