@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items, Score
-from sentbed_report.resampling import compare
+from sentbed_report.statistics.resampling import compare
 from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
 from sentbed_report.run_results import read_results
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from browser import ERRORS, POLICY, browse, found, needed
-from sentbed_report.study_page import write_study_report
-from toy_study import study
+from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study_page.study_report import write_study_report
+from toy_study import POOLER, study
 
 pytestmark = needed
 
@@ -19,8 +20,9 @@ const all = (what, within = document) => [...within.querySelectorAll(what)];
 const table = one("table.results");
 const names = () => all("tbody tr", table).filter(r => !r.hidden).map(r => r.dataset.cell);
 const column = (i) => all("tbody tr", table).map(r => r.cells[i].dataset.value).map(Number);
-const heads = () => all("thead th", table).map(h => h.getAttribute("aria-sort"));
-const head = (i) => one("button", all("thead th", table)[i]);
+const heads = () => all(".headings th", table).map(h => h.getAttribute("aria-sort"));
+const head = (i) => one("button", all(".headings th", table)[i]);
+const open = () => all("details").forEach(d => { d.open = true; });
 const style = (e) => getComputedStyle(e);
 const type = (text) => {
   one("input[type=search]").value = text;
@@ -35,6 +37,7 @@ FRAME = """<!doctype html>
 <iframe src="inner.html" style="width:375px;height:800px;border:0"></iframe>
 <script>addEventListener("load", () => {
   const page = document.querySelector("iframe").contentDocument;
+  for (const part of page.querySelectorAll("details")) part.open = true;
   document.documentElement.dataset.probe = JSON.stringify({
     page: page.documentElement.scrollWidth,
     table: page.querySelector(".results").getBoundingClientRect().width,
@@ -79,11 +82,11 @@ def test_a_heading_sorts_its_column_and_says_so(report: Path, tmp_path: Path) ->
         tmp_path,
         """
         const before = names();
-        head(1).click();
-        const down = [column(1), heads()];
-        head(1).focus();
-        head(1).click();
-        const up = [column(1), heads(), document.activeElement === head(1)];
+        head(2).click();
+        const down = [column(2), heads()];
+        head(2).focus();
+        head(2).click();
+        const up = [column(2), heads(), document.activeElement === head(2)];
         head(0).click();
         tell({before, down, up, again: names()});
         """,
@@ -92,9 +95,9 @@ def test_a_heading_sorts_its_column_and_says_so(report: Path, tmp_path: Path) ->
     down, up = seen["down"], seen["up"]
     assert down[0] == sorted(down[0], reverse=True)
     assert len(set(down[0])) == 6
-    assert down[1][:2] == [None, "descending"]
+    assert down[1][:3] == [None, None, "descending"]
     assert up[0] == sorted(down[0])
-    assert up[1][:2] == [None, "ascending"]
+    assert up[1][:3] == [None, None, "ascending"]
     assert up[2]
     assert seen["again"] == seen["before"]
 
@@ -110,7 +113,9 @@ def test_text_and_labels_filter_every_table(report: Path, tmp_path: Path) -> Non
         for (const box of all(".filter input[type=checkbox]"))
           if (["first", "0.05", "0.25"].includes(box.value)) box.click();
         const labels = names();
-        const runs = all(".runs tbody tr").filter(r => !r.hidden).map(r => r.dataset.cell);
+        const runs = all("#cells-and-runs").map(h => h.closest("details"))
+          .flatMap(d => all("table", d)[0]).flatMap(t => all("tbody tr", t))
+          .filter(r => !r.hidden).map(r => r.dataset.cell);
         tell({text, labels, runs});
         """,
     )
@@ -182,6 +187,7 @@ def test_plots_have_a_size_and_the_page_is_no_wider_than_the_window(
         tmp_path,
         """
         const box = e => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
+        open();
         tell({
           svgs: all("figure svg").map(box),
           wide: document.documentElement.scrollWidth - innerWidth,
@@ -207,6 +213,27 @@ def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> No
     assert seen["sticky"] == "sticky"
     assert seen["svgs"]
     assert max(seen["svgs"]) <= 375
+
+
+@pytest.fixture(scope="module")
+def eight_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    temperature = AxisInfo("temperature", ("0.01", "0.05", "0.1", "0.25"), (0.01, 0.05, 0.1, 0.25))
+    return write_study_report(tmp_path_factory.mktemp("eight"), study((POOLER, temperature), several=True))
+
+
+def test_the_answer_of_eight_cells_stands_within_the_first_screen_and_the_closed_page_is_short(
+    eight_cells: Path, tmp_path: Path
+) -> None:
+    script = """
+    const bottom = one(".answer").getBoundingClientRect().bottom;
+    tell({bottom, length: document.documentElement.scrollHeight, lines: all(".answer > div").length});
+    """
+    wide = act(eight_cells, tmp_path, script, "--window-size=1400,1000")
+    assert 1 < wide["lines"] <= 6
+    assert wide["bottom"] < 600
+    assert wide["length"] < 3000
+    phone = act(eight_cells, tmp_path, script, "--window-size=500,800")
+    assert phone["bottom"] < 800
 
 
 def test_the_page_can_be_drawn(report: Path, tmp_path: Path) -> None:

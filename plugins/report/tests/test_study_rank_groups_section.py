@@ -8,12 +8,14 @@ from typing import Any
 import attrs
 import pytest
 from matplotlib.markers import CARETLEFT, CARETRIGHT
+from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import rank_groups_plots
 from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
+from sentbed_report.tables.estimate import Estimate
 from toy_study import study
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC")
@@ -36,26 +38,30 @@ def many_tasks(study_of: Callable[..., StudyData], **more: Any) -> StudyData:
 
 
 def test_cells_stand_by_rank_with_mean_letters_and_interval() -> None:
-    summaries = summarise(study(), resamples=100)
+    data = study()
+    summaries = summarise(data, resamples=100)
     groups = summaries[0].groups
-    found = rank_groups_section(summaries)
+    found = rank_groups_section(data, summaries)
     assert groups is not None
     assert found is not None
     table = found.tables[0]
-    assert table.headings == ("Cell", "Avg", "Groups", "Ranks")
+    headings = [column.heading for column in table.columns]
+    assert headings == ["Avg", "groups", "ranks", "from the best"]
+    assert found.summary == "2 of 6 cells may be the best in senteval-sts: Avg (spearman)"
     assert [row.cell for row in table.rows] == [row.cell for row in groups.rows]
-    means = [float(row.entries[0]) for row in table.rows]
-    assert means == sorted(means, reverse=True)
-    assert table.rows[0].entries[1].startswith("a")
+    for row, group in zip(table.rows, groups.rows, strict=True):
+        from_best = Estimate(value=group.from_best, interval=(group.low, group.high))
+        assert row.cells == (Estimate(value=group.mean), group.letters, group.ranks, from_best)
     assert "Holm's correction over all pairs" in found.sentences[1]
     assert "5 %" in found.sentences[1]
-    assert not any("tasks" in one for one in (*found.sentences, *found.remarks))
+    assert not any("tasks" in one for one in (*found.sentences, *found.notes))
 
 
 def test_where_cells_may_be_stopped_each_look_counts() -> None:
-    (summary,) = summarise(study(), resamples=100)
+    data = study()
+    (summary,) = summarise(data, resamples=100)
     looking = attrs.evolve(summary, looks=50)
-    found = rank_groups_section([looking])
+    found = rank_groups_section(data, [looking])
     assert found is not None
     assert "times the 50 looks" in found.sentences[1]
     assert summary.groups is not None
@@ -67,53 +73,56 @@ def test_where_cells_may_be_stopped_each_look_counts() -> None:
 
 
 def test_ranks_over_tasks_say_what_they_ask(study_of: Callable[..., StudyData]) -> None:
-    found = rank_groups_section(summarise(many_tasks(study_of), resamples=100))
+    data = many_tasks(study_of)
+    found = rank_groups_section(data, summarise(data, resamples=100))
     assert found is not None
     assert "on other tasks" in found.sentences[2]
     ranks = found.tables[1]
-    assert ranks.caption.endswith("ranks over 5 tasks")
-    assert [(row.name, row.entries[0]) for row in ranks.rows] == [
-        ("best", "1.00"),
-        ("middle", "2.00"),
-        ("last", "3.00"),
+    assert ranks.title.endswith("ranks over 5 tasks")
+    assert [(row.cell, *row.cells) for row in ranks.rows] == [
+        ("best", Estimate(value=1.0), "a"),
+        ("middle", Estimate(value=2.0), "ab"),
+        ("last", Estimate(value=3.0), "b"),
     ]
     # q = 2.343 for three cells (Demšar, 2006, table 5): 2.343 * sqrt(3 * 4 / (6 * 5)) = 1.48.
-    assert "1.48" in found.remarks[0]
-    assert [row.entries[1] for row in ranks.rows] == ["a", "ab", "b"]
+    assert "1.48" in ranks.notes[0]
 
 
 def test_what_is_left_out_and_why_is_a_remark(study_of: Callable[..., StudyData]) -> None:
     data = many_tasks(study_of)
     last = attrs.evolve(data.cells[2].runs[0], status="running", scores=())
     cell = attrs.evolve(data.cells[2], runs=(last, *data.cells[2].runs[1:]))
-    found = rank_groups_section(summarise(attrs.evolve(data, cells=(*data.cells[:2], cell)), resamples=50))
+    data = attrs.evolve(data, cells=(*data.cells[:2], cell))
+    found = rank_groups_section(data, summarise(data, resamples=50))
     assert found is not None
     assert len(found.tables) == 1
-    (remark,) = found.remarks
+    (remark,) = found.notes
     assert remark.endswith("left out, since it has not finished: last.")
 
 
 def test_without_groups_there_is_the_reason_and_without_rows_no_section(
     study_of: Callable[..., StudyData],
 ) -> None:
-    alone = summarise(study_of({name: {1: {"MR": 60.0}} for name in "ab"}))
-    found = rank_groups_section(alone)
+    data = study_of({name: {1: {"MR": 60.0}} for name in "ab"})
+    alone = summarise(data)
+    found = rank_groups_section(data, alone)
     assert found is not None
     assert found.tables == found.sentences == ()
-    (remark,) = found.remarks
+    (remark,) = found.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
     assert rank_groups_plot(study_of({}), alone[0], "r") is None
-    assert rank_groups_section(summarise(study_of({"a": {1: {"MR": 60.0}}}))) is None
-    assert rank_groups_section(summarise(many_tasks(study_of, groups=False))) is None
+    for without in (study_of({"a": {1: {"MR": 60.0}}}), many_tasks(study_of, groups=False)):
+        assert rank_groups_section(without, summarise(without)) is None
 
 
 def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sentbed_report.statistics.letter_groups.MOST_SETS", 1)
-    summaries = summarise(study(), resamples=100)
-    found = rank_groups_section(summaries)
+    monkeypatch.setattr(module, "_MOST_SETS", 1)
+    data = study()
+    summaries = summarise(data, resamples=100)
+    found = rank_groups_section(data, summaries)
     assert found is not None
-    assert {row.entries[1] for row in found.tables[0].rows} == {"–"}
-    assert "no letters" in found.remarks[0]
+    assert {row.cells[1] for row in found.tables[0].rows} == {None}
+    assert "no letters" in found.notes[0]
     plot = rank_groups_plot(study(), summaries[0], "r")
     assert plot is not None
     assert "A bar" not in plot.caption

@@ -4,8 +4,8 @@ import attrs
 from sentbed.protocols import Score
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.study_data import CellInfo, CellRun, Sampled, StudyData
-from sentbed_report.study_page.sampled_cells_section import sampled_cells
-from sentbed_report.study_page.study_sections import sections_of
+from sentbed_report.study_page.sampled_cells_section import sampled_cells_section
+from sentbed_report.tables.estimate import Estimate
 
 
 def run(cell: str, seed: int, dev: float) -> CellRun:
@@ -33,18 +33,18 @@ STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAM
 
 
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
-    (section,) = sampled_cells(STUDY)
+    section = sampled_cells_section(STUDY)
+    assert section is not None
     assert section.sentences == (
         "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others.",
         "The study is to run 1 more.",
     )
     (table,) = section.tables
-    assert [(row.name, *row.entries, row.cell) for row in table.rows] == [
-        ("last", "1", "–", "last"),
-        ("mean", "2", "70.00", "mean"),
-        ("first", "3", "60.50", "first"),
+    assert [(row.headers, row.cells, row.cell) for row in table.rows] == [
+        (("last",), (Estimate(value=1), Estimate(value=None)), "last"),
+        (("mean",), (Estimate(value=2), Estimate(value=70.0)), "mean"),
+        (("first",), (Estimate(value=3), Estimate(value=60.5)), "first"),
     ]
-    assert section in sections_of(STUDY, ())
 
 
 def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
@@ -58,16 +58,19 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
         return attrs.evolve(cell, runs=tuple(runs))
 
     decide = Decide(("STSB", "x"))
-    (section,) = sampled_cells(attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide))
-    assert [row.entries[1] for row in section.tables[0].rows] == ["–", "–", "–"]
+    section = sampled_cells_section(attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide))
+    assert section is not None
+    assert [row.cells[1] for row in section.tables[0].rows] == [Estimate(value=None)] * 3
 
 
 def test_cells_that_were_run_before_are_counted() -> None:
-    (section,) = sampled_cells(attrs.evolve(STUDY, sampled=attrs.evolve(SAMPLED, names=("last", "mean"))))
+    sampled = attrs.evolve(SAMPLED, names=("last", "mean"))
+    section = sampled_cells_section(attrs.evolve(STUDY, sampled=sampled))
+    assert section is not None
     assert section.sentences[0] == (
         "2 of 900 cells were sampled by tpe, seed 3. 1 more was run before. Nothing is known of the others."
     )
 
 
 def test_a_study_of_all_cells_has_no_such_section() -> None:
-    assert list(sampled_cells(attrs.evolve(STUDY, sampled=None))) == []
+    assert sampled_cells_section(attrs.evolve(STUDY, sampled=None)) is None

@@ -7,19 +7,18 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from sentbed.protocols import Direction, Score
 from sentbed_report.formatting import cost_digits
-from sentbed_report.paper_style_tables import paper_tables
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import to_json, to_long_csv
+from sentbed_report.study.exports import score_frame, to_json
 from sentbed_report.study.score_against_cost import pareto_front, scores_against_cost, unknown_cost
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study_page import write_study_report
+from sentbed_report.study_page.score_cost_section import score_cost_section
+from sentbed_report.tables.estimate import Estimate
 
 PROMPT = AxisInfo("prompt", ("short", "long", "eight"))
 LAYERS = AxisInfo("layers", ("half", "all"))
@@ -142,13 +141,8 @@ def test_costs_are_neither_ranked_nor_averaged_nor_tested(study: Callable[..., S
     assert [column.task for column in costs.columns] == ["seconds", "passes"]
     for row in costs.rows:
         assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [(None, None, None)] * 2
-    assert any(row.cells[0].place == 0 for row in scores.rows)
+    assert any(row.cells[0].place == 1 for row in scores.rows)
     assert any(row.cells[0].judged for row in scores.rows)
-    rows = [("a", one) for one in (cost_of("seconds", 1.0), cost_of("passes", 2.0))]
-    rows += [("b", one) for one in (cost_of("seconds", 3.0), cost_of("passes", 4.0))]
-    (table,) = paper_tables(rows)
-    assert [column.task for column in table.columns] == ["seconds", "passes"]
-    assert [cell.place for row in table.printed.rows for cell in row.cells] == [None] * 4
 
 
 @pytest.mark.parametrize(
@@ -167,44 +161,47 @@ def test_each_cost_has_the_decimals_of_its_own_size(values: Sequence[float], dig
     assert cost_digits(values) == digits
 
 
-def test_the_page_has_the_plot_and_the_table(study: Callable[..., StudyData], tmp_path: Path) -> None:
+def test_the_section_has_the_plot_and_the_table(study: Callable[..., StudyData]) -> None:
     data = study()
-    page = write_study_report(tmp_path, data).read_text("utf-8")
-    section = page[page.index('id="cost"') : page.index('id="effects"')]
-    assert section.count("<svg") == 1
+    section = score_cost_section(data, summarise(data))
+    assert section is not None
+    assert section.summary == "3 of 6 cells are on the Pareto front"
+    (table,), (plot,) = section.tables, section.plots
     assert (
         "The Pareto front: 1: short, half, 60.00 for 50.0; 2: short, all, 65.00 for 100.0; 3: eight, all,"
-        in section
+        in plot.caption
     )
     # Each point is numbered in the plot as in the table.
-    assert re.findall(r"<text[^>]*>([123])</text>", section) == ["1", "2", "3"]
-    assert re.findall(r'<td class="n" data-value="([123])">\1</td>', section) == ["1", "2", "3"]
-    markdown = (tmp_path / "report.md").read_text("utf-8")
-    assert "## Score against cost" in markdown
-    assert re.search(r"\| eight, all +\| +3 \| +70\.00 \| +800\.0 \| +8\.00 \|", markdown)
+    assert re.findall(r"<text[^>]*>([123])</text>", plot.svg) == ["1", "2", "3"]
+    rows = {row.cell: row.cells for row in table.rows}
+    numbers = (Estimate(value=3), Estimate(value=70.0, place=1), Estimate(value=800.0), Estimate(value=8.0))
+    assert rows["eight, all"] == numbers
+    assert rows["long, all"][:2] == (None, Estimate(value=64.5))
 
 
+@pytest.mark.parametrize(
+    ("cost", "headings"),
+    [("", ["front", "MR", "seconds", "passes"]), ("passes", ["front", "MR", "passes", "seconds"])],
+)
 def test_the_cost_that_is_drawn_stands_beside_the_score(
-    study: Callable[..., StudyData], tmp_path: Path
+    study: Callable[..., StudyData], cost: str, headings: list[str]
 ) -> None:
-    page = write_study_report(tmp_path, study(cost="passes")).read_text("utf-8")
-    headings = re.findall(
-        r"<th[^>]*>([^<]+)</th>", page[page.index('id="cost"') : page.index('id="effects"')]
-    )
-    assert headings[:5] == ["Cell", "Front", "MR", "passes", "seconds"]
+    data = study(cost=cost)
+    section = score_cost_section(data, summarise(data))
+    assert section is not None
+    assert [column.heading for column in section.tables[0].columns] == headings
 
 
-@pytest.mark.parametrize("cost", ["", "passes"])
-def test_a_study_without_costs_has_no_plot_and_says_why_if_one_was_asked_for(
-    cost: str, study: Callable[..., StudyData], tmp_path: Path
+def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one(
+    study: Callable[..., StudyData],
 ) -> None:
-    data = study(costs=False, cost=cost)
-    page = write_study_report(tmp_path, data).read_text("utf-8")
-    assert ("Score against cost" in page) is bool(cost)
-    remark = "which was not measured; add the evaluator"
-    for text in (page, (tmp_path / "report.md").read_text("utf-8")):
-        assert (remark in text) is bool(cost)
-    assert not scores_against_cost(summarise(data), cost)
+    data = study(costs=False)
+    summaries = summarise(data)
+    assert score_cost_section(data, summaries) is None
+    section = score_cost_section(attrs.evolve(data, cost="passes"), summaries)
+    assert section is not None
+    assert (section.tables, section.plots) == ((), ())
+    assert "which was not measured; add the evaluator" in section.sentences[0]
 
 
 def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study: Callable[..., StudyData]) -> None:
@@ -218,8 +215,8 @@ def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study: Callab
 def test_exports_have_costs_as_scores_and_the_front(study: Callable[..., StudyData]) -> None:
     data = study()
     found = summarise(data)
-    lines = to_long_csv(data, found).splitlines()
-    assert sum(",passes," in line and ",lower," in line for line in lines) == 12
+    scores = score_frame(data, found)
+    assert [*scores[scores.task == "passes"].direction] == ["lower"] * 12
     (against,) = json.loads(to_json(data, found))["costs"]
     assert {key: against[key] for key in ("task", "metric", "cost", "unit")} == {
         "task": "MR",

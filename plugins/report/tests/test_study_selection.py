@@ -17,9 +17,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import Selection, select
-from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.study_page.effect_tables import views_of
-from sentbed_report.study_page.markdown import to_markdown
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.selection_section import selection_section
 
 Make = Callable[..., StudyData]
@@ -41,17 +39,8 @@ def with_scores(data: StudyData, change: Callable[[CellRun, Score], Score | None
     for cell in data.cells:
         runs = []
         for run in cell.runs:
-            scores = (change(run, score) for score in run.scores)
-            runs.append(attrs.evolve(run, scores=tuple(score for score in scores if score is not None)))
-        cells.append(attrs.evolve(cell, runs=tuple(runs)))
-    return attrs.evolve(data, cells=tuple(cells))
-
-
-def without_empty_runs(data: StudyData) -> StudyData:
-    """The study with runs that have no scores waiting."""
-    cells = []
-    for cell in data.cells:
-        runs = [attrs.evolve(run, status=run.status if run.scores else "waiting") for run in cell.runs]
+            changed = tuple(new for one in run.scores if (new := change(run, one)) is not None)
+            runs.append(attrs.evolve(run, scores=changed))
         cells.append(attrs.evolve(cell, runs=tuple(runs)))
     return attrs.evolve(data, cells=tuple(cells))
 
@@ -86,7 +75,8 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make: 
     found = chosen(make(THREE))
     # `c` is the best on test data, which nobody looks at.
     assert (found.cell, found.among, found.seeds) == ("b", 3, 2)
-    assert (found.score, found.std) == pytest.approx((80.5, stdev([80, 81])))
+    assert found.score == pytest.approx(80.5)
+    assert found.std == pytest.approx(stdev([80, 81]))
     assert found.tasks == ("X-dev (transfer, accuracy)",)
     assert [(one.task, one.mean) for one in found.scores] == [("X", 56.0), ("Y", 51.0), ("AVG", 53.5)]
     assert found.complete
@@ -98,7 +88,7 @@ def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make: 
 def test_nothing_is_chosen_without_being_asked_for(make: Make) -> None:
     data = make(THREE, None)
     assert select(data, summarise(data, resamples=10)) is None
-    assert selection_section(data, summarise(data, resamples=10)) is None
+    assert selection_section(None) is None
     assert json.loads(to_json(data, summarise(data, resamples=10)))["chosen"] is None
 
 
@@ -107,10 +97,10 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make: Ma
     data = make({"z": {1: {"D-dev": 0.1}, 2: {"D-dev": 0.2}}, "a": {1: {"D-dev": 0.15}, 2: {"D-dev": 0.15}}})
     found = chosen(data)
     assert (found.cell, found.ties) == ("z", ("a",))
-    section = selection_section(data, summarise(data, resamples=10))
+    section = selection_section(found)
     assert section is not None
-    assert "As good by the same score: a. The first in the recipe's order was chosen." in section.remarks
-    assert "None of its scores is on test data" in section.remarks[0]
+    assert "As good by the same score: a. The first in the recipe's order was chosen." in section.notes
+    assert "None of its scores is on test data" in section.notes[0]
 
 
 def test_lower_is_better_where_the_score_says_so(make: Make) -> None:
@@ -141,7 +131,12 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
             return attrs.evolve(one, degenerate="one class only")
         return attrs.evolve(one, value=math.inf) if run.cell == "broken" and run.seed == 2 else one
 
-    found = chosen(without_empty_runs(with_scores(data, change)))
+    data = with_scores(data, change)
+    cells = (
+        attrs.evolve(c, runs=tuple(attrs.evolve(r, status="waiting") if not r.scores else r for r in c.runs))
+        for c in data.cells
+    )
+    found = chosen(attrs.evolve(data, cells=tuple(cells)))
     assert (found.cell, found.among, found.complete) == ("good", 5, False)
     assert dict(found.left) == {
         "short": "it has 1 seed of 2",
@@ -164,7 +159,9 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
     )
     rule = Rule("best", 0.1, 0.05, (2, 3), ("a", "b", "c"), "the mean of D-dev")
     claim = Claim("lucky", "good", 2, 9.0, 2.0, 0.01)
-    found = chosen(attrs.evolve(without_empty_runs(data), decisions=Decisions(rule, (claim,), (2,))))
+    cells = (attrs.evolve(c, runs=tuple(r for r in c.runs if r.scores)) for c in data.cells)
+    data = attrs.evolve(data, cells=tuple(cells), decisions=Decisions(rule, (claim,), (2,)))
+    found = chosen(data)
     assert (found.cell, found.seeds) == ("good", 2)
     assert dict(found.left) == {
         "lucky": "shown to be worse than good after 2 seeds",
@@ -175,18 +172,21 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
 
 
 def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(make: Make) -> None:
-    numbers = {name: {1: {"D-dev": value}, 2: {"D-dev": value + 1}} for name, value in (("a", 70), ("b", 60))}
-    data = without_empty_runs(make({**numbers, "c": {1: {"D-dev": 99.0}, 2: {}}}))
-    section = selection_section(data, summarise(data))
+    data = make(
+        {"a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}}, "b": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}}}
+    )
+    late = make({"c": {1: {"D-dev": 99.0}, 2: {}}}).cells[0]
+    late = attrs.evolve(late, runs=(late.runs[0], attrs.evolve(late.runs[1], status="waiting")))
+    section = selection_section(chosen(attrs.evolve(data, cells=(*data.cells, late))))
     assert section is not None
     assert section.sentences[0].startswith(
         "The chosen cell is “a” so far, the best of 2 cells that can be compared, of 3 that were tried, by "
     )
     assert "is the best of 2, and so too good" in section.sentences[1]
-    assert section.remarks[-1] == (
+    assert section.notes[-1] == (
         "The study has not finished; so far 2 cells can be compared, of 3 that were tried."
     )
-    assert section.remarks[-2] == "Could not be chosen: c (it has 1 seed of 2)."
+    assert section.notes[-2] == "Could not be chosen: c (it has 1 seed of 2)."
 
 
 def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) -> None:
@@ -217,13 +217,11 @@ def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make: Mak
         {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))}, Decide(test_data=True)
     )
 
-    cells = []
-    for cell in data.cells:
-        (run,) = cell.runs
-        (alone,) = run.scores
-        run = attrs.evolve(run, scores=(alone, attrs.evolve(alone, encoder="zh")))
-        cells.append(attrs.evolve(cell, runs=(run,)))
-    data = attrs.evolve(data, cells=tuple(cells))
+    def runs(cell: CellInfo) -> tuple[CellRun, ...]:
+        both = ((*run.scores, *(attrs.evolve(s, encoder="zh") for s in run.scores)) for run in cell.runs)
+        return tuple(attrs.evolve(run, scores=scores) for run, scores in zip(cell.runs, both, strict=True))
+
+    data = attrs.evolve(data, cells=tuple(attrs.evolve(cell, runs=runs(cell)) for cell in data.cells))
     assert [(one.encoder, one.decided) for one in chosen(data).scores] == [("en", True), ("zh", False)]
 
 
@@ -311,11 +309,13 @@ def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make: Make
     summaries = summarise(data, resamples=10)
     found = chosen(data)
     assert (found.cell, [one.task for one in found.scores if one.decided]) == ("c", ["X"])
-    text = to_markdown(data, views_of(data, summaries))
-    assert "## Chosen cell" in text
-    assert "the score" not in text.partition("## Chosen cell")[0]
+    section = selection_section(found)
+    assert section is not None
+    assert section.summary == "c"
+    text = " ".join(section.sentences)
     assert "It was chosen on test data" in text
     assert "is the best of 3, and so too good" in text
+    assert [row.cells[-1] for row in section.tables[0].rows] == ["yes", "no", "no"]
     kept = json.loads(to_json(data, summaries))["chosen"]
     assert (kept["cell"], kept["among"], kept["test_data"]) == ("c", 3, True)
 

@@ -14,15 +14,16 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.main_effects import interaction, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.effect_tables import views_of
+from sentbed_report.study_page.effects_section import effects_section, interactions_section
+from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
+from sentbed_report.study_page.score_cost_section import score_cost_section
 
 Make = Callable[..., StudyData]
 
@@ -65,22 +66,22 @@ def one(data: StudyData) -> Summary:
 
 def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of: Make) -> None:
     best, worse, _ = (row.cells[0] for row in one(three_cells(study_of)).rows)
-    assert all(worse.values[seed] < best.values[seed] for seed in worse.values)
-    assert worse.mean is not None
-    assert best.mean is not None
-    assert worse.mean > best.mean + 4
+    assert all(worse.seeds[seed] < best.seeds[seed] for seed in worse.seeds)
+    assert worse.value is not None
+    assert best.value is not None
+    assert worse.value > best.value + 4
 
 
 def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of: Make) -> None:
     data = three_cells(study_of, ranks=(), baseline="A")
     table = one(data)
     best, worse, _ = table.rows
-    assert (best.cells[0].place, best.cells[0].rank, best.remark) == (0, 1, "5 seeds")
+    assert (best.cells[0].place, best.cells[0].rank, best.remark) == (1, 1, "5 seeds")
     assert (worse.cells[0].place, worse.cells[0].rank, worse.remark) == (None, None, "stopped, 2 seeds")
-    (said,) = [one for one in table.said if one.startswith("Stopped")]
+    (said,) = [one for one in table.notes if one.startswith("Stopped")]
     assert said.endswith("other seeds than those of cells that went on: B.")
     assert "have no rank" in said
-    assert "have no rank" not in " ".join(one(three_cells(study_of)).said)
+    assert "have no rank" not in " ".join(one(three_cells(study_of)).notes)
     rows = json.loads(to_json(data, [table]))["tables"][0]["rows"]
     assert [row["stopped"] for row in rows] == [False, True, False]
 
@@ -89,8 +90,8 @@ def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of: Make) -
     """The study ended when one cell was left: all have the same seeds, and their means can be compared."""
     found = numbers({"A": 80.0, "B": 79.0}, ("A", "B"))
     table = one(study_of(found, decisions=stopped("A", "B")))
-    assert [row.cells[0].place for row in table.rows] == [0, 1]
-    assert not any(one.startswith("Stopped") for one in table.said)
+    assert [row.cells[0].place for row in table.rows] == [1, 2]
+    assert not any(one.startswith("Stopped") for one in table.notes)
 
 
 def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of: Make) -> None:
@@ -118,16 +119,12 @@ def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_th
 
 def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(study_of: Make) -> None:
     data = three_cells(study_of, items=True)
-    section = rank_groups_section([one(data)], data.decisions)
+    section = rank_groups_section(data, [one(data)])
     assert section is not None
-    assert [row.name for row in section.tables[0].rows] == ["A", "C", "B"]
-    told = " ".join(section.remarks)
+    assert [row.cell for row in section.tables[0].rows] == ["A", "C", "B"]
+    told = " ".join(section.notes)
     assert "stopped cells come last" in told
     assert "worse than another in Decisions and still share a letter" in told
-    assert "Decisions" not in " ".join(rank_groups_section([one(data)]).remarks)  # type: ignore[union-attr]
-    assert any(
-        "share a letter with it here" in remark for s in views_of(data).sections for remark in s.remarks
-    )
 
 
 def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_to_be(study_of: Make) -> None:
@@ -153,15 +150,16 @@ def _points(svg: str) -> list[float]:
 def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of: Make) -> None:
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
     found = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
-    summary = one(study_of(found, decisions=stopped("A", "B"), items=True))
+    data = study_of(found, decisions=stopped("A", "B"), items=True)
+    summary = one(data)
     assert summary.groups is not None
     ranks = summary.groups.tasks
     assert ranks is not None
     assert [(row.name, row.mean_rank) for row in ranks.rows] == [("A", 1.0), ("B", 2.0), ("C", 3.0)]
     assert ranks.seeds == (1, 2)
-    section = rank_groups_section([summary])
+    section = rank_groups_section(data, [summary])
     assert section is not None
-    assert any("means over the seeds that all cells have (1, 2)" in remark for remark in section.remarks)
+    assert "Means over the seeds that all cells have (1, 2)." in section.tables[1].notes
 
 
 def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) -> None:
@@ -170,13 +168,14 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) 
         name: {seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds}
         for name, level, seeds in (("A", 80.0, (1, 2)), ("B", 70.0, (2, 3)), ("C", 60.0, (3, 4)))
     }
-    summary = one(study_of(found, items=True))
+    data = study_of(found, items=True)
+    summary = one(data)
     assert summary.groups is not None
     assert summary.groups.tasks is not None
     assert summary.groups.tasks.seeds == ()
-    section = rank_groups_section([summary])
+    section = rank_groups_section(data, [summary])
     assert section is not None
-    assert any("own seeds, since they share none" in remark for remark in section.remarks)
+    assert "Each cell has its mean over its own seeds, since they share none." in section.tables[1].notes
 
 
 def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of: Make) -> None:
@@ -192,9 +191,11 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of: Make)
     assert loss.labels[1].difference == pytest.approx(-9.75, abs=0.03)
     grid = interaction(data, summary, "pooler", "loss")
     assert [mean for line in grid.means for mean in line] == pytest.approx([80.1, 70.1, 79.1, 69.6], abs=0.03)
-    views = views_of(data, [summary])
-    assert any("differences over those that both cells of a pair have" in r for r in views.effects[0].remarks)
-    assert "means are over those that all matched cells have." in views.heat_maps[0].remark
+    effects, axes = effects_section(data, [summary]), interactions_section(data, [summary])
+    assert effects is not None
+    assert "differences over those that both cells of a pair have" in effects.notes[-1]
+    assert axes is not None
+    assert "means are over those that all matched cells have" in axes.tables[0].notes[-1]
 
 
 def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of: Make) -> None:
@@ -213,7 +214,9 @@ def test_scores_against_costs_name_stopped_cells(study_of: Make) -> None:
         attrs.evolve(c, runs=tuple(attrs.evolve(run, scores=(*run.scores, cost)) for run in c.runs))
         for c in data.cells
     )
-    (table,) = views_of(attrs.evolve(data, cells=cells)).costs
-    assert "Stopped, with means over other seeds than those of cells that went on: B." in table.remark
-    (table,) = views_of(attrs.evolve(data, cells=cells, decisions=None)).costs
-    assert "Stopped" not in table.remark
+    data = attrs.evolve(data, cells=cells)
+    section = score_cost_section(data, summarise(data))
+    assert section is not None
+    assert (
+        "Stopped, with means over other seeds than those of cells that went on: B." in section.tables[0].notes
+    )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -16,13 +15,12 @@ from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.significance import average_column, judge_column
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import score_rows, to_json
+from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.html_and_markdown_content import published_notes
-from sentbed_report.table_formats import to_latex, to_markdown, to_text
+from sentbed_report.study_page.published_section import published_notes
 
 Make = Callable[..., StudyData]
 
@@ -56,10 +54,10 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of: Make) 
     assert found.headings == ("MR", "CR", "Avg")
     assert [row.name for row in found.rows] == ["first", "mean"]
     mr = found.rows[0].cells[0]
-    assert (mr.mean, mr.std, len(mr.values)) == (71.0, pytest.approx(statistics.stdev([70, 72, 71])), 3)
+    assert (mr.value, mr.std, len(mr.seeds)) == (71.0, pytest.approx(statistics.stdev([70, 72, 71])), 3)
     average = found.rows[0].cells[2]
-    assert list(average.values.values()) == [75.0, 78.0, 78.0]
-    assert (average.mean, average.std) == (77.0, pytest.approx(statistics.stdev([75, 78, 78])))
+    assert list(average.seeds.values()) == [75.0, 78.0, 78.0]
+    assert (average.value, average.std) == (77.0, pytest.approx(statistics.stdev([75, 78, 78])))
     assert found.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
 
 
@@ -150,22 +148,6 @@ def test_only_what_has_finished_and_has_a_direction_is_ranked(study_of: Make) ->
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
-def test_every_format_has_the_ranks_and_says_what_they_are(study_of: Make) -> None:
-    found = only(sentbench(study_of, ranks=("backbone",)))
-    said = "Superscripts: the rank in a column, among rows of the same backbone; equal numbers have the same."
-    assert "**90.60**¹" in to_markdown(found)
-    assert "77.25⁷" in to_text(found)
-    assert r"\textbf{90.60}$^{1}$" in to_latex(found)
-    for form in (to_markdown, to_text, to_latex):
-        assert said in form(found)
-        assert "Superscripts" not in form(only(sentbench(study_of)))
-    many = {f"c{place}": {1: {"MR": float(place)}} for place in range(12)}
-    assert "0.00$^{12}$" in to_latex(only(study_of(many, ranks=())))
-    (table,) = json.loads(to_json(sentbench(study_of), [found]))["tables"]
-    values = [row["values"][0]["rank"] for row in table["rows"]]
-    assert values == ranks_of(found, 0)
-
-
 def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of: Make) -> None:
     data = study_of(
         {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]}, {}, statuses={"a": "failed"}
@@ -177,12 +159,6 @@ def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(stud
     assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
 
 
-def test_one_seed_has_no_deviation(study_of: Make) -> None:
-    found = only(study_of({"a": {5: {"MR": 70.0}}}))
-    assert (found.rows[0].cells[0].mean, found.rows[0].cells[0].std) == (70.0, None)
-    assert (found.over, found.headings) == ("One run a row.", ("MR",))
-
-
 def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: Make) -> None:
     numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
     assert only(study_of(numbers, order=("SST2", "CR"))).headings == ("SST2", "CR", "MR", "Avg")
@@ -192,7 +168,7 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: 
         lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
     )
     assert only(own).headings == ("SST2", "MR", "CR", "Avg")
-    assert only(own).rows[0].cells[-1].mean == 9.0
+    assert only(own).rows[0].cells[-1].value == 9.0
 
 
 def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make) -> None:
@@ -205,7 +181,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make
         (("MRPC", "QQP", "Avg"), "f1"),
         (("MRPC",), "mcc"),
     ]
-    assert [cell.mean for cell in found[1].rows[0].cells] == [82.0, 78.0, 80.0]
+    assert [cell.value for cell in found[1].rows[0].cells] == [82.0, 78.0, 80.0]
     # Each table judges by the items of its own metric.
     for place in range(3):
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
@@ -220,7 +196,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make
 def test_best_and_second_are_as_printed_and_ties_share(study_of: Make) -> None:
     numbers = dict(zip("abcd", (80.004, 80.001, 70.0, 60.0), strict=True))
     found = only(study_of({name: {1: {"MR": value}} for name, value in numbers.items()}))
-    assert [row.cells[0].place for row in found.rows] == [0, 0, 1, None]
+    assert [row.cells[0].place for row in found.rows] == [1, 1, 2, None]
 
 
 def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of: Make) -> None:
@@ -230,20 +206,18 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
     }
     for status in ("running", "failed", "waiting"):
         rows = only(study_of(numbers, statuses={"half": status})).rows
-        assert [row.cells[0].place for row in rows] == [None, 1, 0]
+        assert [row.cells[0].place for row in rows] == [None, 2, 1]
 
 
 @pytest.mark.parametrize(
-    ("direction", "places", "best"),
+    ("direction", "places"),
     [
-        ("lower", [0, 1, None], "a"),
-        ("none", [None] * 3, ""),
-        ("higher", [None, 1, 0], "c"),
+        ("lower", [1, 2, None]),
+        ("none", [None] * 3),
+        ("higher", [None, 2, 1]),
     ],
 )
-def test_direction_is_what_the_score_says(
-    study_of: Make, direction: Any, places: list[int | None], best: str
-) -> None:
+def test_direction_is_what_the_score_says(study_of: Make, direction: Any, places: list[int | None]) -> None:
     data = study_of({name: {1: {"T/error": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))})
     for cell in "abc":
         data = with_scores(
@@ -251,8 +225,6 @@ def test_direction_is_what_the_score_says(
         )
     found = only(data)
     assert [row.cells[0].place for row in found.rows] == places
-    for text, mark in ((to_latex(found, "t"), "textbf"), (to_markdown(found), "**")):
-        assert [line.lstrip("| ")[0] for line in text.splitlines() if mark in line] == list(best)
 
 
 # --- rows --------------------------------------------------------------------------------------------------
@@ -262,8 +234,8 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of: Mak
     numbers = {**TWO, "late": {1: {}, 2: {}, 3: {}}, "half": {1: {"MR": 60.0, "CR": 60.0}, 2: {}, 3: {}}}
     found = only(study_of(numbers, statuses={"late": "waiting", "half": "failed"}, baseline="first"))
     late, half = found.rows[2:]
-    assert (late.remark, [cell.mean for cell in late.cells]) == ("waiting", [None] * 3)
-    assert (half.remark, half.cells[0].mean, half.cells[0].std) == ("failed, 1 of 3", 60.0, None)
+    assert (late.remark, [cell.value for cell in late.cells]) == ("waiting", [None] * 3)
+    assert (half.remark, half.cells[0].value, half.cells[0].std) == ("failed, 1 of 3", 60.0, None)
     assert half.cells[0].judged is not None
     assert dict(half.cells[0].judged.differences) == {1: -10.0}
 
@@ -302,7 +274,7 @@ def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(stu
     data = with_scores(study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10}), "mean", shorter)
     longer, other = summarise(data)
     assert [[row.name for row in one.rows] for one in (longer, other)] == [["first"], ["mean"]]
-    assert [cell.mean for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
+    assert [cell.value for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
     assert (longer.apart, other.apart) == ("folds (10 against 5) of MR", "folds (5 against 10) of MR")
     assert other.note == "transfer; accuracy; p; unlike other tables in folds (5 against 10) of MR"
     for column, folds in zip((longer.columns[0], other.columns[0]), (10, 5), strict=True):
@@ -331,7 +303,7 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
     first, second = summarise(data)
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
     assert [len(one.rows) for one in (first, second)] == [2, 2]
-    assert (first.rows[0].cells[0].mean, second.rows[0].cells[0].mean) == (71.0, 9.0)
+    assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
     assert (first.apart, second.apart) == ("folds (10 against 5)", "folds (5 against 10)")
 
 
@@ -505,8 +477,7 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
     assert found.headings == ("MR", "CR", "Avg (2 of 4)")
     assert found.note.endswith("; without SST2, TREC, whose data is missing")
     assert [len(cell.published) for cell in found.rows[0].cells] == [1, 1, 0]
-    assert "Avg (2 of 4)" in to_text(found)
-    assert {row["task"] for row in score_rows(data, [found])} == {"MR", "CR", "AVG (2 of 4)"}
+    assert set(score_frame(data, [found]).task) == {"MR", "CR", "AVG (2 of 4)"}
     *_, average = published_numbers(data, [found])
     assert (average.row.key, average.row.found) == ("AVG", None)
 
@@ -515,7 +486,7 @@ def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> Non
     data = with_scores(study_of(TWO), "first", lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),))
     found = only(data)
     assert found.headings == ("MR", "CR", "Avg")
-    first, mean = ([cell.mean is not None for cell in row.cells] for row in found.rows)
+    first, mean = ([cell.value is not None for cell in row.cells] for row in found.rows)
     assert (first, mean) == ([True, False, False], [True, True, True])
 
 
@@ -542,14 +513,9 @@ def test_a_bare_task_is_its_first_metric(study_of: Make) -> None:
 def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
     numbers = {"a": {1: {"MR": math.nan}}, "b": {1: {"MR": 3.0}}, "c": {1: {"MR": 4.0}}}
     rows = only(study_of(numbers, baseline="a")).rows
-    assert [row.cells[0].place for row in rows] == [None, 1, 0]
+    assert [row.cells[0].place for row in rows] == [None, 2, 1]
     assert rows[1].cells[0].judged is not None
     assert rows[1].cells[0].judged.reason == "a score is not finite"
-
-
-def test_axes_are_the_labels_of_the_rows(study_of: Make) -> None:
-    axis = AxisInfo("pooler", ("first", "mean"))
-    assert [row.labels for row in only(study_of(TWO, [axis])).rows] == [{"pooler": n} for n in TWO]
 
 
 # --- what says nothing about its encoder ------------------------------------------------------------------
@@ -587,17 +553,13 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
         if bad:
             assert trec.degenerate == ("one class" if len(seeds) == 2 else "one class (seed 2)")
             assert "it includes TREC" in average.degenerate
-            assert (mr.place, trec.place, average.place) == (0, None, None)
+            assert (mr.place, trec.place, average.place) == (1, None, None)
         for cell in (trec, average):
             # Nothing is tested against a baseline that says nothing, either.
             judged = cell.judged
             if judged is not None and (bad or worst == "a"):
                 assert (judged.p_value, judged.corrected) == (None, None)
                 assert judged.reason == ("the score" if bad else "the baseline's score") + " is degenerate"
-    for form in (to_text, to_markdown, to_latex):
-        text = form(found)
-        said = "one class" if len(seeds) == 2 else "one class (seed 2)"
-        assert f"degenerate, neither ranked nor tested ({worst}: TREC): {said}." in text
 
 
 def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
@@ -613,25 +575,11 @@ def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
 # --- signs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("form", "best"), [(to_text, "*:"), (to_markdown, "Bold:"), (to_latex, "Bold:")])
-def test_every_sign_of_a_table_is_in_its_legend_and_no_other(study_of: Make, form: Any, best: str) -> None:
-    low, high = {"MR": 50.0}, {"MR": 80.0}
-    for numbers, baseline, expected in (
-        ({"a": {1: low, 2: low}, "b": {1: high, 2: high}}, "a", {best, "‡"}),
-        ({"a": {1: low, 2: low}, "b": {1: high, 2: high}}, None, {best}),
-        ({"a": {1: low}, "b": {1: low}}, None, set()),
-    ):
-        (found,) = summarise(study_of(numbers, baseline=baseline, items=True))
-        text = form(found).replace(r"$^{\ddagger}$", "‡").replace(r"$^{\dagger}$", "†")
-        assert {sign for sign in (best, "‡", "degenerate") if sign in text} == expected
-        assert text.count("† p ") == ("‡" in expected)
-
-
 def test_seeds_that_only_one_has_are_said_not_to_count(study_of: Make) -> None:
     numbers = {"a": {1: {"MR": 50.0}, 2: {"MR": 51.0}}, "b": {s: {"MR": 60.0 + s} for s in (1, 2, 3)}}
     (found,) = summarise(study_of(numbers, baseline="a", items=True))
     assert found.rows[1].cells[0].judged.unpaired == (3,)
-    assert "Tested only over the seeds that both have, not 3: b against a." in found.said
+    assert "Tested only over the seeds that both have, not 3: b against a." in found.notes
     numbers["b"].pop(3)
     (found,) = summarise(study_of(numbers, baseline="a", items=True))
-    assert not any("Tested only" in said for said in found.said)
+    assert not any("Tested only" in said for said in found.notes)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 import sentbed_studies
-from sentbed.errors import RunError, RuntimeUnavailableError
+from sentbed.errors import RunError
 from sentbed.protocols import Score
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.axes_without_effect import axes_without_effect
@@ -35,7 +35,6 @@ def data() -> StudyData:
 
 
 def test_scores_are_a_tidy_table(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     found = LoadedStudy(data).scores
     assert [*found.columns] == [
         *("cell", "pooler", "axis seed", "seed", "encoder", "evaluator", "protocol", "task", "metric"),
@@ -79,7 +78,6 @@ def costing(data: StudyData, other: str = "value") -> StudyData:
 
 
 def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     study = LoadedStudy(costing(data, "pooler"))
     found = study.costs
     place = ["cell", "pooler", "axis seed", "seed", "encoder", "evaluator"]
@@ -97,7 +95,6 @@ def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyDat
 
 
 def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     study = LoadedStudy(data)
     found = study.groups
     groups = study.tables[0].groups
@@ -126,7 +123,6 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
 def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
     data: StudyData, name: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra `parquet`")
     axes = (attrs.evolve(data.axes[0], name=name), attrs.evolve(data.axes[1], name="other"))
     cells = tuple(
@@ -144,7 +140,6 @@ def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
 
 
 def test_groups_rename_an_axis_that_has_the_name_of_a_column(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     noisy = attrs.evolve(data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores)
     cells = tuple(
         attrs.evolve(cell, labels={"mean": cell.labels["pooler"], "seed": cell.labels["seed"]}, runs=runs)
@@ -162,19 +157,10 @@ def test_groups_rename_an_axis_that_has_the_name_of_a_column(data: StudyData) ->
 
 
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
     study = LoadedStudy(attrs.evolve(data, cells=cells))
     assert (len(study.scores), study.tables, len(study.groups)) == (0, (), 0)
     assert "pooler" in study.scores.columns
-
-
-def test_without_pandas_the_error_says_what_to_install(
-    data: StudyData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sentbed_studies.study_results.find_spec", lambda name: None)
-    with pytest.raises(RuntimeUnavailableError, match=r"`groups` .*pip install 'sentbed-studies\[pandas\]'"):
-        _ = LoadedStudy(data).groups
 
 
 def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
@@ -183,10 +169,10 @@ def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
     html: str = study._repr_html_()
     assert "toy &lt;b&gt;" in html
     assert "<b>:" not in html
-    assert html.count("<table>") == len(study.tables) == 1
+    assert html.count("<table ") == len(study.tables) == 1
     (table,) = study.tables
     assert repr(table) == "<table transfer; accuracy; p: 3 rows, 3 columns>"
-    assert str(table).splitlines()[0] == "transfer; accuracy; p"
+    assert str(table).splitlines()[0] == "toy <b>: transfer (accuracy; p)"
     things: tuple[Any, ...] = (study, table, data, data.cells[0].runs[0])
     assert all(len(repr(one)) < 100 for one in things)
     assert (study.name, study.seeds, study.baseline) == ("toy <b>", (1, 2), "mean, 1e-3")
@@ -219,7 +205,6 @@ def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
 
 
 def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     study = LoadedStudy(costing(data))
     found = study.tidy
     assert [*found.columns] == [*study.scores.columns, "passes", "cost value", "tokens", "passes 2"]
@@ -234,7 +219,6 @@ def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
 
 
 def test_costs_of_one_encoder_are_not_those_of_another(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     cell = costing(data).cells[0]
     before = attrs.evolve(cell.runs[0].scores[0], encoder="en@start")
     runs = (attrs.evolve(cell.runs[0], scores=(before, *cell.runs[0].scores)),)
@@ -271,7 +255,6 @@ def test_a_letter_that_no_font_has_is_a_warning(
 
 
 def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) -> None:
-    pytest.importorskip("pandas", reason="needs the extra `pandas`")
     runs = tuple(
         attrs.evolve(one, cost=RecordedCost(RunCost(seconds=one.seed * 7.0))) for one in data.cells[0].runs
     )

@@ -143,12 +143,12 @@ class LoadedStudy:
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
         places = ["cell", *self._axis_columns, "seed", "encoder", "evaluator"]
-        wide = costs.pivot(index=[*places, "time"], columns="column", values="value")
-        wide = wide.reset_index().drop(columns="time")
-        order = costs.drop_duplicates([*places, "time"])[places]
+        lines = [*places, "time"]
+        wide = costs.pivot(index=lines, columns="column", values="value").reset_index()
+        order = costs.drop_duplicates(lines)[lines]
         columns = list(dict.fromkeys(costs["column"]))
         # A pivot sorts its rows: back into the order of the runs.
-        return order.merge(wide, how="left", on=places)[[*places, *columns]]
+        return order.merge(wide, how="left", on=lines)[[*places, *columns]]
 
     @cached_property
     def tidy(self) -> pandas.DataFrame:

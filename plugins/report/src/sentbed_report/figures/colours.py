@@ -48,7 +48,7 @@ def use_colours(colours: Mapping[str, str]) -> Iterator[None]:
 
 def theme_colours(theme: Theme) -> dict[str, str]:
     """Return the colours of a theme of the page, on white where it is light: paper is."""
-    style = resource("sentbed_report", "style.css")
+    style = resource("sentbed_report.page", "style.css")
     block = re.search(rf"^{re.escape(_RULES[theme])} {{(.*?)}}", style, re.DOTALL | re.MULTILINE)
     assert block is not None
     variables = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block[1]))

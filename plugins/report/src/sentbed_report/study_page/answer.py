@@ -12,7 +12,7 @@ from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.observed_power import judged_rows, observed_power
-from sentbed_report.study.rank_groups import RankGroups
+from sentbed_report.study.rank_groups import GroupedRow, RankGroups
 from sentbed_report.study.selection import ChosenScore, Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -34,19 +34,20 @@ def answer_lines(
 ) -> list[AnswerLine]:
     """Return the lines that are known: best cell, which may be as good, axes, problems, what to do next."""
     main = main_table(summaries)
+    chosen = "" if selection is None else selection.cell
     lines = []
     best = _best(data, summaries, selection, main)
     if best:
         lines.append(AnswerLine("Best", best))
     if main is not None and main.groups is not None and main.groups.rows:
-        lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups)))
+        lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups, chosen)))
     effects = "".join(effects_line(of_table) for of_table in findings if of_table.summary is main)
     if effects:
         lines.append(AnswerLine("Effects", effects))
     problems = list(_problems(data, summaries, selection, main))
     if problems:
         lines.append(AnswerLine("Mind", "; ".join(problems)))
-    step = _next_step(data, summaries, main)
+    step = _next_step(data, main, chosen)
     if step:
         lines.append(AnswerLine("Next", step))
     return lines
@@ -94,7 +95,7 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
         seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
         text += f" over {seeds}"
     ties = f"; as good: {_names(selection.ties)}" if selection.ties else ""
-    return f"{text}; chosen among {selection.number_compared.rstrip(',')} {how}{ties}"
+    return f"{text}; chosen among {selection.number_compared} {how}{ties}"
 
 
 def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
@@ -109,15 +110,34 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
     return None
 
 
-def _not_told_apart(main: Summary, groups: RankGroups) -> str:
-    best, *others = groups.rows
-    alike = [row.name for row in others if set(row.groups) & set(best.groups)]
+def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
     title = title_of(main)
     if not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
+    best = _best_row(groups, chosen)
+    others = [row for row in groups.rows if row is not best]
+    alike = [row.name for row in others if set(row.groups) & set(best.groups)]
+    better = _better_rows(groups, best)
+    if better:
+        names = _names(alike) if alike else "none"
+        return f"{names}; better than {best.name} in {title}: {_names(better)}"
     if not alike:
-        return f"none: {best.name} is better than all {len(others)} others in {title}"
+        return f"none: {best.name} is better than the {count(len(others), 'other')} in {title}"
     return f"{_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title})"
+
+
+def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
+    """Return the row of the chosen cell, or without one the best on the data of the table."""
+    for row in groups.rows:
+        if row.cell == chosen:
+            return row
+    return groups.rows[0]
+
+
+def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
+    """Return the rows that were shown to be better than the chosen one, on data that did not choose it."""
+    above = groups.rows[: groups.rows.index(best)]
+    return [row.name for row in above if not set(row.groups) & set(best.groups)]
 
 
 def _names(names: Sequence[str]) -> str:
@@ -154,22 +174,24 @@ def _problems(
         yield "the choice is of what has finished"
 
 
-def _next_step(data: StudyData, summaries: Sequence[Summary], main: Summary | None) -> str:
+def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
     """Return what would make the answer surer."""
     statuses = Counter(run.status for cell in data.cells for run in cell.runs)
     if statuses["failed"]:
         return "mend what failed, and run `sentbed study` again: finished runs are kept"
     if data.finished < data.total:
         return "let the study finish: `sentbed study` goes on where it was"
-    if main is None:
+    if main is None or main.development:
         return "add an evaluator on test data"
     if len(main.seeds) < 2:
         return "run more seeds: with one, other seeds may turn every difference round"
     groups = main.groups
-    if groups is None or not groups.rows:
+    if groups is None or not groups.rows or not groups.lettered:
         return ""
-    best, *others = groups.rows
-    if not any(set(row.groups) & set(best.groups) for row in others):
+    best = _best_row(groups, chosen)
+    if _better_rows(groups, best):
+        return "use more development data: on test data, which may not choose, the chosen cell is not best"
+    if not any(set(row.groups) & set(best.groups) for row in groups.rows if row is not best):
         return "nothing: the best cell stands out; confirm it on data that the study has not seen"
     for power in observed_power([main]):
         for row, judged in judged_rows(main):

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import statistics
+
+import pytest
+from sentbed.protocols import ExpectedRow
+from sentbed_report.statistics.significance import Judged
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.comma_separated import to_csv, to_long_csv
+from sentbed_report.tables.estimate import QUANTITIES, Estimate, Piece, Quantity, pieces_of
+from sentbed_report.tables.html import to_html
+from sentbed_report.tables.json_records import to_records
+from sentbed_report.tables.latex import to_latex
+from sentbed_report.tables.markdown import to_markdown
+from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.terminal import to_text
+
+COLUMN = Column("MR", "accuracy", direction="higher")
+BETTER = Judged({1: 2.0, 2: 4.0}, low=1.0, high=5.0, p_value=0.002, corrected=0.004, basis="seeds")
+
+
+def texts(estimate: Estimate, column: Column = COLUMN) -> list[str]:
+    """What readers see beside the number, as marks, and below."""
+    places = ("beside", "mark", "below")
+    return [piece.labelled for place in places for piece in pieces_of(estimate, column, place)]
+
+
+def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation() -> None:
+    values = {1: 70.0, 2: 72.0, 3: 71.0}
+    estimate = Estimate(values)
+    assert estimate.value == statistics.fmean(values.values())
+    assert estimate.std == pytest.approx(statistics.stdev(values.values()))
+    assert (Estimate({5: 70.0}).value, Estimate({5: 70.0}).std) == (70.0, None)
+    assert (Estimate().value, Estimate().std, Estimate().is_finite) == (None, None, False)
+    assert not Estimate({1: math.nan}).is_finite
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        (Estimate({1: 1.0, 2: 2.0}), ["± 0.71"]),
+        (Estimate(value=1.0, rank=12), ["¹²"]),
+        (Estimate(value=1.0, judged=BETTER), ["‡"]),
+        (Estimate(value=1.0, judged=Judged({1: 2.0}, corrected=0.2)), []),
+        (Estimate(value=1.0, degenerate="one class"), ["◇"]),
+        (Estimate(value=1.0, interval=(0.5, 1.5)), ["0.50 to 1.50"]),
+        (Estimate(value=1.0, change=-0.5), ["−0.50"]),
+        (Estimate(value=1.0, count=1200), ["of 1,200"]),
+        (Estimate(value=1.0, published=(ExpectedRow("MR", 1.5, 0.1, "T", 1.0),)), ["published 1.50 (−0.50)"]),
+    ],
+)
+def test_readers_see_each_quantity(estimate: Estimate, expected: list[str]) -> None:
+    assert texts(estimate) == expected
+
+
+@pytest.mark.parametrize(("direction", "kind"), [("higher", "better"), ("lower", "worse"), ("none", "")])
+def test_the_mark_of_a_difference_says_which_way_it_is_better(direction: str, kind: str) -> None:
+    column = Column("MR", direction=direction, reference="base")  # type: ignore[arg-type]
+    (mark,) = pieces_of(Estimate(value=1.0, judged=BETTER), column, "mark")
+    assert mark.kind == kind
+    assert mark.hint.splitlines() == [
+        "+3.00 against base",
+        "95 % interval 1.00 to 5.00",
+        "p = 0.002; after Holm's correction p = 0.004",
+        "over seeds",
+    ]
+
+
+def test_a_new_quantity_appears_in_every_format() -> None:
+    median = Quantity(
+        "median",
+        lambda estimate: statistics.median(estimate.seeds.values()),
+        pieces=lambda estimate, column: (Piece("median 71.50"),),
+        placing="below",
+    )
+    QUANTITIES.append(median)
+    try:
+        row = Row(("a",), (Estimate({1: 70.0, 2: 71.5, 3: 90.0}),))
+        table = Table("toy", (Header("cell"),), (COLUMN,), (row,))
+        for form in (to_text, to_markdown, to_latex, to_html):
+            assert "median 71.50" in form(table)
+        for text in (to_csv(table), to_long_csv([table])):
+            (line,) = csv.DictReader(io.StringIO(text))
+            assert line.get("MR median", line.get("median")) == "71.5"
+        records = json.loads(json.dumps(to_records(table)))
+        assert records["rows"][0]["values"][0]["median"] == 71.5
+    finally:
+        QUANTITIES.remove(median)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+import re
+
+import attrs
+import pytest
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.html import cell_html, to_html
+from sentbed_report.tables.table import Bars, Header, Link, Row, Table
+
+ATTACK = "</script><img src=x onerror=alert(1)>\"'"
+
+
+def test_a_row_is_sorted_by_all_its_digits_and_filtered_by_its_cell(results: Table) -> None:
+    html = to_html(results)
+    assert re.findall(r'<tr data-cell="(\w+)"', html)[:2] == ["first", "mean"]
+    assert '<tr data-cell="first" class="baseline">' in html
+    assert re.findall(r'<td class="n" data-value="([-\d.]+)"', html) == [
+        *("50.5", "60.5", "81.0", "90.0", "49.5", "-2.0"),
+    ]
+    assert '<small class="tag">baseline</small>' in html
+
+
+def test_the_deviation_stands_before_the_mark_and_the_published_number_below(results: Table) -> None:
+    html = to_html(results)
+    assert "<u>50.50</u><small>± 0.71</small>" in html
+    assert re.search(r'<b>81\.00</b><small>± 1\.41<span class="mark better" title="\+30\.50 against', html)
+    assert '<small class="met" title="Table 1: met, ±0.10">published 81.05 (−0.05)</small>' in html
+    marks = re.findall(r'title="([^"]*)" tabindex="0" role="note" aria-label="([^"]*)">([†‡])<', html)
+    assert len(marks) == 6
+    assert all(name == f"{sign} {title}" for title, name, sign in marks)
+
+
+def test_notes_are_numbered_below_the_table(results: Table) -> None:
+    html = to_html(results)
+    notes = re.findall(r"<li>(.*?)</li>", html)
+    assert len(notes) == 5
+    assert notes[0] == "Bold: the best of a column; underlined: the second best."
+    assert '<ol class="shared">' in html
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (None, '<span class="none">–</span>'),
+        (Estimate(), '<span class="none">–</span>'),
+        (Estimate({1: math.nan, 2: 1.0}), '<span class="none">not finite</span>'),
+        (Estimate(value=1.0, rank=2), "1.00<sup>²</sup>"),
+        (Estimate(value=1.0, place=2), "<u>1.00</u>"),
+        (Link("<b>", "a&b", "met"), '<span class="met"><a href="a&amp;b">&lt;b&gt;</a></span>'),
+        ("<b>", "&lt;b&gt;"),
+    ],
+)
+def test_cells(cell: Estimate | Link | str | None, expected: str) -> None:
+    assert cell_html(cell, Column("MR")) == expected
+
+
+def test_nothing_that_is_typed_is_markup() -> None:
+    column = Column(ATTACK, heading=ATTACK, group=ATTACK)
+    estimate = Estimate(value=1.0, degenerate=ATTACK)
+    cells = (estimate, ATTACK, Link(ATTACK, ATTACK), Bars(((ATTACK, 0.5),)))
+    row = Row((ATTACK,), cells, (ATTACK,), ATTACK)
+    table = Table(ATTACK, (Header(ATTACK),), (column,) * 4, (row,), (ATTACK,), baseline=ATTACK)
+    html = to_html(attrs.evolve(table, rows=(row, attrs.evolve(row, is_reference=True))))
+    assert not re.search(r"<(script|img)", html)
+    # A quote that would end an attribute is escaped within it.
+    assert not re.search(r'="[^"]*<', html)
+    assert html.count("onerror") > 10
+
+
+def test_a_heat_map_is_darkest_where_the_number_is_best() -> None:
+    numbers = (Estimate(value=1.0), Estimate(value=3.0), Estimate())
+    for direction, shades in (("higher", ["6", "62"]), ("lower", ["62", "6"])):
+        columns = tuple(Column(str(place), direction=direction) for place in range(3))  # type: ignore[arg-type]
+        table = Table("t", (Header("a"),), columns, (Row(("x",), numbers),), is_heat_map=True)
+        # What has no number is a gap.
+        assert re.findall(r"--heat: (\d+)%", to_html(table)) == shades
+    assert "--heat" not in to_html(attrs.evolve(table, is_heat_map=False))
+
+
+def test_bars_are_on_the_scale_of_the_longest_one() -> None:
+    bars = Bars((("a", 0.5), ("b", 0.25)))
+    html = to_html(Table("t", (Header("cell"),), (Column("share"),), (Row(("x",), (bars,)),)))
+    assert re.findall(r"width:([\d.]+)%", html) == ["100.00", "50.00"]
+
+
+def test_a_long_table_scrolls_in_a_box_of_its_own() -> None:
+    rows = tuple(Row((str(place),), (Estimate(value=1.0),)) for place in range(31))
+    table = Table("t", (Header("cell"),), (Column("MR"),), rows)
+    assert 'class="scroll long"' in to_html(table)
+    assert 'class="scroll"' in to_html(attrs.evolve(table, rows=rows[1:]))

@@ -1,0 +1,175 @@
+"""The lines at the top of a study's page, for studies in which the answer was planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import pytest
+from sentbed.protocols import Score
+from sentbed_report.study import rank_groups
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.selection import select
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study_page.answer import answer_lines
+
+Make = Callable[..., StudyData]
+
+POOLER = AxisInfo("pooler", ("first", "mean", "last"))
+LEVELS = {"first": 60.0, "mean": 80.0, "last": 70.0}
+ALIKE = {"first": 60.0, "mean": 80.0, "last": 80.02}
+JITTER = (0.1, -0.1, 0.05)
+
+
+def around(levels: Mapping[str, float], seeds: tuple[int, ...] = (1, 2, 3), task: str = "MR") -> Any:
+    """Scores of each cell near its level, under each seed another one."""
+    numbers: dict[str, dict[int, dict[str, float]]] = {}
+    for place, (cell, level) in enumerate(levels.items(), 1):
+        numbers[cell] = {seed: {task: level + JITTER[seed * place % 3]} for seed in seeds}
+    return numbers
+
+
+def with_scores(data: StudyData, change: Callable[[str, Score], Score]) -> StudyData:
+    """The study with other scores; `change` takes the name of the cell and a score."""
+    cells = []
+    for cell in data.cells:
+        runs = []
+        for run in cell.runs:
+            scores = tuple(change(cell.name, score) for score in run.scores)
+            runs.append(attrs.evolve(run, scores=scores))
+        cells.append(attrs.evolve(cell, runs=tuple(runs)))
+    return attrs.evolve(data, cells=tuple(cells))
+
+
+def on_development_data(cell: str, score: Score) -> Score:
+    return attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "p", "split": "dev"}})
+
+
+def answers(data: StudyData) -> dict[str, str]:
+    summaries = summarise(data)
+    lines = answer_lines(data, summaries, select(data, summaries))
+    assert len(lines) <= 6
+    return {line.question: line.answer for line in lines}
+
+
+@pytest.mark.parametrize("baseline", ["first", None])
+def test_a_clear_winner(study_of: Make, baseline: str | None) -> None:
+    lines = answers(study_of(around(LEVELS), [POOLER], baseline, items=True))
+    assert [*lines] == ["Best", "Not told apart from the best", "Effects", "Next"]
+    assert lines["Best"].startswith("mean: MR 80.02 (")
+    assert lines["Best"].endswith(
+        "widened for the choice) over 3 seeds; chosen among 3 cells on this very test data, so that its "
+        "score is too good"
+    )
+    assert lines["Not told apart from the best"] == (
+        "none: mean is better than the 2 others in transfer, p: MR (accuracy)"
+    )
+    assert lines["Effects"].startswith("pooler: mean +20.00 (+")
+    assert lines["Effects"].endswith(")‡ against first")
+    assert lines["Next"].startswith("nothing: the best cell stands out")
+
+
+def test_a_tie(study_of: Make) -> None:
+    lines = answers(study_of(around(ALIKE), [POOLER], "first", items=True))
+    assert lines["Best"].startswith("last: MR 80.12 (")
+    assert lines["Not told apart from the best"] == "mean (1 of 2 others; transfer, p: MR (accuracy))"
+    assert lines["Next"] == "more seeds tell more cells apart (see Power for how many)"
+
+
+def test_all_on_development_data(study_of: Make) -> None:
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+    lines = answers(with_scores(data, on_development_data))
+    assert lines["Best"] == "mean; chosen among 3 cells on development data; no score is on test data"
+    assert lines["Mind"] == "all scores are on development data"
+    assert lines["Next"] == "add an evaluator on test data"
+
+
+def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of: Make) -> None:
+    test, development = around({"first": 70.0, "mean": 65.0, "last": 75.0}), around(LEVELS, task="D")
+    numbers = {
+        cell: {seed: {**development[cell][seed], **test[cell][seed]} for seed in (1, 2, 3)} for cell in LEVELS
+    }
+    data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
+
+    def split(cell: str, score: Score) -> Score:
+        return on_development_data(cell, score) if score.task == "D" else score
+
+    lines = answers(with_scores(data, split))
+    assert lines["Best"].startswith("mean: MR 65.02 (")
+    assert lines["Best"].endswith("chosen among 3 cells on development data")
+    assert lines["Not told apart from the best"] == (
+        "none; better than mean in transfer, p: MR (accuracy): last; first"
+    )
+    assert lines["Next"].startswith("use more development data: on test data, which may not choose,")
+
+
+def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
+    data = study_of(around(LEVELS), [POOLER], "first", items=True)
+
+    def constant(cell: str, score: Score) -> Score:
+        return attrs.evolve(score, degenerate="one class only") if cell == "mean" else score
+
+    lines = answers(with_scores(data, constant))
+    assert lines["Best"].startswith("last: MR 70.10 (")
+    assert "2 cells that can be compared, of 3 that were tried, on this very test data" in lines["Best"]
+    assert lines["Mind"] == "degenerate scores of mean"
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "step"),
+    [
+        ("failed", "1 of 9 runs failed; 2 seeds only", "mend what failed, and run `sentbed study` again"),
+        ("waiting", "1 of 9 runs waiting; 2 seeds only", "let the study finish"),
+    ],
+)
+def test_a_run_that_is_missing(study_of: Make, status: str, problem: str, step: str) -> None:
+    numbers = around(LEVELS)
+    numbers["mean"][2] = {}
+    lines = answers(study_of(numbers, [POOLER], "first", {"mean": status}, items=True))
+    assert lines["Best"].startswith("last: ")
+    assert lines["Mind"].startswith(problem)
+    assert lines["Next"].startswith(step)
+
+
+def test_one_seed(study_of: Make) -> None:
+    lines = answers(study_of(around(LEVELS, (1,)), [POOLER], "first", items=True))
+    assert lines["Best"].startswith("mean: MR 80.05 (")
+    assert lines["Mind"] == "1 seed only, which hardly shows how much seeds differ"
+    assert lines["Next"].startswith("run more seeds: with one,")
+
+
+def test_an_interaction_of_two_axes(study_of: Make) -> None:
+    axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("loss", ("ctr", "cls"))]
+    levels = {"first, ctr": 60.0, "first, cls": 70.0, "mean, ctr": 80.0, "mean, cls": 60.0}
+    lines = answers(study_of(around(levels), axes, "first, ctr", items=True))
+    pooler, loss = lines["Effects"].split("; ")
+    assert pooler.endswith("‡ against first, depending on loss‡")
+    assert loss.endswith("‡ against ctr, depending on pooler‡")
+    added = {"first, ctr": 60.0, "first, cls": 70.0, "mean, ctr": 70.0, "mean, cls": 80.0}
+    assert "depending" not in answers(study_of(around(added), axes, "first, ctr", items=True))["Effects"]
+
+
+def test_runs_without_axes_have_no_effects(study_of: Make) -> None:
+    lines = answers(study_of(around(LEVELS), (), "first", items=True))
+    assert [*lines] == ["Best", "Not told apart from the best", "Next"]
+
+
+def test_a_study_that_has_not_begun(study_of: Make) -> None:
+    numbers: dict[str, Any] = {cell: {1: {}, 2: {}} for cell in LEVELS}
+    lines = answers(study_of(numbers, [POOLER], "first", dict.fromkeys(LEVELS, "waiting")))
+    assert lines == {
+        "Mind": "6 of 6 runs waiting",
+        "Next": "let the study finish: `sentbed study` goes on where it was",
+    }
+
+
+def test_without_letters_nothing_is_said_to_stand_out(
+    study_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = study_of(around(ALIKE), [POOLER], "first", items=True)
+    monkeypatch.setattr(rank_groups, "_MOST_SETS", 1)
+    lines = answers(data)
+    assert lines["Not told apart from the best"].startswith("unknown in transfer, p: MR (accuracy): ")
+    assert "Next" not in lines

@@ -1,0 +1,133 @@
+"""Tests of effects and interactions of axes, against tests of two cells and sums by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from statistics import fmean, stdev
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed_report.study.axis_tests import effect_tests, interaction_tests
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.contrasts import judge_contrast
+from sentbed_report.statistics.significance import Judged, holm, judge_column
+from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.summary_tables import Summary
+
+Make = Callable[..., StudyData]
+
+POOLER = AxisInfo("pooler", ("first", "mean"))
+LOSS = AxisInfo("loss", ("ctr", "cls"))
+REFERENCES = {"pooler": "first", "loss": "ctr"}
+FOUR: Mapping[str, tuple[float, float, float]] = {
+    "first, ctr": (60.0, 61.0, 60.5),
+    "first, cls": (63.0, 63.5, 64.5),
+    "mean, ctr": (66.0, 68.0, 66.5),
+    "mean, cls": (75.0, 74.0, 77.0),
+}
+
+
+def numbers(values: Mapping[str, tuple[float, ...]]) -> Any:
+    return {cell: {seed: {"MR": score} for seed, score in enumerate(of)} for cell, of in values.items()}
+
+
+def summary_of(data: StudyData) -> Summary:
+    (summary,) = summarise(data)
+    return summary
+
+
+@pytest.mark.parametrize("items", [False, True])
+def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of: Make, items: bool) -> None:
+    values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
+    data = study_of(numbers(values), [POOLER], items=items)
+    test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
+    before, after = ({run.seed: run.scores[0] for run in cell.runs} for cell in data.cells)
+    pair = judge_column(before, {"mean": after})["mean"]
+    assert pair.basis == ("items and seeds" if items else "seeds")
+    for field in ("difference", "low", "high", "p_value", "item_variance", "basis"):
+        assert getattr(test, field) == pytest.approx(getattr(pair, field)), field
+
+
+def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of: Make) -> None:
+    data = study_of(numbers(FOUR), [POOLER, LOSS])
+    tests = effect_tests(data, summary_of(data), REFERENCES)
+    first, mean = (
+        [fmean(FOUR[f"{pooler}, {loss}"][seed] for loss in LOSS.labels) for seed in range(3)]
+        for pooler in POOLER.labels
+    )
+    expected = stats.ttest_rel(mean, first)
+    test = tests["pooler", "mean"]
+    assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))
+    assert test.p_value == pytest.approx(expected.pvalue)
+    assert (test.low, test.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert {key: one.corrected for key, one in tests.items()} == pytest.approx(
+        holm({key: one.p_value or 1.0 for key, one in tests.items()})
+    )
+
+
+def test_an_interaction_is_the_difference_of_differences(study_of: Make) -> None:
+    data = study_of(numbers(FOUR), [POOLER, LOSS])
+    test = interaction_tests(data, summary_of(data), REFERENCES)["pooler", "loss"]
+    by_seed = []
+    for seed in range(3):
+        corner = {cell: scores[seed] for cell, scores in FOUR.items()}
+        with_cls = corner["mean, cls"] - corner["first, cls"]
+        with_ctr = corner["mean, ctr"] - corner["first, ctr"]
+        by_seed.append(with_cls - with_ctr)
+    assert list(test.differences.values()) == pytest.approx(by_seed)
+    error = stdev(by_seed) / math.sqrt(3)
+    assert test.p_value == pytest.approx(2 * stats.t.sf(abs(fmean(by_seed)) / error, 2))
+    assert test.corrected == test.p_value
+
+
+def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of: Make) -> None:
+    data = study_of({cell: {1: {"MR": of[0]}} for cell, of in FOUR.items()}, [POOLER, LOSS], items=True)
+    summary = summary_of(data)
+    assert summary.scores is not None
+    weights = dict(zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True))
+    test = judge_contrast(weights, summary.scores)
+    sums = np.zeros(300)
+    for cell, weight in zip(data.cells, weights.values(), strict=True):
+        items = cell.runs[0].scores[0].items
+        assert items is not None
+        sums += weight * 100 * items.x
+    assert test.item_variance == pytest.approx(sums.var(ddof=1) / 300)
+    # The scores of the study are not exactly those of its items.
+    statistic = (test.difference or 0.0) / math.sqrt(sums.var(ddof=1) / 300)
+    assert test.p_value == pytest.approx(2 * stats.t.sf(abs(statistic), 299))
+
+
+def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(study_of: Make) -> None:
+    loss = AxisInfo("loss", ("ctr", "cls", "nli"))
+    values = {**FOUR, "first, nli": (63.0, 63.5, 64.5), "mean, nli": (69.5, 70.0, 71.0)}
+    data = study_of(numbers(values), [POOLER, loss])
+    test = interaction_tests(data, summary_of(data), REFERENCES)["pooler", "loss"]
+    pair = study_of(numbers(FOUR), [POOLER, LOSS])
+    alone = interaction_tests(pair, summary_of(pair), REFERENCES)["pooler", "loss"]
+    assert test.difference == pytest.approx(alone.difference)
+    assert test.corrected == pytest.approx(2 * (alone.p_value or 0.0))
+
+
+def test_what_cannot_be_compared_says_why(study_of: Make) -> None:
+    data = study_of({"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 61.0}}}, [POOLER])
+    tests = effect_tests(data, summary_of(data), {"pooler": "first"})
+    assert tests["pooler", "mean"] == Judged(reason="no seed has a score of all cells")
+    # Labels that go together have no interaction, and a label without a cell no effect.
+    pairs = study_of(
+        numbers({"first, ctr": FOUR["first, ctr"], "mean, cls": FOUR["mean, cls"]}), [POOLER, LOSS]
+    )
+    assert interaction_tests(pairs, summary_of(pairs), REFERENCES) == {}
+    alone = study_of(numbers({"first": FOUR["first, ctr"]}), [POOLER])
+    assert effect_tests(alone, summary_of(alone), {"pooler": "first"}) == {}
+
+
+def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of: Make) -> None:
+    data = study_of(numbers(FOUR), [POOLER, LOSS])
+    summary = summary_of(data)
+    once = effect_tests(data, summary, REFERENCES)["pooler", "mean"]
+    often = effect_tests(data, attrs.evolve(summary, looks=3), REFERENCES)["pooler", "mean"]
+    assert often.corrected == pytest.approx(min(1.0, 3 * (once.corrected or 0.0)))
