@@ -13,8 +13,8 @@ import pytest
 from sentbed.protocols import ExpectedRow, StageCurve
 from sentbed.tools import plain
 from sentbed_report.report_json import to_json
-from sentbed_report.statistics.resampling import Comparison
 from sentbed_report.run_report import Bootstrapped, Difference
+from sentbed_report.statistics.resampling import Comparison
 from toy_run_report import EMPTY, full, score
 
 PROTOCOL = {"encoder": {}, "evaluator": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"}}

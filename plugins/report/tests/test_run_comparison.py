@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.resampling import compare
 from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
 from sentbed_report.run_results import read_results
+from sentbed_report.statistics.resampling import compare
 
 Write = Callable[..., Path]
 

@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.resampling import compare
 from sentbed_report.run_report import bootstrapped
+from sentbed_report.statistics.resampling import compare
 from toy_run_report import score
 
 

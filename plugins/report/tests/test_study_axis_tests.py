@@ -11,10 +11,10 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
+from sentbed_report.statistics.significance import Judged, holm, judge_column
 from sentbed_report.study.axis_tests import effect_tests, interaction_tests
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.contrasts import judge_contrast
-from sentbed_report.statistics.significance import Judged, holm, judge_column
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Score
+from sentbed_report.statistics.significance import holm, judge
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import equivalence_of, equivalences
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.observed_power import observed_power
-from sentbed_report.statistics.significance import holm, judge
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.tables.comma_separated import to_csv

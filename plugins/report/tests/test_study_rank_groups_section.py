@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import pytest
 from matplotlib.markers import CARETLEFT, CARETRIGHT
+from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page import rank_groups_plots
-from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.tables.estimate import Estimate
 from toy_study import study

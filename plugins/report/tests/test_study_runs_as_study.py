@@ -78,7 +78,6 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of: Writ
 
 
 def test_with_a_directory_tables_and_report_are_written(run_of: Write, tmp_path: Path) -> None:
-    pytest.importorskip("sentbed_report.study_page.html", reason="the report of a study is not there")
     out = tmp_path / "out"
     found = invoke("compare", run_of("a"), run_of("b", 0.8, use="x"), "--out", out)
     assert found.exit_code == 0, found.output

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.protocols import Score
+from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
@@ -21,7 +22,6 @@ from sentbed_report.study.main_effects import interaction, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.effects_section import effects_section, interactions_section
-from sentbed_report.study_page.rank_groups_plots import rank_groups_plot
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.score_cost_section import score_cost_section
 

@@ -7,8 +7,8 @@ from drawn_figures import axis_labels, hollow_points, named_lines
 from sentbed.protocols import Score
 from sentbed_report.figures.score_cost import cost_plot
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.score_against_cost import scores_against_cost
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page.score_cost_tables import cost_tables
 from toy_study import study_of
 
 LEVELS = {"a": 70.0, "b": 80.0, "c": 10.0, "d": 60.0, "e": 65.0}
@@ -32,8 +32,8 @@ def study_with_costs() -> StudyData:
 
 def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:
     data = study_with_costs()
-    (table,) = cost_tables(data, summarise(data))
-    plot = cost_plot(data, table, "c")
+    (against,) = scores_against_cost(summarise(data))
+    plot = cost_plot(data, against, "c")
     assert axis_labels(plot) == ("time (s)", "STSB (spearman)")
     assert named_lines(plot) == {"a": [(1.0, 70.0)], "b": [(2.0, 80.0)], "e": [(5.0, 65.0)]}
     assert hollow_points(plot) == [(3.0, 10.0)]

@@ -9,10 +9,10 @@ import pytest
 from sentbed.protocols import Score
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
-from sentbed_report.statistics.resampling import Comparison
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.run_page.scores_section import run_summaries
 from sentbed_report.run_report import Bootstrapped, Difference, RunReport
+from sentbed_report.statistics.resampling import Comparison
 from sentbed_report.study.summary_tables import Summary
 from toy_run_report import ATTACK, EMPTY, full, score
 
