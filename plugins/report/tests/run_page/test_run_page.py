@@ -63,7 +63,11 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
             "The best demonstration is “Sentence 0.” → “Word0”: 80.00, against 70.00 without a "
             "demonstration.",
         ),
-        ("Scores", "sts Avg 65.00 (+10.00 by training); geometry STS-B 0.200 (−0.100 by training)"),
+        (
+            "Scores",
+            "sts, senteval-sts: Avg (spearman) 65.00 (+10.00 by training); "
+            "geometry, wang-isola: STS-B (alignment) 0.200 (−0.100 by training)",
+        ),
         ("Not met", "sts.STS12.spearman: 60.00 against 68.00"),
         ("Mind", "First. Second."),
     ]

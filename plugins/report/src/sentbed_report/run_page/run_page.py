@@ -30,7 +30,7 @@ from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_planes import geometry_panels
-from sentbed_report.study.summary_tables import Summary
+from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Bars, Cell, Header, Link, Row, Table
@@ -105,7 +105,7 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
         last = summary.columns[-1]
         cell = summary.rows[-1].cells[-1]
         change = "" if cell.change is None else f" ({signed(cell.change, last.digits)} by training)"
-        results.append(f"{summary.evaluator} {last.heading} {last.text(cell.value)}{change}")
+        results.append(f"{title_of(summary)} {last.text(cell.value)}{change}")
     if results:
         yield AnswerLine("Scores", "; ".join(results))
     missed = [row for row in data.expected if row.met is False]
