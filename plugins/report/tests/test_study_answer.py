@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.protocols import Score
-from sentbed_report.study import rank_groups
+from sentbed_report.statistics import letter_groups
+from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
@@ -49,7 +50,7 @@ def on_development_data(cell: str, score: Score) -> Score:
 
 def answers(data: StudyData) -> dict[str, str]:
     summaries = summarise(data)
-    lines = answer_lines(data, summaries, select(data, summaries))
+    lines = answer_lines(data, summaries, select(data, summaries), axis_findings(data, summaries))
     assert len(lines) <= 6
     return {line.question: line.answer for line in lines}
 
@@ -169,7 +170,7 @@ def test_without_letters_nothing_is_said_to_stand_out(
     study_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = study_of(around(ALIKE), [POOLER], "first", items=True)
-    monkeypatch.setattr(rank_groups, "_MOST_SETS", 1)
+    monkeypatch.setattr(letter_groups, "MOST_SETS", 1)
     lines = answers(data)
     assert lines["Not told apart from the best"].startswith("unknown in transfer, p: MR (accuracy): ")
     assert "Next" not in lines

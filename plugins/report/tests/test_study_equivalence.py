@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Score
+from sentbed_report.statistics.equivalence import equivalence_of
 from sentbed_report.statistics.significance import holm, judge
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.equivalence import equivalence_of, equivalences
+from sentbed_report.study.equivalence import equivalences
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData

@@ -86,19 +86,21 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
     section = power_section(TOY, summaries)
     assert section is not None
     least, apart = section.tables
-    (found,) = observed_power(summaries)
+    (power,) = observed_power(summaries)
     (row,) = least.rows
-    assert row.entries[0] == "3"
-    assert row.entries[3:] == tuple(f"{found.smallest(n):.2f}" for n in (4, 8, 16))
-    assert least.headings[4:] == ("4 seeds", "8 seeds", "16 seeds")
+    assert [cell.value for cell in row.cells] == [
+        3,
+        power.spread.seed_std,
+        power.spread.item_std or None,
+        *(power.smallest(seeds) for seeds in (4, 8, 16)),
+    ]
+    assert [column.heading for column in least.columns[3:]] == ["4 seeds", "8 seeds", "16 seeds"]
     assert [line.cell for line in apart.rows] == ["close", "wild"]
-    judged = {one.cell: one.cells[-1].judged for one in summaries[0].rows}
-    assert apart.rows[0].entries == (
-        "+0.40",
-        f"{judged['close'].corrected:.3f}",
-        str(found.needed_by(judged["close"]).seeds),
-    )
-    assert any("plan the next study" in remark for remark in section.remarks)
+    judged = {line.cell: line.cells[-1].judged for line in summaries[0].rows}["close"]
+    difference, corrected, needed = apart.rows[0].cells
+    assert (difference.value, corrected.value) == (judged.difference, judged.corrected)
+    assert needed == str(power.needed_by(judged).seeds)
+    assert any("plan the next study" in remark for remark in section.notes)
 
 
 def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> None:
@@ -111,6 +113,6 @@ def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> Non
         rows.append(attrs.evolve(row, cells=tuple(cells)))
     section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
     assert section is not None
-    reasons = {row.entries[-1] for row in section.tables[1].rows}
+    reasons = {row.cells[-1] for row in section.tables[1].rows}
     assert len(reasons) == 1
     assert reasons.pop().startswith("none: items leave ±5.")

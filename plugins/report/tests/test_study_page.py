@@ -14,12 +14,13 @@ from typing import Any
 import attrs
 import pytest
 from sentbed.protocols import Score
+from sentbed_report.figures.number_lines import number_plots
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
+from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
-from sentbed_report.study_page.axis_effect_plots import number_plots
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
 from sentbed_report.study_page.effects_section import effects_section, interactions_section
 from sentbed_report.study_page.runs_section import facts
@@ -298,8 +299,8 @@ def test_the_same_study_gives_the_same_page(tmp_path: Path, toy: Report) -> None
 def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out: StudyData) -> None:
     """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
     data = study_with_a_pooler_left_out
-    summaries = summarise(data, resamples=50)
-    effects, two_axes = effects_section(data, summaries), interactions_section(data, summaries)
+    findings = axis_findings(data, summarise(data, resamples=50))
+    effects, two_axes = effects_section(data, findings), interactions_section(data, findings)
     assert effects is not None
     assert two_axes is not None
     reason = "pooler: no mean of decoder: left out of the study: `decoder` needs a decoder."

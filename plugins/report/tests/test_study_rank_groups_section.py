@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
-from matplotlib.markers import CARETLEFT, CARETRIGHT
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study_page import rank_groups_plots
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.tables.estimate import Estimate
 from toy_study import study
@@ -126,83 +123,6 @@ def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     plot = rank_groups_plot(study(), summaries[0], "r")
     assert plot is not None
     assert "A bar" not in plot.caption
-
-
-def test_the_plot_has_a_row_a_cell_and_a_bar_a_group() -> None:
-    data = study()
-    (summary,) = summarise(data, resamples=100)
-    plot = rank_groups_plot(data, summary, "r0")
-    assert plot is not None
-    assert summary.groups is not None
-    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
-    assert {row.name for row in summary.groups.rows} <= set(texts)
-    assert {letter for row in summary.groups.rows for letter in row.letters} <= set(texts)
-    assert "ranks" in plot.svg.partition("aria-label=")[2][:800]
-    assert "Ringed: the baseline." in plot.caption
-
-
-def test_a_plot_of_many_cells_has_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_groups_plots, "ROWS", 2)
-    data = study()
-    (summary,) = summarise(data, resamples=100)
-    plot = rank_groups_plot(data, summary, "r0")
-    assert plot is not None
-    assert summary.groups is not None
-    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
-    assert [row.name for row in summary.groups.rows if row.name in texts] == [
-        row.name for row in summary.groups.rows[:2]
-    ]
-    assert "Of 6 cells the best 2 are drawn." in plot.caption
-
-
-@pytest.mark.parametrize(
-    ("noise", "clipped"), [(0.01, "neither"), (10.0, "both"), (0.6, "one")], ids=["narrow", "wide", "uneven"]
-)
-def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
-    study_of: Callable[..., StudyData], noise: float, clipped: str
-) -> None:
-    data = study_of(
-        {
-            name: {seed: {"MR": mean + sign * own * noise} for seed, sign in ((1, -1), (2, 1))}
-            for name, mean, own in (("a", 90.0, 0.0), ("b", 80.0, 0.1), ("c", 70.0, 1.0))
-        }
-    )
-    (summary,) = summarise(data)
-    assert summary.groups is not None
-    plot = rank_groups_plot(data, summary, "r")
-    assert plot is not None
-    axes = plot.drawing.figure(3.3).axes[0]
-    lows = [row.mean + row.low - row.from_best for row in summary.groups.rows]
-    highs = [row.mean + row.high - row.from_best for row in summary.groups.rows]
-    first, last = max(50.0, min(lows)), min(110.0, max(highs))
-    room = 0.05 * (last - first)
-    assert axes.get_xlim() == pytest.approx((first - room, last + room))
-    heads = sorted(
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))  # type: ignore[index, arg-type]
-        for line in axes.lines
-        if line.get_marker() in (CARETLEFT, CARETRIGHT)
-    )
-    assert heads == sorted(
-        [(50.0, float(i)) for i, low in enumerate(lows) if low < 50]
-        + [(110.0, float(i)) for i, high in enumerate(highs) if high > 110]
-    )
-    assert {x for x, _ in heads} == {"neither": set(), "both": {50.0, 110.0}, "one": {50.0}}[clipped]
-    assert ("An arrow: the line goes on beyond the plot." in plot.caption) is bool(heads)
-
-
-def test_the_plot_of_cells_without_a_difference_has_their_intervals(
-    study_of: Callable[..., StudyData],
-) -> None:
-    data = study_of({"a": {1: {"MR": 88.0}, 2: {"MR": 92.0}}, "b": {1: {"MR": 90.0}, 2: {"MR": 90.0}}})
-    (summary,) = summarise(data)
-    plot = rank_groups_plot(data, summary, "r")
-    assert plot is not None
-    assert summary.groups is not None
-    half = max(row.high for row in summary.groups.rows)
-    assert half > 1
-    limits = plot.drawing.figure(3.3).axes[0].get_xlim()
-    assert limits == pytest.approx((90 - 1.1 * half, 90 + 1.1 * half))
-    assert "An arrow" not in plot.caption
 
 
 def test_results_have_the_groups(study_of: Callable[..., StudyData]) -> None:

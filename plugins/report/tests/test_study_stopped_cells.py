@@ -15,6 +15,7 @@ import attrs
 import pytest
 from sentbed.protocols import Score
 from sentbed_report.figures.rank_groups import rank_groups_plot
+from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
@@ -191,7 +192,8 @@ def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of: Make)
     assert loss.labels[1].difference == pytest.approx(-9.75, abs=0.03)
     grid = interaction(data, summary, "pooler", "loss")
     assert [mean for line in grid.means for mean in line] == pytest.approx([80.1, 70.1, 79.1, 69.6], abs=0.03)
-    effects, axes = effects_section(data, [summary]), interactions_section(data, [summary])
+    findings = axis_findings(data, [summary])
+    effects, axes = effects_section(data, findings), interactions_section(data, findings)
     assert effects is not None
     assert "differences over those that both cells of a pair have" in effects.notes[-1]
     assert axes is not None

@@ -166,7 +166,7 @@ def test_the_directory_holds_the_ranking_in_every_form(look: Find):
     assert "| The oven is hot, the loaves rise. | Bread | 1 |" in markdown
     page = (result.directory / "search.html").read_text()
     assert page.count("<svg") == 1
-    assert "Histogram of 5 scores: best" in page
+    assert "Scores of the candidates" in page
     assert re.search(rf'<th scope="row"[^>]*>{SENTENCES[3]}</th><td class="t">Bread</td>', page)
 
 

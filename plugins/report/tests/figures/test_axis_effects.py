@@ -20,9 +20,9 @@ def test_each_label_has_its_mean_at_its_row() -> None:
     assert axis_labels(plot, 1)[0] == "Avg (spearman)"
     diamonds = [line for line in plot.figure(6).axes[0].lines if line.get_marker() == "D"]
     for row, label in enumerate(("first", "mean")):
-        values = [row.cells[-1].mean or 0 for row in summary.rows if row.labels["pooler"] == label]
+        values = [row.cells[-1].value or 0 for row in summary.rows if row.labels["pooler"] == label]
         assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))  # type: ignore[index]
-    assert f"pooler: first at {fmean(r.cells[-1].mean or 0 for r in summary.rows[:3]):.2f}" in plot.svg
+    assert f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}" in plot.svg
 
 
 def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:
@@ -30,11 +30,11 @@ def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_ca
     (summary,) = summarise(data, resamples=10)
     first, second, *others = summary.rows
     collapsed = (*first.cells[:-1], attrs.evolve(first.cells[-1], degenerate="all are the same"))
-    nothing = tuple(attrs.evolve(cell, values={}) for cell in second.cells)
+    nothing = tuple(attrs.evolve(cell, seeds={}, value=None, std=None) for cell in second.cells)
     rows = (attrs.evolve(first, cells=collapsed), attrs.evolve(second, cells=nothing), *others)
     plot = effects_plot(data, attrs.evolve(summary, rows=rows), "e")
     assert plot is not None
-    mean = first.cells[-1].mean
+    mean = first.cells[-1].value
     # Label `first` is the first row of its axis, label `0.01` that of the other one.
     assert hollow_points(plot, 0) == hollow_points(plot, 1) == [(mean, 0.0)]
     assert plot.caption.endswith("Hollow, degenerate: first, 0.01. Not drawn: first, 0.05 (no score).")

@@ -15,7 +15,7 @@ from sentbed_report.figures.cell_trajectories import trajectory_plots
 from sentbed_report.report_json import to_json
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page import write_study_report
+from sentbed_report.study_page.study_report import write_study_report
 
 PROTOCOL = {"evaluator": {"id": "wang-isola"}, "encoder": {"pooler": "mean"}}
 

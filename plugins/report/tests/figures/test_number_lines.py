@@ -45,7 +45,7 @@ def test_scores_are_drawn_over_model_size_and_over_every_axis_of_numbers() -> No
     sizes, temperatures = number_plots(data, summary, "n")
     assert axis_labels(sizes) == ("model", "Avg (spearman)")
     assert axis_labels(temperatures)[0] == "temperature"
-    means = {row.cell: row.cells[-1].mean for row in summary.rows}
+    means = {row.cell: row.cells[-1].value for row in summary.rows}
     assert named_lines(sizes)["0.05, mean"] == [
         pytest.approx((number, means[f"{label}, 0.05, mean"]))
         for number, label in zip((125e6, 1.3e9, 6.7e9), SIZES.labels, strict=True)
@@ -58,7 +58,7 @@ def test_lines_beyond_the_colours_are_thin_behind_their_mean() -> None:
     (summary,) = summarise(data, resamples=10)
     (plot,) = number_plots(data, summary, "n")
     assert plot.caption.startswith("Thin: cells that differ in temperature only")
-    ends = [row.cells[-1].mean or 0 for row in summary.rows if row.labels["temperature"] == "0.25"]
+    ends = [row.cells[-1].value or 0 for row in summary.rows if row.labels["temperature"] == "0.25"]
     assert named_lines(plot)["mean"][-1] == pytest.approx((0.25, fmean(ends)))
 
 
@@ -68,7 +68,7 @@ def test_references_are_dashed_lines() -> None:
     )
     data = study(references={"BERT": published, "untrained": Reference(cell="first, 0.25")})
     (summary,) = summarise(data, resamples=10)
-    (mean,) = (row.cells[-1].mean for row in summary.rows if row.cell == "first, 0.25")
+    (mean,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
     (plot,) = number_plots(data, summary, "n")
     assert plot.svg.count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
     assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {mean:.2f} (this study).")
@@ -101,6 +101,10 @@ def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_i
     assert axis_labels(plot) == ("temperature", "STSB (spearman)")
     assert hollow_points(plot) == [(0.25, 12.0)]
     assert plot.caption == "Hollow, degenerate: 0.25."
-    waiting = attrs.evolve(last, status="failed", cells=tuple(attrs.evolve(c, values={}) for c in last.cells))
+    waiting = attrs.evolve(
+        last,
+        status="failed",
+        cells=tuple(attrs.evolve(c, seeds={}, value=None, std=None) for c in last.cells),
+    )
     (plot,) = number_plots(data, attrs.evolve(summary, rows=(*sound, waiting)), "n")
     assert plot.caption == "Not drawn: 0.25 (failed, 1 of 1)."

@@ -15,7 +15,7 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.sweeps import sweep_plots
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_report.study_page import write_study_report
+from sentbed_report.study_page.study_report import write_study_report
 
 SIZE = AxisInfo("size", ("base", "large"), (110e6, 335e6))
 PLATFORM = AxisInfo("platform", ("CPU", "GPU"))

@@ -84,7 +84,6 @@ def test_a_heading_has_the_metric_where_columns_differ_in_it(
         ("p-value", 0.0001, "< 0.001"),
         ("share", 0.25, "25 %"),
         ("duration", 117.0, "1 min 57 s"),
-        ("energy", 7200.0, "7.2 kJ"),
     ],
 )
 def test_a_column_prints_its_numbers_in_its_form(form: str, value: float, expected: str) -> None:
