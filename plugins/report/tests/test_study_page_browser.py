@@ -234,9 +234,3 @@ def test_the_answer_of_eight_cells_stands_within_the_first_screen_and_the_closed
     assert wide["length"] < 3000
     phone = act(eight_cells, tmp_path, script, "--window-size=500,800")
     assert phone["bottom"] < 800
-
-
-def test_the_page_can_be_drawn(report: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "page.png"
-    browse(report, tmp_path, f"--screenshot={picture}", "--window-size=1200,2400")
-    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -240,10 +240,6 @@ def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of: Mak
     assert dict(half.cells[0].judged.differences) == {1: -10.0}
 
 
-def test_a_study_of_which_nothing_has_finished_has_no_tables(study_of: Make) -> None:
-    assert summarise(study_of({"a": {1: {}}}, statuses={"a": "running"})) == ()
-
-
 def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of: Make) -> None:
     def several(run: CellRun) -> tuple[Score, ...]:
         return tuple(
@@ -307,11 +303,6 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
     assert (first.apart, second.apart) == ("folds (10 against 5)", "folds (5 against 10)")
 
 
-def test_a_task_of_which_cells_give_unlike_metrics_is_in_two_tables(study_of: Make) -> None:
-    found = summarise(study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 1.0}}}))
-    assert [one.apart for one in found] == ["metric (accuracy against f1)", "metric (f1 against accuracy)"]
-
-
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
     def other(run: CellRun) -> tuple[Score, ...]:
         return tuple(
@@ -362,15 +353,6 @@ def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(st
     judged = only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
     assert judged is not None
     assert judged.reason == "no seed has a score of both"
-
-
-def test_holm_counts_the_cells_of_a_column(study_of: Make) -> None:
-    numbers = {**TWO, "other": {seed: {"MR": 90.0 + seed**2, "CR": 1.0} for seed in (1, 2, 3)}}
-    cells = [row.cells[0].judged for row in only(study_of(numbers, baseline="first")).rows[1:]]
-    p_values = sorted(one.p_value for one in cells if one and one.p_value is not None)
-    assert sorted(one.corrected for one in cells if one and one.corrected is not None) == pytest.approx(
-        [2 * p_values[0], max(2 * p_values[0], p_values[1])]
-    )
 
 
 def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of: Make) -> None:
@@ -570,16 +552,3 @@ def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
         assert degenerate_of(Score("T", "m", 0.0, said, items=same)) == "all predictions are the same"
         assert degenerate_of(Score("T", "m", 0.0, said, items=Items(statistic, gold, gold))) == ""
     assert degenerate_of(Score("T", "m", 100.0, said, items=Items("mean", np.ones(20)))) == ""
-
-
-# --- signs ------------------------------------------------------------------------------------------------
-
-
-def test_seeds_that_only_one_has_are_said_not_to_count(study_of: Make) -> None:
-    numbers = {"a": {1: {"MR": 50.0}, 2: {"MR": 51.0}}, "b": {s: {"MR": 60.0 + s} for s in (1, 2, 3)}}
-    (found,) = summarise(study_of(numbers, baseline="a", items=True))
-    assert found.rows[1].cells[0].judged.unpaired == (3,)
-    assert "Tested only over the seeds that both have, not 3: b against a." in found.notes
-    numbers["b"].pop(3)
-    (found,) = summarise(study_of(numbers, baseline="a", items=True))
-    assert not any("Tested only" in said for said in found.notes)

@@ -139,23 +139,6 @@ def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
     assert column in study.groups.columns
 
 
-def test_groups_rename_an_axis_that_has_the_name_of_a_column(data: StudyData) -> None:
-    noisy = attrs.evolve(data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores)
-    cells = tuple(
-        attrs.evolve(cell, labels={"mean": cell.labels["pooler"], "seed": cell.labels["seed"]}, runs=runs)
-        for cell, runs in (
-            (data.cells[0], data.cells[0].runs),
-            (data.cells[1], (noisy, data.cells[1].runs[1])),
-        )
-    )
-    axes = (attrs.evolve(data.axes[0], name="mean"), *data.axes[1:])
-    study = LoadedStudy(attrs.evolve(data, axes=axes, cells=cells))
-    assert [*study.groups.columns[:3]] == ["cell", "axis mean", "axis seed"]
-    assert study.groups["mean"].tolist() == [77.125, 75.75]
-    assert set(study.groups["axis mean"]) == {"mean"}
-    assert [*study.scores.columns[:3]] == ["cell", "axis mean", "axis seed"]
-
-
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
     cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
     study = LoadedStudy(attrs.evolve(data, cells=cells))
