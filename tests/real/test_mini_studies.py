@@ -74,7 +74,7 @@ def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_pat
         values = [run.scores[0].value for run in runs[name]]
         assert len(set(values)) == len(values) == 2
         (cell,) = rows[name].cells
-        assert cell.mean == pytest.approx(statistics.mean(values))
+        assert cell.value == pytest.approx(statistics.mean(values))
         assert cell.std == pytest.approx(statistics.stdev(values))
     (trained,) = rows["mean, qa+nli"].cells
     assert trained.judged is not None
