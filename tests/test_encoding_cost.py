@@ -187,7 +187,8 @@ def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path: Path) -> No
         runs = [run for cell in load_study(out).data.cells for run in cell.runs]
         costs = [{s.task: s.value for s in run.scores if s.axis == "cost"} for run in runs]
         found.append([counted(one) for one in costs])
-        assert '<h2 id="cost">Score against cost</h2>' in (out / "report.html").read_text("utf-8")
+        page = (out / "report.html").read_text("utf-8")
+        assert '<h2 id="score-against-cost">Score against cost</h2>' in page
     assert found[0] == found[1]
     assert [one["passes"] for one in found[0]] == [1.0, 1.0]
     assert all(one["operations"] > 0 for one in found[0])
