@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 from sentbed_report.figures.rank_groups import rank_groups_plot
-from sentbed_report.study import rank_groups as module
+from sentbed_report.statistics import letter_groups
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.study_data import StudyData
@@ -113,7 +113,7 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
 
 
 def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_SETS", 1)
+    monkeypatch.setattr(letter_groups, "MOST_SETS", 1)
     data = study()
     summaries = summarise(data, resamples=100)
     found = rank_groups_section(data, summaries)

@@ -71,7 +71,8 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of: Writ
     assert "a (baseline)" in found.output
     assert "Student's t over items" in found.output
     (line,) = [line for line in found.output.splitlines() if line.startswith("b  ")]
-    assert line.endswith("†*")
+    assert line.endswith("†")
+    assert "* ± " in line
     assert "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output
     document = json.loads(invoke("compare", *runs, "--json").output)
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1

@@ -1,0 +1,101 @@
+"""From the difference of two cells to the items that make it: shares, and pages of items."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentbed import RunError
+from sentbed.protocols import Items
+from sentbed_report.item_page import item_page
+from sentbed_report.item_page.item_page import write_item_pages
+from sentbed_report.statistics.resampling import value
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.item_differences import item_differences, item_shares
+from sentbed_report.study_page.study_report import write_study_report
+from toy_study import study
+
+FIRST, SECOND = "first, 0.05", "mean, 0.05"
+
+
+@pytest.mark.parametrize("statistic", ["mean", "pearson", "spearman"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_shares_of_items_sum_to_the_score(statistic: str, weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.normal(size=60).round(1)
+    prediction = gold + rng.normal(size=60).round(1)
+    groups = np.repeat([0, 1, 2], [10, 20, 30])
+    items = Items(statistic, gold, None if statistic == "mean" else prediction, groups, weighted)
+    assert item_shares(items).sum() == pytest.approx(value(items))
+
+
+def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0() -> None:
+    gold = np.array([1.0, 1, 0, 0, 1, 0])
+    items = Items("f1", gold, np.array([1.0, 0, 0, 1, 1, 0]))
+    shares = item_shares(items)
+    assert shares.sum() == pytest.approx(0, abs=1e-6)
+    assert shares[0] > 0 > shares[1]
+
+
+def test_items_make_the_difference_of_two_cells_the_largest_first() -> None:
+    data = study()
+    (summary,) = summarise(data)
+    items = item_differences(data, FIRST, SECOND, "STSB")
+    place = [column.task for column in summary.columns].index("STSB")
+    means = {row.cell: row.cells[place].value or 0.0 for row in summary.rows}
+    assert items["share"].sum() == pytest.approx(means[SECOND] - means[FIRST])
+    sizes = items["share"].abs()
+    assert list(sizes) == sorted(sizes, reverse=True)
+    assert sorted(items["item"]) == list(range(200))
+    run = next(cell for cell in data.cells if cell.name == FIRST).runs[0]
+    score = next(score for score in run.scores if score.task == "STSB")
+    assert score.items is not None
+    np.testing.assert_array_equal(items.sort_values("item")["gold"], score.items.x)
+
+
+def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are() -> None:
+    with pytest.raises(RunError, match=r"no score of the task `STSb` has items\. Did you mean `STSB`"):
+        item_differences(study(), FIRST, SECOND, "STSb")
+    with pytest.raises(RunError, match="no cell `none` has items of the task `STSB`"):
+        item_differences(study(), FIRST, "none", "STSB")
+
+
+def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path: Path) -> None:
+    data = study(several=True)
+    report = write_study_report(tmp_path, data).read_text()
+    pages = {f"pages/{path.name}" for path in (tmp_path / "pages").iterdir()}
+    assert len(pages) == 4 + 2
+    links = re.findall(r'class="items" href="([^"#]+)#second=([^"]+)"', report)
+    assert {page for page, _ in links} == pages
+    assert ("pages/senteval-sts-stsb.html", "first%2C%200.05") in links
+
+
+def test_a_page_has_the_predictions_and_shares_of_the_cells(tmp_path: Path) -> None:
+    data = study(name="</script><script>alert(1)</script>")
+    summaries = summarise(data)
+    addresses = write_item_pages(summaries, tmp_path, data)
+    page = (tmp_path / addresses["senteval-sts", 2]).read_text()
+    assert "<script>alert" not in page
+    (content,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page)
+    document = json.loads(content)
+    assert (document["task"], document["metric"], document["left"]) == ("STSB", "spearman", 0)
+    assert [cell["name"] for cell in document["cells"]] == [cell.name for cell in data.cells]
+    shares = {cell["name"]: sum(cell["shares"]) for cell in document["cells"]}
+    means = {row.cell: row.cells[2].value for row in summaries[0].rows}
+    assert shares == pytest.approx(means, abs=0.01)
+
+
+def test_a_page_of_many_cells_has_the_baseline_and_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_page, "MOST_CELLS", 2)
+    data = study(baseline="first, 0.25")
+    addresses = write_item_pages(summarise(data), tmp_path, data)
+    page = (tmp_path / addresses["senteval-sts", 0]).read_text()
+    (content,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page)
+    document = json.loads(content)
+    assert [cell["name"] for cell in document["cells"]] == ["first, 0.25", "mean, 0.05"]
+    assert document["left"] == 4
