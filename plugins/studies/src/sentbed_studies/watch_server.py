@@ -15,8 +15,10 @@ from typing import Any
 from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import require_links_within
 from sentbed.tools import MANIFEST
+from sentbed_report.item_page.item_page import ItemPage, item_pages
 from sentbed_report.page.report_page import page_html
 from sentbed_report.page_template import resource
+from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data, status_of
@@ -42,6 +44,7 @@ class WatchedStudy:
         self._data: StudyData | None = None
         self._at_work: list[Path] = []
         self._page = ""
+        self._item_pages: dict[str, ItemPage] = {}
 
     def page(self) -> str:
         """Return the report with the script that renews it.
@@ -53,8 +56,23 @@ class WatchedStudy:
             data = self._read()
             if not self._page:
                 script = resource("sentbed_studies", "watch.js").replace("FINGERPRINT", self._fingerprint)
-                self._page = page_html(study_page(data), script)
+                summaries = summarise(data)
+                pages = item_pages(summaries, data)
+                addresses = {key: page.address for key, page in pages.items()}
+                self._page = page_html(study_page(data, summaries, addresses), script)
+                self._item_pages = {f"/{page.address}": page for page in pages.values()}
             return self._page
+
+    def item_page(self, path: str) -> str | None:
+        """Return the page of the items of a task, to which the report leads; None if there is none there.
+
+        Raises:
+            RunError: as `page`.
+        """
+        self.page()
+        with self._lock:
+            page = self._item_pages.get(path)
+        return None if page is None else page.html()
 
     def state(self) -> dict[str, Any]:
         """Return the fingerprint of the study, and how far it is.
@@ -115,7 +133,7 @@ def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers `/` and `/state`, and only those who ask for this server by its name.
+    """Answers `/`, `/state` and pages of items, and only those who ask for this server by its name.
 
     A page of a stranger may send a browser here under a name of its own, and then read what is answered.
     """
@@ -142,8 +160,16 @@ class _Handler(BaseHTTPRequestHandler):
                     self._answer(HTTPStatus.OK, HTML, self.server.study.page())
                 case "/state":
                     self._answer(HTTPStatus.OK, JSON, json.dumps(self.server.study.state()))
-                case _:
-                    self._answer(HTTPStatus.NOT_FOUND, TEXT, "there is only / and /state\n")
+                case "/report.html":
+                    # The pages of items lead back to it.
+                    self._answer(HTTPStatus.OK, HTML, self.server.study.page())
+                case path:
+                    page = self.server.study.item_page(path)
+                    if page is None:
+                        message = "there are only /, /state and the pages of items\n"
+                        self._answer(HTTPStatus.NOT_FOUND, TEXT, message)
+                    else:
+                        self._answer(HTTPStatus.OK, HTML, page)
         except SentbedError as error:
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, f"{error}\n")
 

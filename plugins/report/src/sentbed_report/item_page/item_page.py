@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 
@@ -22,7 +23,6 @@ from sentbed_report.study.exports import table_names
 from sentbed_report.study.item_differences import TaskItems, task_items
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.tables.column import Column
 from sentbed_report.tables.latex import reduced
 
 if TYPE_CHECKING:
@@ -39,91 +39,106 @@ MOST_NUMBERS = 4_000_000
 _DIGITS = 5
 
 
+@attrs.frozen(eq=False)
+class ItemPage:
+    """The page of the items of one column of a table."""
+
+    address: str
+    """Relative to the directory of the study."""
+    data: StudyData
+    summary: Summary
+    place: int
+    """Number of the column."""
+    items: TaskItems
+
+    def html(self) -> str:
+        """Return the page."""
+        column = self.summary.columns[self.place]
+        text = json.dumps(_content(self), ensure_ascii=False)
+        script = resource("sentbed_report.item_page", "items.js")
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        return _template().render(
+            title=f"{self.data.name}: items of {column.task} ({column.metric})",
+            # Whatever stands in it ends no element of the page.
+            content=text.replace("<", "\\u003c"),
+            script=script,
+            script_hash=digest,
+            style=resource("sentbed_report.page", "style.css"),
+            are_sums=self.items.are_sums,
+        )
+
+
+def item_pages(summaries: Sequence[Summary], data: StudyData) -> dict[tuple[str, int], ItemPage]:
+    """Return the pages of a study: name of a table and number of a column -> its page.
+
+    Further metrics, costs and averages have none, nor have scores without items.
+    """
+    pages: dict[tuple[str, int], ItemPage] = {}
+    taken = set()
+    for summary, name in zip(summaries, table_names(summaries), strict=True):
+        for place, column in enumerate(summary.columns):
+            if summary.metric or column.average or column.cost:
+                continue
+            try:
+                items = task_items(data, column.task, summary.evaluator, column.metric, column.protocol)
+            except RunError:
+                continue
+            address = f"{DIRECTORY}/{name}-{reduced(column.task)}.html"
+            if address in taken:
+                address = f"{DIRECTORY}/{name}-{reduced(column.task)}-{place}.html"
+            taken.add(address)
+            pages[name, place] = ItemPage(address, data, summary, place, items)
+    return pages
+
+
 def write_item_pages(
     summaries: Sequence[Summary], directory: Path, data: StudyData
 ) -> dict[tuple[str, int], str]:
-    """Write the pages of a study's tasks; return the address of each: table's name and column -> address.
-
-    Further metrics, costs and averages have none, nor have scores without items.
+    """Write the pages of a study; return their addresses by table and column, as `item_pages`.
 
     Raises:
         RunError: if a page cannot be written.
     """
-    addresses = {}
-    for summary, name in zip(summaries, table_names(summaries), strict=True):
-        for place, column in enumerate(summary.columns):
-            if not (summary.metric or column.average or column.cost):
-                address = _write(directory, data, summary, place, name)
-                if address:
-                    addresses[name, place] = address
-    return addresses
+    pages = item_pages(summaries, data)
+    for page in pages.values():
+        write_atomic(directory / page.address, page.html())
+    return {key: page.address for key, page in pages.items()}
 
 
-def _write(directory: Path, data: StudyData, summary: Summary, place: int, name: str) -> str:
-    """Write the page of a column; return its address, empty if its scores have no items."""
-    column = summary.columns[place]
-    try:
-        items = task_items(data, column.task, summary.evaluator, column.metric)
-    except RunError:
-        return ""
-    address = f"{DIRECTORY}/{name}-{reduced(column.task) or place}.html"
-    write_atomic(directory / address, item_page(data, summary, column, place, items))
-    return address
-
-
-def item_page(data: StudyData, summary: Summary, column: Column, place: int, items: TaskItems) -> str:
-    """Return the page of a column's items."""
-    content = json.dumps(_content(data, summary, column, place, items), ensure_ascii=False)
-    # Whatever stands in it ends no element of the page.
-    content = content.replace("<", "\\u003c")
-    script = resource("sentbed_report.item_page", "items.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _template().render(
-        title=f"{data.name}: items of {column.task} ({column.metric})",
-        content=content,
-        script=script,
-        script_hash=digest,
-        style=resource("sentbed_report.page", "style.css"),
-        are_sums=items.are_sums,
-    )
-
-
-def _content(
-    data: StudyData, summary: Summary, column: Column, place: int, items: TaskItems
-) -> dict[str, Any]:
-    cells = list(_shown_cells(data, summary, column, place, items))
+def _content(page: ItemPage) -> dict[str, Any]:
+    items, summary = page.items, page.summary
+    column = summary.columns[page.place]
+    names = list(_shown_cells(page))
+    cells = []
+    for name in names:
+        of_cell = items.cells[name]
+        predictions, shares = _rounded(of_cell.predictions), _rounded(of_cell.shares)
+        cells.append({"name": name, "predictions": predictions, "shares": shares})
     return {
         "task": column.task,
         "metric": column.metric,
         "digits": summary.digits,
-        "baseline": data.baseline,
-        "left": len(items.cells) - len(cells),
+        "baseline": page.data.baseline,
+        "left": len(items.cells) - len(names),
         "gold": None if items.gold is None else _rounded(items.gold),
         "groups": None if items.groups is None else [int(group) for group in items.groups],
-        "cells": [
-            {
-                "name": name,
-                "predictions": _rounded(items.cells[name].predictions),
-                "shares": _rounded(items.cells[name].shares),
-            }
-            for name in cells
-        ],
+        "cells": cells,
     }
 
 
-def _shown_cells(
-    data: StudyData, summary: Summary, column: Column, place: int, items: TaskItems
-) -> Iterator[str]:
+def _shown_cells(page: ItemPage) -> Iterator[str]:
     """Yield the cells of a page, in the order of the study."""
+    items, baseline = page.items, page.data.baseline
+    lower = page.summary.columns[page.place].lower
     worth = {}
-    for row in summary.rows:
-        estimate = row.cells[place]
+    for row in page.summary.rows:
+        estimate = row.cells[page.place]
         if row.cell in items.cells and estimate.value is not None and estimate.is_finite:
-            worth[row.cell] = -estimate.value if column.lower else estimate.value
+            worth[row.cell] = -estimate.value if lower else estimate.value
     size = next((len(of_cell.shares) for of_cell in items.cells.values()), 1)
     most = max(2, min(MOST_CELLS, MOST_NUMBERS // max(1, size)))
-    best = sorted(worth, key=lambda cell: (cell != data.baseline, -worth[cell]))[:most]
-    for cell in data.cells:
+    best = sorted(worth, key=lambda cell: (cell != baseline, -worth[cell]))[:most]
+    for cell in page.data.cells:
         if cell.name in best:
             yield cell.name
 

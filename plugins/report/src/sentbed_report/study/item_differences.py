@@ -9,12 +9,13 @@ influence (`influence_values.py`): the shares then say which items move the scor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError, suggest
 from sentbed.protocols import START, Items, Score
 
+from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.statistics.influence_values import influences
 from sentbed_report.statistics.resampling import require_same, require_usable
 from sentbed_report.statistics.weighted_statistics import members_of
@@ -56,8 +57,14 @@ class TaskItems:
     cells: Mapping[str, CellItems]
 
 
-def task_items(data: StudyData, task: str, evaluator: str = "", metric: str = "") -> TaskItems:
-    """Return the items of all cells in a task, by its first metric by default.
+def task_items(
+    data: StudyData,
+    task: str,
+    evaluator: str = "",
+    metric: str = "",
+    protocol: Mapping[str, Any] | None = None,
+) -> TaskItems:
+    """Return the items of all cells in a task, by its first metric and under any protocol by default.
 
     Raises:
         RunError: if no score of the task has items.
@@ -66,7 +73,7 @@ def task_items(data: StudyData, task: str, evaluator: str = "", metric: str = ""
     name = metric
     cells = {}
     for cell in data.cells:
-        scores = _scores(cell, task, evaluator, name)
+        scores = _scores(cell, task, evaluator, name, protocol)
         if first is None and scores:
             first, name = scores[0].items, scores[0].metric
         of_seeds = [
@@ -121,14 +128,17 @@ def item_differences(data: StudyData, first: str, second: str, task: str) -> pan
     return frame.sort_values("share", key=abs, ascending=False, ignore_index=True)
 
 
-def _scores(cell: CellInfo, task: str, evaluator: str, metric: str) -> list[Score]:
+def _scores(
+    cell: CellInfo, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any] | None
+) -> list[Score]:
     """Return the score of a task under each seed: its first one that has items, after training."""
     scores = []
     for run in cell.runs:
         for score in run.scores:
             is_wanted = score.task == task and evaluator in ("", score.evaluator)
             is_wanted = is_wanted and metric in ("", score.metric) and not score.encoder.endswith(START)
-            if is_wanted and score.items is not None:
+            is_wanted = is_wanted and score.items is not None
+            if is_wanted and (protocol is None or evaluation_protocol(score) == protocol):
                 scores.append(score)
                 break
     return scores
