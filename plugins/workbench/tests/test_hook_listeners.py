@@ -47,7 +47,7 @@ def test_a_run_calls_hooks_in_the_order_that_is_printed(
     quicken(monkeypatch)
     printed = heard(plugins)["step_finished"]
     plugins.manager.unregister(name="history")  # each run registers its own
-    ours = ["sentbed-trackers:jsonl", "sentbed-trackers:console", "sentbed-report:run-cost"]
+    ours = ["sentbed-trackers:jsonl", "sentbed-trackers:console"]
     assert printed == ["history", "toy:recorder", *ours]
     notes = '\n[[tracker]]\nuse = "notes"\nfile = "{}"\n'
     recipe = recipe_of(RECIPE + notes.format("first") + notes.format("last"))
