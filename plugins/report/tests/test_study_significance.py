@@ -225,6 +225,7 @@ def test_holms_correction_is_that_computed_by_hand() -> None:
     assert [result[name].significant for name in "abcd"] == [False, True, False, False]
 
 
+@pytest.mark.slow  # statsmodels takes seconds to import
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 5))
 def test_holms_correction_is_that_of_statsmodels(p_values: list[float], looks: int) -> None:
     expected = multipletests(p_values, method="holm")[1]
