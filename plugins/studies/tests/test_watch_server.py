@@ -158,7 +158,11 @@ def test_nothing_else_is_served(server: StudyServer) -> None:
     ]
     for path in paths:
         response, text = ask(server, path)
-        assert (path, response.status, text) == (path, 404, "there are only /, /state and the pages of items\n")
+        assert (path, response.status, text) == (
+            path,
+            404,
+            "there are only /, /state and the pages of items\n",
+        )
 
 
 def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> None:
