@@ -207,3 +207,11 @@ def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute: D
         assert lines[at + 1].startswith(f"    claims the command `contest`, as `{other}-dist` does; none of")
     (clash,) = json.loads(listed("--json"))["clashes"]
     assert (clash["kind"], clash["claims"]) == ("command", ["one-dist", "two-dist"])
+
+
+def test_the_list_shows_beginning_and_end_of_what_a_broken_plugin_says(distribute: Distribute):
+    distribute("bad-dist", {"bad_plugin": "raise OSError('begin ' + 'x' * 10**6 + ' end')"})
+    output = listed()
+    assert "OSError: begin xxx" in output
+    assert "xxx end @ " in output
+    assert max(map(len, output.splitlines())) < 2500

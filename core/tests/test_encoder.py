@@ -653,9 +653,7 @@ def test_texts_that_allow_no_fit_are_told_when_the_encoder_is_built(recipe_of: C
         encoder_with(recipe_of, CENTRE.replace("rows = 5", "rows = 0"))
 
 
-def test_an_encoder_is_not_saved_behind_a_link_to_itself(
-    recipe_of: Callable[..., Recipe], tmp_path: Path
-):
+def test_an_encoder_is_not_saved_behind_a_link_to_itself(recipe_of: Callable[..., Recipe], tmp_path: Path):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     with pytest.raises(RunError) as caught:

@@ -168,6 +168,16 @@ def test_a_plugin_that_raises_is_listed_with_its_reason_and_stops_no_other(
     assert problem in problem_of(source, distribute)
 
 
+@pytest.mark.parametrize(
+    "raises", ["raise ValueError(TEXT)", "from sentbed import PluginError\nraise PluginError(TEXT)"]
+)
+def test_what_a_broken_plugin_says_at_length_is_shortened(raises: str, distribute: Distribute):
+    source = f"TEXT = 'begin' + 'x' * 10**6 + 'end'\n{raises}"
+    problem = problem_of(source, distribute)
+    assert re.fullmatch(r"(ValueError: )?beginx+ \[...\] x+end", problem)
+    assert len(problem) < 2100
+
+
 TABLE = """\
 import attrs
 import sentbed

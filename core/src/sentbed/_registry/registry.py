@@ -24,7 +24,7 @@ from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.plugin_source_code import assigned_text, defined_at, place_of, would_offer
 from sentbed._registry.slow_imports import watched
 from sentbed._registry.user_config import Settings, fits, read_settings
-from sentbed.errors import PluginError, reason_of, suggest
+from sentbed.errors import PluginError, reason_of, shortened, suggest
 from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
@@ -221,7 +221,7 @@ def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
     if (reason := api_refusal(written, info.distribution)) is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)
     place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
-    reason = reason_of(error) + unmet_sentbed(info.distribution)
+    reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
     return attrs.evolve(info, status="broken", reason=reason, place=place)
 
 
