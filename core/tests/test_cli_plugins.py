@@ -171,3 +171,47 @@ def test_two_plugins_of_one_distribution_are_told_apart(distribute: Distribute):
     output = listed()
     for other in ("one_plugin", "two_plugin"):
         assert f"\n    claims the pooler `mine`, as `one-dist:{other}` does; none of them" in output
+
+
+CONTEST = """
+import click
+import sentbed
+from sentbed.protocols import Lazy
+
+@click.command()
+def contest():
+    click.echo("ran")
+
+@sentbed.hookimpl
+def commands():
+    return {"contest": Lazy("OWN_plugin:contest", "A command."), "OWN": Lazy("OWN_plugin:contest", "More.")}
+"""
+
+
+def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute: Distribute):
+    for own in ("one", "two"):
+        distribute(f"{own}-dist", {f"{own}_plugin": CONTEST.replace("OWN", own)})
+    result = CliRunner().invoke(cli.main, ["contest"])
+    assert result.exit_code == 2
+    assert "the command `contest` is offered by `one-dist` 1.0 (one_plugin, " in result.output
+    assert " and by `two-dist` 1.0 (two_plugin, " in result.output
+    assert "; uninstall or disable one of them" in result.output
+    for own in ("one", "two"):
+        assert CliRunner().invoke(cli.main, [own]).output == "ran\n"
+    assert "contest" not in CliRunner().invoke(cli.main, ["--help"]).output
+    output = listed()
+    for own, other in (("one", "two"), ("two", "one")):
+        lines = output.splitlines()
+        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
+        assert lines[at].split()[-1] == "loaded"
+        assert lines[at + 1].startswith(f"    claims the command `contest`, as `{other}-dist` does; none of")
+    (clash,) = json.loads(listed("--json"))["clashes"]
+    assert (clash["kind"], clash["claims"]) == ("command", ["one-dist", "two-dist"])
+
+
+def test_the_list_shows_beginning_and_end_of_what_a_broken_plugin_says(distribute: Distribute):
+    distribute("bad-dist", {"bad_plugin": "raise OSError('begin ' + 'x' * 10**6 + ' end')"})
+    output = listed()
+    assert "OSError: begin xxx" in output
+    assert "xxx end @ " in output
+    assert max(map(len, output.splitlines())) < 2500

@@ -651,3 +651,11 @@ def test_an_encoder_of_a_table_has_its_transform_fitted(plugins: Plugins, recipe
 def test_texts_that_allow_no_fit_are_told_when_the_encoder_is_built(recipe_of: Callable[..., Recipe]):
     with pytest.raises(DataError, match="the centre of one text"):
         encoder_with(recipe_of, CENTRE.replace("rows = 5", "rows = 0"))
+
+
+def test_an_encoder_is_not_saved_behind_a_link_to_itself(recipe_of: Callable[..., Recipe], tmp_path: Path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(RunError) as caught:
+        encoder_with(recipe_of).save(loop)
+    assert str(caught.value) == f"`{loop}` is a link that leads to itself; choose another place"

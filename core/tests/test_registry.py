@@ -12,8 +12,9 @@ from typing import get_type_hints
 import attrs
 import pytest
 import toy_plugin
-from sentbed import PluginError, __version__, hookspecs
+from sentbed import PluginError, RecipeError, __version__, hookspecs
 from sentbed._document.extends import EXTENDS
+from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, Recipe
 from sentbed._registry.registry import LIFECYCLE, OFFERED, OFFERS, Plugins, load_plugins
 from sentbed.kinds import KINDS, Kind, kind_of
@@ -165,6 +166,16 @@ def test_a_plugin_that_raises_is_listed_with_its_reason_and_stops_no_other(
     source: str, problem: str, distribute: Distribute
 ):
     assert problem in problem_of(source, distribute)
+
+
+@pytest.mark.parametrize(
+    "raises", ["raise ValueError(TEXT)", "from sentbed import PluginError\nraise PluginError(TEXT)"]
+)
+def test_what_a_broken_plugin_says_at_length_is_shortened(raises: str, distribute: Distribute):
+    source = f"TEXT = 'begin' + 'x' * 10**6 + 'end'\n{raises}"
+    problem = problem_of(source, distribute)
+    assert re.fullmatch(r"(ValueError: )?beginx+ \[...\] x+end", problem)
+    assert len(problem) < 2100
 
 
 TABLE = """\
@@ -686,6 +697,69 @@ def test_two_distributions_may_use_one_entry_point_name(distribute: Distribute):
         ("same", "first-dist"),
         ("same", "second-dist"),
     ]
+
+
+CONTESTED = (
+    LOSS
+    + TABLE.replace("NAME", "contested")
+    .replace("class Mine(RecipeTable)", "class Table(RecipeTable)")
+    .replace(": Mine", ": Table")
+    + """
+from sentbed.protocols import Lazy
+
+@sentbed.hookimpl
+def commands():
+    return {"contest": Lazy("nowhere:nothing", "A command."), "OWN": Lazy("nowhere:nothing", "A command.")}
+"""
+)
+"""A plugin with a recipe table and a command that another offers too, and more of its own."""
+
+
+def plugin_of_contest(distribute: Distribute, name: str) -> list[EntryPoint]:
+    source = CONTESTED.replace("mine", name).replace("OWN", name)
+    return distribute(f"{name}-dist", {f"{name}_plugin": source})
+
+
+def test_of_two_that_claim_a_table_or_a_command_none_has_it_and_both_keep_the_rest(
+    distribute: Distribute, tmp_path: Path
+):
+    found = load_plugins(plugin_of_contest(distribute, "later") + plugin_of_contest(distribute, "earlier"))
+    assert {plugin.status for plugin in found.plugins} == {"loaded"}
+    assert set(found.components) == {("loss", "earlier"), ("loss", "later")}
+    assert set(found.commands) == {"earlier", "later"}
+    assert set(found.tables) == set()
+    site = tmp_path / "site"
+    assert {at: clash.message for at, clash in found.clashes.items()} == {
+        ("command", "contest"): (
+            "the command `contest` is offered by `earlier-dist` 1.0 (nowhere) and by `later-dist` 1.0 "
+            "(nowhere); uninstall or disable one of them"
+        ),
+        ("recipe table", "contested"): (
+            f"the recipe table `contested` is offered by `earlier-dist` 1.0 (earlier_plugin, "
+            f"{site}/earlier_plugin.py) and by `later-dist` 1.0 (later_plugin, {site}/later_plugin.py); "
+            "uninstall or disable one of them"
+        ),
+    }
+
+
+def test_a_command_that_two_claim_is_none_where_only_commands_are_collected(distribute: Distribute):
+    points = plugin_of_contest(distribute, "later") + plugin_of_contest(distribute, "earlier")
+    found = load_plugins(points, commands_only=True)
+    assert set(found.commands) == {"earlier", "later"}
+    assert set(found.clashes) == {("command", "contest")}
+
+
+def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(
+    distribute: Distribute, toy_points: list[EntryPoint], put: Callable[[str, str], Path]
+):
+    points = plugin_of_contest(distribute, "later") + plugin_of_contest(distribute, "earlier")
+    plugins = load_plugins([*toy_points, *points])
+    assert set(load_recipe(put("plain.toml", toy_plugin.RECIPE), plugins=plugins).tables) == set()
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(put("contested.toml", toy_plugin.RECIPE + "\n[contested]\n"), plugins=plugins)
+    (problem,) = caught.value.problems
+    assert problem.message == plugins.clashes["recipe table", "contested"].message
+    assert problem.path == "contested"
 
 
 # --- find --------------------------------------------------------------------------------------------------

@@ -117,9 +117,14 @@ class Problem:
     def __str__(self) -> str:
         place = "" if self.file is None else self.file + ("" if self.line is None else f":{self.line}")
         where = " ".join(part for part in (place, self.path) if part)
-        half, said = LONGEST_MESSAGE // 2, self.message
-        said = said if len(said) <= 2 * half else f"{said[:half]} [...] {said[-half:]}"
+        said = shortened(self.message)
         return printable(f"{said} @ {where}" if where else said)
+
+
+def shortened(text: str) -> str:
+    """Return a text, or beginning and end of one of more than `LONGEST_MESSAGE` characters."""
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
 
 
 def suggest(found: str, choices: Sequence[str]) -> str:
@@ -141,14 +146,14 @@ def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error says, with its type unless sentbed raised it deliberately."""
+    """Return what an error says, shortened and with its type unless sentbed raised it deliberately."""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its own words included
         said = ""
     if isinstance(error, SentbedError) and said:
         return said
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{type(error).__name__}: {shortened(said)}" if said else type(error).__name__
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -560,3 +561,44 @@ def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(parts: list[str],
         for call in (tokenizer.encode, tokenizer.truncate):
             with contextlib.suppress(ModelError):
                 call(["".join(parts)], length)
+
+
+# --- overlong words ----------------------------------------------------------------------------------------
+
+TRAINING_TEXTS = ["the cat sat on the mat", "that's a café,  isn't it?", "the other cats sat"] * 3
+
+
+def vocabulary_after(trainer: str, texts: Sequence[str]) -> dict[str, int]:
+    """Return the vocabulary after training on texts."""
+    if trainer == "wordpiece":
+        vocabulary: dict[str, int] = train_wordpiece(texts, 120, lowercase=True).get_vocab()
+    else:
+        vocabulary = train_byte_bpe(texts, 300, {"bos_token": "<s>"}, "<s> $A").get_vocab()
+    return vocabulary
+
+
+@pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
+def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(trainer: str) -> None:
+    # Letters that the other texts have, so that the alphabet is the same.
+    plain = vocabulary_after(trainer, [*TRAINING_TEXTS, "it"])
+    overlong = vocabulary_after(trainer, [*TRAINING_TEXTS, "it " + "sat" * 34])
+    counted = vocabulary_after(trainer, [*TRAINING_TEXTS, "it " + "sat" * 33])
+    repeated = [word for word in counted if "satsat" in word]
+    assert repeated
+    assert not [word for word in overlong if "satsat" in word]
+    if trainer == "bpe":
+        assert overlong == plain
+
+
+@pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
+@pytest.mark.parametrize("unit", ["a", "the", "12", " "])
+def test_the_time_of_training_is_linear_in_the_length_of_a_word(trainer: str, unit: str) -> None:
+    start = time.process_time()
+    vocabulary_after(trainer, ["a cat sat", f"the {unit * (400_000 // len(unit))} mat"])
+    # Quadratic in the length, a tenth of this took 0.9 seconds.
+    assert time.process_time() - start < 4
+
+
+def test_the_words_of_a_text_with_an_overlong_one_are_counted_as_elsewhere() -> None:
+    with_overlong = [f"{text} {'x' * 101}" for text in TRAINING_TEXTS]
+    assert vocabulary_after("bpe", with_overlong) == vocabulary_after("bpe", TRAINING_TEXTS)

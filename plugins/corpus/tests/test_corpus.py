@@ -33,6 +33,7 @@ from sentbed import (
     build_encoder,
 )
 from sentbed._recipe.recipe import Recipe
+from sentbed_common import bounded_gzip
 from sentbed_corpus import Request, Summary, corpus_encoding, encode_corpus, open_vectors
 from sentbed_corpus.input_files import find_files
 from sentbed_corpus.input_rows import read_shard
@@ -945,3 +946,15 @@ def test_a_pipe_is_no_input(ending: str, tmp_path: Path):
     os.mkfifo(tmp_path / f"a.{ending}")
     with pytest.raises(DataError, match="is a pipe or a device"):
         cut(tmp_path / f"a.{ending}", 2)
+
+
+@pytest.mark.parametrize(("ending", "line"), [("txt.gz", b"x"), ("jsonl.gz", b'{"text": "y"}')])
+def test_a_compressed_member_that_repeats_is_refused(
+    ending: str, line: bytes, put: Put, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
+    file = put(f"a.{ending}", gzip.compress((line + b" " * 999 + b"\n") * 100) * 500)
+    with pytest.raises(
+        DataError, match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si"
+    ):
+        cut(file, 2)

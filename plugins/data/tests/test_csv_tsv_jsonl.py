@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from sentbed import DataError
 from sentbed.helpers import LONGEST_LINE
+from sentbed_common import bounded_gzip
 from sentbed_data.dropout import Dropout
 from sentbed_data.readers import read_columns, read_lines
 
@@ -208,3 +210,34 @@ def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put: Put) -
     parquet.write_table(pa.table({"x": ["one", "y" * (LONGEST_LINE + 1)]}), file)
     with pytest.raises(DataError, match=r"row 2, column `x`: the text has 1,048,577 characters.*a\.parquet$"):
         read_columns(file, ["x"])
+
+
+@pytest.mark.parametrize(("name", "line"), [("a.tsv.gz", "x"), ("a.jsonl.gz", '{"x": "y"}')])
+def test_a_compressed_member_that_repeats_is_refused(
+    put: Put, name: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
+    member = gzip.compress((line + " " * 999 + "\n").encode() * 100)
+    file = put(name, gzip.compress(f"{line}\n".encode()) + member * 500)
+    with pytest.raises(
+        DataError, match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si"
+    ):
+        read_columns(file, ["x"])
+
+
+def test_a_message_lists_the_first_names_of_many_columns(put: Put) -> None:
+    names = [f"n{number}" for number in range(80_000)]
+    file = put("a.jsonl", json.dumps(dict.fromkeys(names, 1), separators=(",", ":")))
+    with pytest.raises(DataError) as caught:
+        read_columns(file, ["sentence"])
+    listed = ", ".join(f"`{name}`" for name in names[:20])
+    assert str(caught.value) == (
+        f"there is no column `sentence`; found {listed}, and 79,980 more; "
+        f"name the columns of the file in the recipe @ {file}:1"
+    )
+
+
+def test_a_message_shows_the_beginning_of_a_long_name(put: Put) -> None:
+    file = put("a.jsonl", json.dumps({"y" * 1_000: "z"}))
+    with pytest.raises(DataError, match=f"; found `{'y' * 100}...`; name the columns"):
+        read_columns(file, ["sentence"])

@@ -99,6 +99,23 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
         items.attach_items(tmp_path, without(score()))
 
 
+@pytest.mark.parametrize("values", [["a", "b", "c", "d"], [b"a", b"b", b"c", b"d"], [1j, 2j, 3j, 4j]])
+def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path: Path, values: list[Any]) -> None:
+    items.keep_items(tmp_path, [score()])
+    (file,) = (tmp_path / "items").iterdir()
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    (entry,) = json.loads(str(arrays["index"]))
+    arrays[entry["y"]] = np.array(values)
+    np.savez(file, **arrays)
+    with pytest.raises(RunError) as caught:
+        items.attach_items(tmp_path, without(score()))
+    assert str(caught.value) == (
+        f"the items in `{file}` cannot be read: the array `{entry['y']}` has the type "
+        f"`{np.array(values).dtype}`, expected numbers; remove the file to go without them"
+    )
+
+
 def test_items_of_a_run_with_flat_protocols_are_still_found(tmp_path: Path) -> None:
     items.keep_items(tmp_path, [score()])
     (file,) = (tmp_path / "items").iterdir()

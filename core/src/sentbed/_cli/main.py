@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from sentbed._version import __version__
 from sentbed.errors import RecipeError, SentbedError
 
 if TYPE_CHECKING:
-    from sentbed._registry.plugin_info import Offer
+    from sentbed._registry.registry import Plugins
 
 LONGEST_NAME = 200
 """Characters of a path that a message of the system's shows."""
@@ -27,23 +26,27 @@ OUT_OF_MEMORY = "the memory is used up; free some, or allow this process more"
 NO_MEMORY_LEFT = ("failed to map segment", "Cannot allocate memory")
 """What the loader of libraries, and the system's errors, say where no memory is left."""
 
-_OFFERED = "sentbed.commands"
-"""Key of the plugins' commands in `ctx.meta`."""
+_PLUGINS = "sentbed.plugins"
+"""Key of the plugins in `ctx.meta`, loaded with nothing but their commands."""
 
 
 class _Group(click.Group):
     """Core's and plugins' commands; errors are printed as messages unless `--traceback` is given."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*self.commands, *_offered(ctx)})
+        return sorted({*self.commands, *_plugins(ctx).commands})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in self.commands:
             return self.commands[name]
-        offered = _offered(ctx)
-        if name in offered:
-            command: click.Command = offered[name].value
+        from sentbed._registry.plugin_offer_rules import COMMAND
+
+        installed = _plugins(ctx)
+        if name in installed.commands:
+            command: click.Command = installed.commands[name].value
             return command
+        if (COMMAND, name) in installed.clashes:
+            ctx.fail(installed.clashes[COMMAND, name].message)
         if (owner := owner_of("commands", name)) is not None:
             ctx.fail(
                 f"the command `{name}` belongs to `{owner}`, which is not installed or not loaded; "
@@ -53,7 +56,7 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
-        rows |= {name: offer.summary for name, offer in _offered(ctx).items() if name not in rows}
+        rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items() if name not in rows}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -97,14 +100,14 @@ def _say(message: str, error: BaseException) -> None:
         echo(line, err=True)
 
 
-def _offered(ctx: click.Context) -> Mapping[str, Offer]:
-    """Return the plugins' commands by name; plugins are loaded once per `sentbed` process."""
+def _plugins(ctx: click.Context) -> Plugins:
+    """Return the plugins with their commands, which are loaded once per `sentbed` process."""
     from sentbed._registry.registry import load_plugins
 
-    if _OFFERED not in ctx.meta:
-        ctx.meta[_OFFERED] = load_plugins(commands_only=True).commands
-    found: Mapping[str, Offer] = ctx.meta[_OFFERED]
-    return found
+    if _PLUGINS not in ctx.meta:
+        ctx.meta[_PLUGINS] = load_plugins(commands_only=True)
+    loaded: Plugins = ctx.meta[_PLUGINS]
+    return loaded
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,7 +10,7 @@ import click
 from sentbed._cli.common import echo
 
 if TYPE_CHECKING:
-    from sentbed._registry.plugin_info import ComponentInfo, PluginInfo
+    from sentbed._registry.plugin_info import Offer, PluginInfo
     from sentbed._registry.registry import Plugins
 
 
@@ -81,20 +81,22 @@ def _claims(plugin: PluginInfo, found: Plugins) -> Iterator[str]:
         yield f"claims the {clash.kind} `{clash.name}`, as {who} does; {became}"
 
 
-def _whose(component: ComponentInfo, plugin: PluginInfo) -> str:
-    """Return a component's distribution, followed by its plugin if `plugin` has the same distribution."""
-    same = component.distribution == plugin.distribution
-    return f"{component.distribution}:{component.plugin}" if same else component.distribution
+def _whose(offer: Offer, plugin: PluginInfo) -> str:
+    """Return an offer's distribution, followed by its plugin if `plugin` has the same distribution."""
+    same = offer.distribution == plugin.distribution
+    return f"{offer.distribution}:{offer.plugin}" if same else offer.distribution
 
 
 def component_rows(found: Plugins) -> list[tuple[str, str, str, str]]:
     """Return one row per component; an unresolved name has one row per claim."""
+    from sentbed._registry.plugin_info import ComponentInfo
     from sentbed.kinds import KINDS
 
     rows = [(c.kind, c.name, c.distribution, c.summary) for c in found.components.values()]
     for clash in found.clashes.values():
         if clash.preferred is None:
-            rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in clash.claims]
+            components = [claim for claim in clash.claims if isinstance(claim, ComponentInfo)]
+            rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in components]
     return sorted(rows, key=lambda row: (list(KINDS).index(row[0]), row))
 
 

@@ -307,7 +307,10 @@ class Encoder:
         """Write weights, tokenizer and the encoder's part of the recipe atomically."""
         import tomli_w
 
-        target = Path(path).resolve()
+        try:
+            target = Path(path).resolve()
+        except (OSError, RuntimeError) as error:  # `RuntimeError` until Python 3.12
+            raise RunError(f"`{path}` is a link that leads to itself; choose another place") from error
         empty = target.is_dir() and not any(target.iterdir())
         if target.exists() and not empty and not (target / ENCODER_FILE).is_file():
             raise RunError(

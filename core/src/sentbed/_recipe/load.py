@@ -16,6 +16,7 @@ from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
 from sentbed._registry.distribution_catalog import owner_of
+from sentbed._registry.plugin_offer_rules import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
@@ -124,9 +125,13 @@ def _tables(
     problems = []
     for key in list(data):
         owner = owner_of("tables", key)
-        if key not in plugins.tables and owner is None:
+        clash = plugins.clashes.get((TABLE, key))
+        if key not in plugins.tables and owner is None and clash is None:
             continue
         table = data.pop(key)
+        if clash is not None:
+            problems.append(document.problem(clash.message, (key,)))
+            continue
         if key not in plugins.tables:
             message = (
                 f"the table `[{key}]` belongs to `{owner}`, which is not installed or not loaded; "

@@ -46,6 +46,19 @@ class Offer:
             return self.offered.summary
         return (inspect.getdoc(self.offered) or "").partition("\n")[0]
 
+    @property
+    def module(self) -> str:
+        """Name of the module that defines what is offered, which need not have been imported."""
+        if isinstance(self.offered, Lazy):
+            return self.offered.target.partition(":")[0]
+        return str(self.offered.__module__)
+
+    @property
+    def origin(self) -> str:
+        """Distribution, version, module and file, for messages."""
+        file = file_of(self.module)
+        return f"`{self.distribution}` {self.version} ({self.module}{f', {file}' if file else ''})"
+
 
 @cache
 def _imported(offer: Offer) -> Any:
@@ -84,21 +97,9 @@ class ComponentInfo(Offer):
         return self.offered is cls
 
     @property
-    def module(self) -> str:
-        """Name of the module of its class, which need not have been imported."""
-        lazy = isinstance(self.offered, Lazy)
-        return str(self.offered.target.partition(":")[0] if lazy else self.offered.__module__)
-
-    @property
     def release(self) -> str:
         """Distribution and version, as in scores and manifests."""
         return f"{self.distribution} {self.version}"
-
-    @property
-    def origin(self) -> str:
-        """Distribution, version, module and file, for messages."""
-        file = file_of(self.module)
-        return f"`{self.distribution}` {self.version} ({self.module}{f', {file}' if file else ''})"
 
 
 @attrs.frozen
@@ -148,9 +149,10 @@ class Clash:
     """A name that several plugins claim."""
 
     kind: str
+    """As that of an `Offer`."""
     name: str
-    claims: tuple[ComponentInfo, ...]
+    claims: tuple[Offer, ...]
     preferred: ComponentInfo | None
-    """Claim preferred by the user's configuration."""
+    """Claim preferred by the user's configuration; of a command or a recipe table none can be."""
     message: str
     """Who claims the name, and how to choose or where the choice was made."""

@@ -24,7 +24,7 @@ from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
 from sentbed._registry.plugin_source_code import assigned_text, defined_at, place_of, would_offer
 from sentbed._registry.slow_imports import watched
 from sentbed._registry.user_config import Settings, fits, read_settings
-from sentbed.errors import PluginError, reason_of, suggest
+from sentbed.errors import PluginError, reason_of, shortened, suggest
 from sentbed.kinds import KINDS
 
 GROUP = "sentbed"
@@ -55,12 +55,13 @@ class Plugins:
     components: Mapping[tuple[str, str], ComponentInfo]
     """(Kind, name) -> component, without names that several plugins claim and none of which is preferred."""
     clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
+    """(Kind, name) -> claims of several plugins to a component, a command or a recipe table."""
     warnings: tuple[str, ...] = ()
     """Warnings about entries of the user's configuration that match no plugin or component."""
     commands: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Subcommands of `sentbed`, each a `click.Command`."""
+    """Subcommands of `sentbed`, each a `click.Command`, without names that several plugins claim."""
     tables: Mapping[str, Offer] = attrs.field(factory=dict)
-    """Top-level tables of a recipe, each a `RecipeTable`."""
+    """Top-level tables of a recipe, each a `RecipeTable`, without names that several plugins claim."""
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of the components of a kind."""
@@ -76,8 +77,9 @@ class Plugins:
 
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the information about a component class, or None if no plugin offers it."""
-        claims = (one for clash in self.clashes.values() for one in clash.claims)
-        return next((one for one in (*self.components.values(), *claims) if one.offers(cls)), None)
+        claims = (claim for clash in self.clashes.values() for claim in clash.claims)
+        contested = (claim for claim in claims if isinstance(claim, ComponentInfo))
+        return next((one for one in (*self.components.values(), *contested) if one.offers(cls)), None)
 
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
@@ -129,29 +131,32 @@ def load_plugins(
     manager = pluggy.PluginManager("sentbed")
     manager.add_hookspecs(hookspecs)
     infos: list[PluginInfo] = []
-    claims: dict[tuple[str, str], list[ComponentInfo]] = {}
-    named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
+    claims: dict[tuple[str, str], list[Offer]] = {}
     hooks = {"commands": COMMAND} if commands_only else OFFERED | NAMED
     found = entry_points(group=GROUP) if points is None else points
     for origin, point in sorted(((_origin(one), one) for one in found), key=lambda it: (it[0], it[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
         with watched(info.label):
-            info, offers = _load(manager, point, info, settings, hooks, named)
+            info, offers = _load(manager, point, info, settings, hooks)
         infos.append(info)
         for offer in offers:
-            if isinstance(offer, ComponentInfo):
-                claims.setdefault((offer.kind, offer.name), []).append(offer)
-            else:
-                named[offer.kind][offer.name] = offer
+            claims.setdefault((offer.kind, offer.name), []).append(offer)
     for name in reversed(tuple(settings.order)):
         # pluggy calls the plugin registered last first.
         for info in reversed(infos):
             if fits(name, info.distribution, info.name) and manager.has_plugin(info.key):
                 manager.register(manager.unregister(name=info.key), name=info.key)
     clashes = {at: _clash(several, settings) for at, several in claims.items() if len(several) > 1}
-    chosen = {at: clashes[at].preferred if at in clashes else only[0] for at, only in claims.items()}
-    components = {at: component for at, component in chosen.items() if component is not None}
     warnings = _warnings(settings, infos, claims)
+    components: dict[tuple[str, str], ComponentInfo] = {}
+    named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
+    for (kind, name), several in claims.items():
+        clash = clashes.get((kind, name))
+        winner = several[0] if clash is None else clash.preferred
+        if isinstance(winner, ComponentInfo):
+            components[kind, name] = winner
+        elif winner is not None:
+            named[kind][name] = winner
     return Plugins(manager, tuple(infos), components, clashes, warnings, named[COMMAND], named[TABLE])
 
 
@@ -161,7 +166,6 @@ def _load(
     info: PluginInfo,
     settings: Settings,
     asked: Mapping[str, str],
-    taken: Mapping[str, Mapping[str, Offer]],
 ) -> tuple[PluginInfo, list[Offer]]:
     """Register a plugin; return its info and what it offers."""
     if (reason := settings.refusal(info.distribution, info.name)) is not None:
@@ -180,7 +184,7 @@ def _load(
         # Set before the call: if it raises, pluggy has recorded the plugin already.
         registered = True
         manager.register(plugin, name=info.key)
-        offers = _offers(manager, plugin, info, asked, taken)
+        offers = _offers(manager, plugin, info, asked)
         hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
         _require_unhidden(plugin, hooks)
     except KeyboardInterrupt:
@@ -217,15 +221,19 @@ def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
     if (reason := api_refusal(written, info.distribution)) is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)
     place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
-    reason = reason_of(error) + unmet_sentbed(info.distribution)
+    reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
     return attrs.evolve(info, status="broken", reason=reason, place=place)
 
 
-def _clash(claims: Sequence[ComponentInfo], settings: Settings) -> Clash:
+def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
     kind, name = claims[0].kind, claims[0].name
-    wanted, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
-    fitting = [one for one in claims if fits(wanted, one.distribution, one.plugin)]
     origins = " and by ".join(one.origin for one in claims)
+    components = [claim for claim in claims if isinstance(claim, ComponentInfo)]
+    if not components:
+        message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable one of them"
+        return Clash(kind, name, tuple(claims), None, message)
+    wanted, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
+    fitting = [one for one in components if fits(wanted, one.distribution, one.plugin)]
     if len(fitting) == 1:
         message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{wanted}`"
         return Clash(kind, name, tuple(claims), fitting[0], message)
@@ -240,7 +248,7 @@ def _clash(claims: Sequence[ComponentInfo], settings: Settings) -> Clash:
 
 
 def _warnings(
-    settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[ComponentInfo]]
+    settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[Offer]]
 ) -> tuple[str, ...]:
     """Return warnings about configured plugins that are not installed, or lack the preferred component."""
     known = sorted({name for info in infos for name in (info.name, info.distribution)})
@@ -281,9 +289,8 @@ def _offers(
     plugin: object,
     info: PluginInfo,
     asked: Mapping[str, str],
-    taken: Mapping[str, Mapping[str, Offer]],
 ) -> list[Offer]:
-    """Return what a plugin offers through the hooks `asked` (-> its kind), unless others have `taken` it."""
+    """Return what a plugin offers through the hooks `asked` (-> its kind)."""
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
         if not caller.has_spec():
@@ -297,9 +304,6 @@ def _offers(
                 fault = offer_fault(kind, name, offered)
                 if fault is None and (kind, name) in found:
                     fault = f"it offers the {kind} `{name}` twice; give each a name of its own"
-                if fault is None and name in taken.get(kind, ()):
-                    other = f"`{taken[kind][name].distribution}` offers the same"
-                    fault = f"the {kind} `{name}`: {other}; disable or uninstall one of them"
                 if fault is not None:
                     raise _FaultError(fault, offered if inspect.isclass(offered) else function)
                 make = ComponentInfo if kind in KINDS else Offer

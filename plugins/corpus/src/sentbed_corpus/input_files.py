@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal
 
 import attrs
 from sentbed.errors import DataError, RuntimeUnavailableError, suggest
 from sentbed.helpers import foreign, open_file
+from sentbed_common import unpacked_stream
 
 Kind = Literal["text", "jsonl", "parquet"]
 
@@ -129,12 +130,16 @@ def readable(path: str | Path) -> Iterator[None]:
         raise DataError(f"cannot read the file: {reason}; check the path", path) from error
 
 
-def open_text(path: str | Path) -> IO[bytes]:
-    """Open a file as a stream of uncompressed lines."""
+@contextmanager
+def open_text(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file as a stream of uncompressed lines, up to the limit of `unpacked_stream`."""
     # A binary stream splits at b"\n" only; text mode would also split at characters such as 0x85.
-    compressed = str(path).lower().endswith(".gz")
-    stream: Any = gzip.open(path, "rb") if compressed else Path(path).open("rb")  # noqa: SIM115
-    return cast("IO[bytes]", stream)
+    if not str(path).lower().endswith(".gz"):
+        with Path(path).open("rb") as stream:
+            yield stream
+        return
+    with Path(path).open("rb") as packed, unpacked_stream(packed, path) as unpacked:
+        yield unpacked
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import IO, TypeAlias
 
 from sentbed import DataError
 from sentbed.helpers import open_file
-from sentbed_common import bounded_lines, json_object
+from sentbed_common import bounded_lines, json_object, unpacked_stream
 
 Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 """Line number (row number in formats without lines), from 1, and one value for each wanted column."""
@@ -22,6 +22,12 @@ Rows: TypeAlias = Iterator[tuple[int, Sequence[object]]]
 
 GZIP = ".gz"
 """Suffix of a text file that is compressed by gzip, behind the suffix of its format."""
+
+MOST_LISTED = 20
+"""Names of columns that a message lists."""
+
+LONGEST_NAME = 100
+"""Characters of a column's name that a message shows."""
 
 NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
 """Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
@@ -89,8 +95,8 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         if path.suffix.lower() != GZIP:
             yield stream
             return
-        with gzip.GzipFile(fileobj=stream) as decompressed:
-            yield decompressed  # type: ignore[misc]  # a `BufferedIOBase`, which reads bytes as `IO` does
+        with unpacked_stream(stream, path) as unpacked:
+            yield unpacked
 
 
 def chomp(line: str) -> str:
@@ -163,10 +169,21 @@ def position(name: str, found: Sequence[str], file: object, line: int | None) ->
     if times:
         raise DataError(f"there are {times} columns `{name}`; expected one; rename the others", file, line)
     close = get_close_matches(name, found, n=1)
-    advice = f"did you mean `{close[0]}`?" if close else "name the columns of the file in the recipe"
+    advice = (
+        f"did you mean `{_shortened(close[0])}`?" if close else "name the columns of the file in the recipe"
+    )
     raise DataError(f"there is no column `{name}`; found {listed(found)}; {advice}", file, line)
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the names in backticks, for a message."""
-    return ", ".join(f"`{name}`" for name in names) or "no columns"
+    """Return names in backticks for a message: the first `MOST_LISTED`, and how many more there are."""
+    if not names:
+        return "no columns"
+    shown = [f"`{_shortened(name)}`" for name in names[:MOST_LISTED]]
+    if more := len(names) - len(shown):
+        shown.append(f"and {more:,} more")
+    return ", ".join(shown)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

@@ -120,9 +120,14 @@ def _recogniser(source: Path, plugins: Plugins) -> str:
 
 
 def _new(output: str | Path) -> Path:
+    """Return the path of a directory that is new or empty; raises `RunError`."""
     target = Path(output)
     try:
-        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+        # Unlike `exists`, this refuses links that lead to each other.
+        target.stat()
+        taken = not target.is_dir() or any(target.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        taken = False
     except OSError as error:
         raise RunError(f"`{output}` cannot be a path: {error.strerror}; check the path") from error
     if taken:

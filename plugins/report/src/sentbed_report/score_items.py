@@ -102,6 +102,16 @@ def _plugin_modules() -> tuple[str, ...]:
     return tuple(info.value for info in load_plugins().plugins if info.status == "loaded")
 
 
+def _require_numbers(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Raise `RunError` unless the arrays of a file hold booleans, integers or real numbers."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise RunError(
+                f"the items in `{path}` cannot be read: the array `{name:.80}` has the type "
+                f"`{array.dtype}`, expected numbers; remove the file to go without them"
+            )
+
+
 def _read(path: Path) -> dict[str, Items]:
     import numpy as np
 
@@ -109,6 +119,7 @@ def _read(path: Path) -> dict[str, Items]:
     with foreign(RunError, f"the items in `{path}` cannot be read", "remove the file to go without them"):
         with np.load(io.BytesIO(read_file(path, LARGEST_ITEMS)), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
+        _require_numbers({name: array for name, array in arrays.items() if name != "index"}, path)
         index = json.loads(str(arrays["index"]))
         modules: tuple[str, ...] = ()
         if any(":" in entry["statistic"] for entry in index):

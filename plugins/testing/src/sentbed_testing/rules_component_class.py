@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.kinds import KINDS
 from sentbed.protocols import Lazy
-from sentbed.tools import promise_fault
+from sentbed.tools import Offer, promise_fault
 from sentbed_common import field_docs
 
 from sentbed_testing.component_under_test import NotRunError, Subject, installed
@@ -42,11 +42,11 @@ def named(subject: Subject) -> Findings:
         yield f"it is called {name!r}", "take small letters, digits and single dashes, such as `mean-max`"
     at, plugins = (subject.kind, name), installed()
     # Of a clash that is not decided, no claim is among the components.
-    claims = [plugins.components[at]] if at in plugins.components else []
+    claims: tuple[Offer, ...] = (plugins.components[at],) if at in plugins.components else ()
     if not claims and at in plugins.clashes:
-        claims += plugins.clashes[at].claims
+        claims = plugins.clashes[at].claims
     for other in claims:
-        if _identity(other.cls) != _identity(subject.cls):
+        if _identity(other.value) != _identity(subject.cls):
             yield (
                 f"the {subject.kind} `{name}` is offered by `{other.distribution}` already",
                 "choose another `name`",

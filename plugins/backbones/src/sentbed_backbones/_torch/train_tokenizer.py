@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,6 +19,12 @@ SPECIAL_TOKENS = {
     "mask_token": "[MASK]",
 }
 
+LONGEST_WORD = 100
+"""Characters of the longest word that the trainers count: their time is quadratic in the length of a word.
+WordPiece has no tokens for a longer one either, which is unknown as a whole."""
+
+_OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1}}}|\s{{{LONGEST_WORD + 1}}}")
+"""In texts without a match, no word is longer than `LONGEST_WORD`."""
 
 NO_TEXT = "there is no training text to train a tokenizer on; give the recipe a stage, or name a `model`"
 
@@ -26,7 +33,8 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     """Train a WordPiece tokenizer like BERT's and return it as a transformers tokenizer.
 
     The same texts give the same tokenizer in every process. At most half of the vocabulary goes to single
-    characters, the most frequent ones; a word with any other character is unknown.
+    characters, the most frequent ones; a word with any other character is unknown. A word of more than
+    `LONGEST_WORD` characters adds to the counts of its characters and to nothing else.
     """
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     splitter = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -37,7 +45,12 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         raise ModelError(NO_TEXT)
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
-    known = (word for word, count in words.items() if alphabet.issuperset(word) for _ in range(count))
+    known = (
+        word
+        for word, count in words.items()
+        if len(word) <= LONGEST_WORD and alphabet.issuperset(word)
+        for _ in range(count)
+    )
     # The library numbers continuation characters in the order of a hash table; as special tokens they get a
     # fixed order. The draft's vocabulary then goes into a tokenizer where they are not special.
     continued = [f"##{character}" for character in sorted(alphabet)]
@@ -70,7 +83,7 @@ def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str,
     """Train a byte-level BPE like GPT-2's and OPT's, which has no unknown texts, and return a tokenizer.
 
     `specials` are the special tokens by role, in the order of their ids; `template` places them around a
-    text `$A`.
+    text `$A`. Words of more than `LONGEST_WORD` characters, runs of spaces too, are left out of the training.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -82,7 +95,7 @@ def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str,
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_required(texts), trainer)
+    tokenizer.train_from_iterator(_without_overlong_words(_required(texts), tokenizer.pre_tokenizer), trainer)
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=template, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
     )
@@ -96,6 +109,17 @@ def _required(texts: Iterable[str]) -> Iterator[str]:
         yield text
     if not found:
         raise ModelError(NO_TEXT)
+
+
+def _without_overlong_words(texts: Iterable[str], splitter: Any) -> Iterator[str]:
+    """Yield the texts; one with a word of more than `LONGEST_WORD` characters as its shorter words."""
+    for text in texts:
+        if _OVERLONG.search(text) is None:
+            yield text
+            continue
+        for _, (start, stop) in splitter.pre_tokenize_str(text):
+            if stop - start <= LONGEST_WORD:
+                yield text[start:stop]
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:

@@ -1,0 +1,69 @@
+"""Reading of files that are compressed by gzip, with a limit of their growth."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from typing import TYPE_CHECKING, BinaryIO
+
+from sentbed import DataError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+BUFFER = 1 << 17
+"""Bytes that are unpacked at a time."""
+
+MOST_UNPACKED = 1 << 28
+MOST_GROWTH = 100
+"""A file may unpack to `MOST_UNPACKED` bytes, or to so many times its size. Texts take a third to a tenth of
+their size; gzip itself goes to a thousandth, where one character is repeated."""
+
+
+def unpacked_stream(stream: BinaryIO, file: object) -> io.BufferedReader:
+    """Return what a file holds that is compressed by gzip, as a stream that decompresses while it is read.
+
+    `stream` is the compressed file, which the caller closes, and `file` its name in messages. Reading raises
+    `DataError` beyond the limit for a file of its size, and what `gzip` raises for a damaged one.
+    """
+    return io.BufferedReader(_BoundedGzip(stream, file), BUFFER)
+
+
+class _BoundedGzip(io.RawIOBase):
+    """The bytes of a compressed file up to the limit."""
+
+    def __init__(self, stream: BinaryIO, file: object) -> None:
+        self._unpacked = gzip.GzipFile(fileobj=stream, mode="rb")
+        self._file = file
+        self._largest = max(MOST_UNPACKED, MOST_GROWTH * os.fstat(stream.fileno()).st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        # One byte beyond the limit shows that the file goes on.
+        most = self._largest + 1 - self._unpacked.tell()
+        content = self._unpacked.read(min(len(view), most))
+        if self._unpacked.tell() > self._largest:
+            raise DataError(
+                f"the file unpacks to more than {self._largest:,} bytes, over {MOST_GROWTH} times its size; "
+                "repeat texts less often, or unpack it first",
+                self._file,
+            )
+        view[: len(content)] = content
+        return len(content)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._unpacked.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._unpacked.tell()
+
+    def close(self) -> None:
+        self._unpacked.close()
+        super().close()
