@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, RunError
-from sentbed._files import locked, read_file, require_links_within, sha256, write_atomic
+from sentbed._files import (
+    locked,
+    read_file,
+    remove_directory,
+    require_links_within,
+    sha256,
+    write_atomic,
+)
 
 
 def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
@@ -124,3 +131,14 @@ def test_a_file_that_the_disk_does_not_give_is_named():
         read_file(Path("/proc/self/mem"))
     with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
         sha256(Path("/proc/self/mem"))
+
+
+def test_a_directory_is_removed_and_a_pipe_of_its_name_is_not_opened(tmp_path: Path):
+    (tmp_path / "full" / "deep").mkdir(parents=True)
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "full" / "pipe")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    for name in ("full", "pipe", "link", "none"):
+        remove_directory(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "link"]

@@ -259,6 +259,22 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         raise RunError(cannot_write(path, error)) from error
 
 
+def remove_directory(path: Path) -> None:
+    """Remove a directory with all that is in it, as far as that can be done, or what else has its name.
+
+    `shutil.rmtree` opens what it is given, and so waits for ever at a pipe. A link is left as it is.
+    """
+    import shutil
+
+    if path.is_symlink():
+        return
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
+
+
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     """Hold the lock file `path`; yield whether it was free. The lock is released if the process dies.

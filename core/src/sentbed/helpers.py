@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         open_file,
         read_file,
         read_json,
+        remove_directory,
         require_links_within,
         sha256,
         write_atomic,

@@ -126,6 +126,7 @@ def test_a_text_of_ten_megabytes_before_each_is_refused(tmp_path: Path) -> None:
         ("tokenizer_config.json", {"added_tokens_decoder": dict.fromkeys(map(str, range(100_000)))}),
         ("tokenizer_config.json", {"additional_special_tokens": ["x"] * 100_000}),
         ("special_tokens_map.json", {"additional_special_tokens": ["x"] * 100_000}),
+        ("tokenizer_config.json", {"extra_special_tokens": ["x"] * 100_000}),
         ("added_tokens.json", {str(number): number for number in range(100_000)}),
     ],
 )

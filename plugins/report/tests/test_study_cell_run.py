@@ -49,6 +49,13 @@ def test_a_killed_run_without_a_report_is_read(run_of: Write, tmp_path: Path) ->
     assert read_run(path, "cell", 1, tmp_path).status == "interrupted"
 
 
+def test_a_finished_run_whose_report_is_gone_is_an_error(run_of: Write, tmp_path: Path) -> None:
+    path = run_of("a")
+    (path / "report.json").unlink()
+    with pytest.raises(RunError, match=r"has finished, and its `report\.json` is gone; put it back, or"):
+        read_run(path, "cell", 1, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [

@@ -293,3 +293,13 @@ def test_evaluations_of_damaged_keys_are_left_out_of_the_plan(
         file.write_text(json.dumps(content))
     study_with(GAP)
     assert LEFT_OUT in plan(directory)
+
+
+def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(run: Run, directory: Path):
+    run(GAP)
+    first, second, *_ = sorted(path for path in (directory / "cells").iterdir() if "seed1" in path.name)
+    first.rename(directory / "aside")
+    second.rename(first)
+    (directory / "aside").rename(second)
+    with pytest.raises(RunError, match="holds the run of another training than its name says"):
+        run(GAP, NEARNESS)

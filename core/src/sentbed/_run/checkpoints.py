@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import attrs
 
 from sentbed._encoder.encoder import Encoder
-from sentbed._files import read_json, sha256, write_atomic
+from sentbed._files import read_json, remove_directory, sha256, write_atomic
 from sentbed._recipe.recipe import RESOLVED, Stage, Validate, resolved_toml
 from sentbed._run import training_states as states
 from sentbed._run.batch_sampling import Sampler
@@ -29,7 +28,7 @@ def prune(run: Path, stage: str, kept: Kept) -> None:
     needed = _needed(run) | {path.parent for path in kept.paths.values()}
     for path in (run / CHECKPOINTS / stage).glob("kept-*"):
         if path not in needed:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_directory(path)
 
 
 @attrs.define(eq=False)

@@ -18,7 +18,7 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import locked, read_json, require_links_within, write_atomic
+from sentbed._files import locked, read_json, remove_directory, require_links_within, write_atomic
 from sentbed._recipe.checks import require_available
 from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml, written_path
 from sentbed._recipe.remarks import untrained_layers
@@ -423,7 +423,7 @@ def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
     It may be interrupted and done again: the newest state, which knows the `kept` weights, goes last. Without
     `whole` it stays, for runs that go on from it.
     """
-    shutil.rmtree(directory / VECTORS, ignore_errors=True)
+    remove_directory(directory / VECTORS)
     for newest in states.found(directory)[:1]:
         states.prune(directory, newest, 1)
     for stage, weights in kept.items():
@@ -433,11 +433,11 @@ def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
         if not (written and (path.parent / written[1]).exists()):
             continue
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_directory(path)
         else:
             path.unlink(missing_ok=True)
     if whole:
-        shutil.rmtree(directory / states.STATES, ignore_errors=True)
+        remove_directory(directory / states.STATES)
 
 
 def _write_manifest(context: RunContext, status: str) -> None:

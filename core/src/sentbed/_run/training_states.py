@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,7 +15,14 @@ from typing import Any
 
 import attrs
 
-from sentbed._files import read_json, verified_sums, write_atomic, write_directory, write_sums
+from sentbed._files import (
+    read_json,
+    remove_directory,
+    verified_sums,
+    write_atomic,
+    write_directory,
+    write_sums,
+)
 from sentbed.errors import PluginError, RunError, foreign
 
 STATES = "states"
@@ -103,7 +109,7 @@ def prune(run: Path, last: State, keep: int) -> None:
     states = found(run)
     place = [state.path for state in states].index(last.path)
     for state in states[:place] + states[place + keep :]:
-        shutil.rmtree(state.path, ignore_errors=True)
+        remove_directory(state.path)
     # Temporary directories left by processes killed while writing.
     for left in (run / STATES).glob(".*"):
-        shutil.rmtree(left, ignore_errors=True)
+        remove_directory(left)

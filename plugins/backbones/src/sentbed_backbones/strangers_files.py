@@ -31,8 +31,12 @@ ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """Environment of a trial, whose processor time is limited."""
 
 SETTINGS = {
-    "tokenizer_config.json": ("added_tokens_decoder", "additional_special_tokens"),
-    "special_tokens_map.json": ("additional_special_tokens",),
+    "tokenizer_config.json": (
+        "added_tokens_decoder",
+        "additional_special_tokens",
+        "extra_special_tokens",
+    ),
+    "special_tokens_map.json": ("additional_special_tokens", "extra_special_tokens"),
 }
 """Files beside a tokenizer's definition -> their keys for added tokens."""
 

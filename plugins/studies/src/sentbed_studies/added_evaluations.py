@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import RunError
-from sentbed.helpers import read_json, write_atomic
+from sentbed.errors import DataError, RunError
+from sentbed.helpers import read_json, remove_directory, write_atomic
 from sentbed.tools import (
     STATES,
     Evaluate,
@@ -102,16 +101,34 @@ class KeptRun:
 
 
 def kept_runs(study: Path, work: Work) -> list[KeptRun]:
-    """Return what the directory of a study holds of each run."""
+    """Return what the directory of a study holds of each run.
+
+    Raises:
+        RunError: if a directory holds the run of another training than its name says.
+    """
     runs = []
     for task in work.tasks:
         run = study / task.directory
+        _require_training(run, task)
         status = manifest_status(run)
         missing: list[EvaluationKey] = []
         if status == "finished":
             missing = task.missing(study)
         runs.append(KeptRun(task, status, tuple(missing), has_encoder(run)))
     return runs
+
+
+def _require_training(run: Path, task: Task) -> None:
+    """Raise `RunError` if the run in a directory is of another training than the task; unknown is none."""
+    try:
+        key = read_json(run / KEYS)["key"]
+    except (OSError, ValueError, LookupError, TypeError, DataError):
+        return
+    if key != task.key:
+        raise RunError(
+            f"`{run}` holds the run of another training than its name says: its directory was renamed, or "
+            "exchanged with that of another cell; move it back, or away to have this cell run again"
+        )
 
 
 def without_encoder(study: Path, work: Work) -> list[Task]:
@@ -134,7 +151,7 @@ def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey],
     for evaluation in missing:
         directory = added_run(run, evaluation.key)
         # What a killed process has left of it is no reason to keep it: nothing was trained.
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_directory(directory)
         new_directory(directory)
         write_atomic(directory / KEYS, json.dumps(_evaluations_table([evaluation]), indent=1) + "\n")
         alone = attrs.evolve(recipe, evaluate=(evaluation.entry,), expected={}, tracker=())

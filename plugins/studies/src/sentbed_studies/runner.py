@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import read_file, require_links_within, write_atomic
+from sentbed.helpers import read_file, remove_directory, require_links_within, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
     MANIFEST,
@@ -532,11 +532,11 @@ def _run(
         recipe = attrs.evolve(_written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate)
 
     for remains in run.parent.glob(f".{run.name}.*"):
-        shutil.rmtree(remains, ignore_errors=True)
+        remove_directory(remains)
     can_go_on = has_state(run) or not _makes_other_evaluations(run, job)
     if not can_go_on or not (run / MANIFEST).is_file():
         # Without a manifest, a process was killed before the run could be resumed.
-        shutil.rmtree(run, ignore_errors=True)
+        remove_directory(run)
         if job.run.above is not None:
             above = job.run.above
             if not is_finished(directory / above.directory):

@@ -48,6 +48,11 @@ def read_run(
     record: dict[str, Any] = {}
     if status not in ("waiting", "running"):
         record.update(_json(directory / REPORT))
+    if status == "finished" and not record:
+        raise RunError(
+            f"the run in `{directory}` has finished, and its `{REPORT}` is gone; put it back, or remove the "
+            "directory and run it again"
+        )
     searched = _json(directory / RANKING)
     seconds = _seconds(record, searched)
     if searched:
