@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
 from sentbed.protocols import ExpectedRow
 
 MINUS = "−"
+
+MOST_NAMES = 4
+"""Names that a sentence lists."""
 
 SIGNS = ((0.01, "‡"), (0.05, "†"))
 """P-value below which a difference has the sign, smallest first."""
@@ -149,6 +152,13 @@ def moment(iso: str) -> str:
 def count(amount: int, noun: str, plural: str | None = None) -> str:
     """Return `1 score`, `1,200 scores`."""
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first `MOST_NAMES` of some names, and how many more there are."""
+    text = "; ".join(names[:MOST_NAMES])
+    more = len(names) - MOST_NAMES
+    return f"{text} and {more} more" if more > 0 else text
 
 
 def share_of(amount: int, total: int) -> str:

@@ -18,7 +18,7 @@ def test_a_scatter_draws_each_of_its_points() -> None:
     points = Scatter("t", "x", "y", rng.uniform(size=700), rng.uniform(size=700))
     (group,) = scatter_groups([("encoder", points)], "s")
     assert dots(group.plots[0].svg) == 700
-    assert group.caption == "700 points"
+    assert group.plots[0].caption == "700 points"
 
 
 def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
@@ -27,4 +27,4 @@ def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
         [("encoder@start", Scatter("t", "x", "y", x, x)), ("encoder", Scatter("t", "x", "y", x, x))], "s"
     )
     assert [dots(plot.svg) for plot in group.plots] == [POINTS_PER_SCATTER] * 2
-    assert group.caption == "Each: 1,500 of 5,000 points, evenly chosen"
+    assert [plot.caption for plot in group.plots] == ["1,500 of 5,000 points, evenly chosen"] * 2

@@ -114,8 +114,6 @@ class PlotGroup:
     """Plots that share their axes' ranges and are read together."""
 
     title: str
-    caption: str
-    """Caption common to all plots."""
     plots: tuple[Plot, ...]
 
 

@@ -62,12 +62,7 @@ def _group(labels: _Labels, panels: list[tuple[str, Points]], name: str, limit: 
     plots = []
     for index, (encoder, points) in enumerate(panels):
         plots.append(_scatter(f"{name}-{index}", labels, encoder, points, limits, limit))
-    caption = plots[0].caption
-    if any(plot.caption != caption for plot in plots):
-        caption = ""
-    elif len(plots) > 1:
-        caption = f"Each: {caption}"
-    return PlotGroup(labels[0], caption, tuple(plots))
+    return PlotGroup(labels[0], tuple(plots))
 
 
 def _scatter(

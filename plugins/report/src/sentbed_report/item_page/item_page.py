@@ -6,8 +6,6 @@ chooses. It loads nothing, and is opened from a number of the report.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -18,7 +16,7 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import write_atomic
 
-from sentbed_report.page_template import page_template, resource
+from sentbed_report.page_template import Script, page_template, resource
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.item_differences import TaskItems, task_items
 from sentbed_report.study.study_data import StudyData
@@ -55,14 +53,13 @@ class ItemPage:
         """Return the page."""
         column = self.summary.columns[self.place]
         text = json.dumps(_content(self), ensure_ascii=False)
-        script = resource("sentbed_report.item_page", "items.js")
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
             title=f"{self.data.name}: items of {column.task} ({column.metric})",
             # Whatever stands in it ends no element of the page.
             content=text.replace("<", "\\u003c"),
-            script=script,
-            script_hash=digest,
+            script=script.text,
+            script_hash=script.hash,
             style=resource("sentbed_report.page", "style.css"),
             are_sums=self.items.are_sums,
         )

@@ -48,13 +48,6 @@ const slices = () => {
     for (const group of [...new Set(content.groups)].sort((a, b) => a - b))
       parts.push([`source ${group + 1}`, all.filter((place) => content.groups[place] === group)]);
   }
-  for (const [name, values] of Object.entries(content.features ?? {})) {
-    const order = [...all].sort((a, b) => values[a] - values[b]);
-    for (let bin = 0; bin < BINS; bin++) {
-      const places = order.slice(Math.round((bin * size) / BINS), Math.round(((bin + 1) * size) / BINS));
-      if (places.length) parts.push([`${name} ${values[places[0]]} to ${values[places[places.length - 1]]}`, places]);
-    }
-  }
   return parts;
 };
 const parts = slices();

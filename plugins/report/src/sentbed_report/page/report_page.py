@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from sentbed_report.page.sections import Section
-from sentbed_report.page_template import page_template, resource
+from sentbed_report.page_template import Script, page_template, resource
 from sentbed_report.recipe_facts import Fact
 from sentbed_report.tables.html import to_html as table_html
 
@@ -50,24 +48,16 @@ class Page:
     """Axis -> its labels, for filters."""
 
 
-@attrs.frozen
-class _Script:
-    """Only what has its hash in the page's policy runs, whatever else gets into the page."""
-
-    text: str
-
-    @property
-    def hash(self) -> str:
-        return base64.b64encode(hashlib.sha256(self.text.encode()).digest()).decode()
-
-
 def page_html(page: Page, script: str = "") -> str:
     """Return the page; `script` is one that a served page runs besides its own."""
+    scripts = [Script(resource("sentbed_report.page", "page.js"))]
+    if script:
+        scripts.append(Script(script))
     return _template().render(
         page=page,
         labels=json.dumps({cell: dict(labels) for cell, labels in page.labels.items()}, ensure_ascii=False),
-        head_script=_Script(resource("sentbed_report.page", "remember.js")),
-        scripts=[_Script(resource("sentbed_report.page", "page.js")), *([_Script(script)] if script else [])],
+        head_script=Script(resource("sentbed_report.page", "remember.js")),
+        scripts=scripts,
         style=resource("sentbed_report.page", "style.css"),
         table_html=table_html,
     )

@@ -70,6 +70,10 @@ class GroupedRow:
     stopped: bool = False
     """Whether its cell was stopped, so that `mean` is over other seeds than those of other rows."""
 
+    def is_like(self, other: GroupedRow) -> bool:
+        """Whether it cannot be told apart from another row: they share a group."""
+        return not set(self.groups).isdisjoint(other.groups)
+
     @property
     def letters(self) -> str:
         """Letters of its groups."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.formatting import count, interval_text, number
+from sentbed_report.formatting import count, first_names, interval_text, number
 from sentbed_report.page.report_page import AnswerLine
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.deciding_score import Decide
@@ -21,9 +21,6 @@ from sentbed_report.study_page.power_section import seeds_text
 
 FEW_SEEDS = 3
 """Seeds from which a spread over seeds says something."""
-
-MOST_NAMES = 4
-"""Cells that a line names."""
 
 
 def answer_lines(
@@ -94,7 +91,7 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
             text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
         seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
         text += f" over {seeds}"
-    ties = f"; as good: {_names(selection.ties)}" if selection.ties else ""
+    ties = f"; as good: {first_names(selection.ties)}" if selection.ties else ""
     return f"{text}; chosen among {selection.number_compared} {how}{ties}"
 
 
@@ -116,14 +113,14 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
         return f"unknown in {title}: {groups.reason}"
     best = _best_row(groups, chosen)
     others = [row for row in groups.rows if row is not best]
-    alike = [row.name for row in others if set(row.groups) & set(best.groups)]
+    alike = [row.name for row in others if row.is_like(best)]
     better = _better_rows(groups, best)
     if better:
-        names = _names(alike) if alike else "none"
-        return f"{names}; better than {best.name} in {title}: {_names(better)}"
+        names = first_names(alike) if alike else "none"
+        return f"{names}; better than {best.name} in {title}: {first_names(better)}"
     if not alike:
         return f"none: {best.name} is better than the {count(len(others), 'other')} in {title}"
-    return f"{_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title})"
+    return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title})"
 
 
 def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
@@ -137,12 +134,7 @@ def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
 def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
     """Return the rows that were shown to be better than the chosen one, on data that did not choose it."""
     above = groups.rows[: groups.rows.index(best)]
-    return [row.name for row in above if not set(row.groups) & set(best.groups)]
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return "; ".join(names[:MOST_NAMES]) + more
+    return [row.name for row in above if not row.is_like(best)]
 
 
 def _problems(
@@ -166,7 +158,7 @@ def _problems(
         if cell.degenerate
     }
     if degenerate:
-        yield f"degenerate scores of {_names(list(degenerate))}"
+        yield f"degenerate scores of {first_names(list(degenerate))}"
     warned = sum(bool(run.record.get("warnings")) for cell in data.cells for run in cell.runs)
     if warned:
         yield f"{count(warned, 'run')} warned of something"
@@ -191,7 +183,7 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
     best = _best_row(groups, chosen)
     if _better_rows(groups, best):
         return "use more development data: on test data, which may not choose, the chosen cell is not best"
-    if not any(set(row.groups) & set(best.groups) for row in groups.rows if row is not best):
+    if not any(row.is_like(best) for row in groups.rows if row is not best):
         return "nothing: the best cell stands out; confirm it on data that the study has not seen"
     for power in observed_power([main]):
         for row, judged in judged_rows(main):

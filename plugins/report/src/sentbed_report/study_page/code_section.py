@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sentbed_report.formatting import count
+from sentbed_report.formatting import count, first_names
 from sentbed_report.page.sections import Section
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Header, Row, Table
-
-SHOWN_CELLS = 4
-"""Cells that are named of a group of runs."""
 
 
 def code_section(data: StudyData) -> Section | None:
@@ -71,5 +68,4 @@ def _shown(text: str | None) -> str:
 def runs_and_cells(runs: Sequence[CellRun]) -> str:
     """Return how many runs these are, and the names of the first of their cells."""
     cells = list(dict.fromkeys(run.cell for run in runs))
-    more = f" and {len(cells) - SHOWN_CELLS} more" if len(cells) > SHOWN_CELLS else ""
-    return f"{count(len(runs), 'run')}: {'; '.join(cells[:SHOWN_CELLS])}{more}"
+    return f"{count(len(runs), 'run')}: {first_names(cells)}"

@@ -47,7 +47,7 @@ def _line(grouped: Sequence[tuple[Summary, RankGroups]]) -> str:
     for summary, groups in grouped:
         if groups.rows:
             best = groups.rows[0]
-            alike = [row for row in groups.rows[1:] if set(row.groups) & set(best.groups)]
+            alike = [row for row in groups.rows[1:] if row.is_like(best)]
             return f"{len(alike) + 1} of {len(groups.rows)} cells may be the best in {title_of(summary)}"
     return "no two cells can be compared"
 

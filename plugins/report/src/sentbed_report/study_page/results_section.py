@@ -11,7 +11,7 @@ from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.run_costs_in_tables import is_table_of_costs
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Cell, Header, Row, Table
@@ -91,9 +91,11 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
         Header("encoder", shown=several),
         *(Header(axis_column(axis.name)) for axis in axes),
     )
+    rows_of_tables = [{row.key: row for row in summary.rows} for summary in summaries]
     rows = []
-    for cell, encoder in keys:
-        of_tables = [_row_of(summary, cell, encoder) for summary in summaries]
+    for key in keys:
+        cell, encoder = key
+        of_tables = [rows_of_table.get(key) for rows_of_table in rows_of_tables]
         known = next(row for row in of_tables if row is not None)
         labels = tuple(known.labels[axis.name] for axis in axes)
         cells: list[Cell] = []
@@ -136,13 +138,6 @@ def _row_keys(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
     keys = dict.fromkeys(row.key for summary in summaries for row in summary.rows)
     scored = {cell for cell, encoder in keys if encoder}
     return [(cell, encoder) for cell, encoder in keys if encoder or cell not in scored]
-
-
-def _row_of(summary: Summary, cell: str, encoder: str) -> SummaryRow | None:
-    for row in summary.rows:
-        if row.key == (cell, encoder):
-            return row
-    return None
 
 
 def _references(summaries: Sequence[Summary], axes: int) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from sentbed.helpers import write_atomic
 
@@ -40,12 +39,10 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
 
 def study_page(
     data: StudyData,
-    summaries: Sequence[Summary] | None = None,
-    item_pages: Mapping[tuple[str, int], str] = MappingProxyType({}),
+    summaries: Sequence[Summary],
+    item_pages: Mapping[tuple[str, int], str],
 ) -> Page:
     """Return the content of a study's report; `item_pages` are those of `write_item_pages`."""
-    if summaries is None:
-        summaries = summarise(data)
     selection = select(data, summaries)
     findings = axis_findings(data, summaries)
     return Page(
