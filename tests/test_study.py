@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 import pytest
 from sentbed._registry.registry import load_plugins
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import read_study
-from sentbed_studies.write_study_directory import read_data
 
 CELLS = 12
 RECIPE = """\

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from sentbed.tools import components_of, computing_code, load_plugins, load_recipe
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.write_study_directory import read_data
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 

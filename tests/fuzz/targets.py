@@ -151,7 +151,7 @@ def studies(place: Path) -> Case:
     assert len(files) >= 5
 
     def case(random: Random) -> None:
-        from sentbed_studies.write_study_directory import read_data
+        from sentbed_report.study.read_study_directory import read_data
 
         if random.random() < 0.5:
             (place / "s.toml").write_bytes(damaged(random.choice(texts), random))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sentbed_hardware._torch.engine import TorchEncoder
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import read_study
 from sentbed_studies.study_reports import write_reports
-from sentbed_studies.write_study_directory import read_data
 
 STUDIES = Path(__file__).parents[2] / "recipes" / "mini" / "studies"
 pytestmark = pytest.mark.usefixtures("data_directory")

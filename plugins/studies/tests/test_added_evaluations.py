@@ -14,10 +14,10 @@ from sentbed._cli.main import main
 from sentbed.errors import RunError
 from sentbed.protocols import Evaluator
 from sentbed.tools import Plugins, computing_code
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies import runner as running
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.write_study_directory import read_data
 from toy_plugin import TOWERS
 
 AXES = """

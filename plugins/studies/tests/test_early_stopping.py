@@ -17,6 +17,7 @@ from sentbed_jobs.local_pool import LocalPool
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_studies import runner
 from sentbed_studies.cell_keys import CellKeys
@@ -29,9 +30,8 @@ from sentbed_studies.spending import shares
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_plan import StudyPlan
 from sentbed_studies.study_reports import write_reports
-from sentbed_studies.study_status import status_lines, status_table
+from sentbed_studies.study_status import status_of
 from sentbed_studies.time_left import TimeLeft
-from sentbed_studies.write_study_directory import read_data
 from toy_plugin import TOWERS
 
 AXES = """
@@ -138,10 +138,10 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     fresh = [(cell.name, run.seed) for cell in data.cells for run in cell.confirmation]
     assert fresh == [(found.cell, 3), (found.cell, 4)]
     assert runs(tmp_path / "study") == {(cell, seed) for cell in study.names for seed in (1, 2)}
-    table = status_table(data)
+    table = status_of(data).table()
     number = 2 * len(study.names) + 2
     assert (table["finished"], table["total"], len(table["runs"])) == (number, number, number)
-    first, *_ = lines = list(status_lines(data))
+    first, *_ = lines = list(status_of(data).lines())
     assert first.endswith(f": {number} runs: {number} finished")
     assert [line.split(":")[0].strip() for line in lines[-2:]] == [
         f"{found.cell}, fresh seed {seed}" for seed in (3, 4)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed.tools import locked
+from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import progress_display
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.progress_display import Watched
@@ -16,10 +17,9 @@ from sentbed_studies.run_progress import RunLog
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import Work, plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.study_status import status_lines, status_table
+from sentbed_studies.study_status import status_of
 from sentbed_studies.time_left import TimeLeft
 from sentbed_studies.write_study_directory import at_work as writing
-from sentbed_studies.write_study_directory import lock_of, read_data
 from toy_plugin import TOWERS, quicken
 
 AXES = """
@@ -123,13 +123,13 @@ def test_status_shows_how_far_running_cells_are_and_where_killed_ones_were(
     at_work(run, time.time() - 10)
     with locked(lock_of(tmp_path, run)):
         data = read_data(tmp_path)
-        (line,) = (line for line in status_lines(data) if line.startswith("  0.5, seed 2: "))
-        (progress,) = (entry["progress"] for entry in status_table(data)["runs"] if entry["progress"])
+        (line,) = (line for line in status_of(data).lines() if line.startswith("  0.5, seed 2: "))
+        (progress,) = (entry["progress"] for entry in status_of(data).table()["runs"] if entry["progress"])
     assert line.startswith("  0.5, seed 2: running: stage nli: step 2 of 10, loss 0.5000, 1")
     assert line.endswith(", about 16.0 s left")
     assert (progress["step"], progress["steps"], progress["left"]) == (2, 10, 16.0)
 
-    killed = list(status_lines(read_data(tmp_path)))
+    killed = list(status_of(read_data(tmp_path)).lines())
     assert "  0.5, seed 2: interrupted at stage nli: step 2 of 10" in killed
 
 
@@ -141,9 +141,9 @@ def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
     for report, seconds in zip(reports, (20.0, 40.0), strict=True):
         report.write_text(json.dumps({**json.loads(report.read_text()), "seconds": seconds}))
     data = read_data(tmp_path / "out")
-    *_, line = status_lines(data)
+    *_, line = status_of(data).lines()
     assert line == ("left: about 1 min, with one run at a time, if they take as long as the finished ones")
-    assert status_table(data)["seconds_left"] == 60.0
+    assert status_of(data).table()["seconds_left"] == 60.0
 
 
 def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work: Work, tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import attrs
 import pytest
 from sentbed._registry.registry import load_plugins
 from sentbed_report.run_cost import recorded_cost
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_cost import study_cost
 from sentbed_studies import load_study
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.write_study_directory import read_data
 from toy_plugin import TOWERS, SgdTrainer
 
 AXES = """

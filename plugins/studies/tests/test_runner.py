@@ -11,12 +11,12 @@ from sentbed._registry.registry import load_plugins
 from sentbed._run import runner
 from sentbed.errors import RecipeError, RunError
 from sentbed.tools import locked
+from sentbed_report.study.read_study_directory import lock_of, read_data
 from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.runner import Job, run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
-from sentbed_studies.write_study_directory import lock_of, read_data
 from toy_plugin import SEARCH, TOWERS
 
 AXES = """

@@ -19,6 +19,7 @@ from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import PluginError, RecipeError, RunError
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.random_sampler import Random
@@ -28,8 +29,7 @@ from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_reports import write_reports
-from sentbed_studies.study_status import status_lines
-from sentbed_studies.write_study_directory import read_data
+from sentbed_studies.study_status import status_of
 from toy_plugin import TOWERS, Nearby
 
 AXES = """
@@ -316,7 +316,7 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Stu
         cells=(attrs.evolve(data.cells[0], runs=runs),),
         sampled=attrs.evolve(data.sampled, names=(data.cells[0].name,)),
     )
-    assert "left: about 1 min 20 s, with one run at a time" in [*status_lines(one)][-1]
+    assert "left: about 1 min 20 s, with one run at a time" in [*status_of(one).lines()][-1]
 
 
 def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from sentbed._recipe.recipe import first_stages
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.shared_work_plan import Prefix, Work, plan_work
+from sentbed_studies.shared_work_plan import Prefix, Work, chain, plan_work
 from sentbed_studies.study import Study, read_study
 from toy_plugin import TOWERS, Characters
 
@@ -30,6 +30,10 @@ def names(prefix: Prefix) -> list[str]:
     return [stage.name for stage in prefix.recipe.stage[: prefix.count]]
 
 
+def cells_of(work: Work, prefix: Prefix) -> tuple[str, ...]:
+    return tuple(str(task) for task in work.tasks if prefix in chain(task.above))
+
+
 LATE = '[study.axes.lr]\npath = "stage.tune.optimizer.lr"\nvalues = [0.5, 0.25]\n'
 EARLY = '[study.axes.noise]\npath = "stage.pairs.loss.noise"\nvalues = [0.0, 0.5]\n'
 
@@ -37,7 +41,7 @@ EARLY = '[study.axes.noise]\npath = "stage.pairs.loss.noise"\nvalues = [0.0, 0.5
 def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(make: Make) -> None:
     _, work = make(LATE)
     assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
-    assert [prefix.cells for prefix in work.prefixes] == [
+    assert [cells_of(work, prefix) for prefix in work.prefixes] == [
         ("0.5, seed 1", "0.25, seed 1"),
         ("0.5, seed 2", "0.25, seed 2"),
     ]
@@ -126,7 +130,7 @@ def cut(encoder: str, at: str) -> str:
 
 def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(make: Make) -> None:
     _, work = make(cut("zh", '"end"'))
-    assert [prefix.cells for prefix in work.prefixes] == [
+    assert [cells_of(work, prefix) for prefix in work.prefixes] == [
         ("2, seed 1", "1, seed 1"),
         ("2, seed 2", "1, seed 2"),
     ]

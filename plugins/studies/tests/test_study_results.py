@@ -12,9 +12,9 @@ from sentbed.protocols import Score
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.exports import write_exports
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
 from sentbed_studies.study_results import LoadedStudy, load_study
-from sentbed_studies.write_study_directory import read_data
 
 
 def run(cell: str, seed: int, **scores: float) -> CellRun:

@@ -22,11 +22,11 @@ from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed.errors import RunError
 from sentbed.tools import locked
+from sentbed_report.study.read_study_directory import lock_of
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.watch_server import StudyServer
-from sentbed_studies.write_study_directory import lock_of
 from toy_plugin import TOWERS
 
 AXES = """

@@ -27,7 +27,7 @@ def branch(
     directory: Path,
     recipe: Recipe,
     stages: int,
-    files: Mapping[str, str] | None = None,
+    files: Mapping[str, str],
 ) -> None:
     """Create a run directory from which `resume` continues where the run in `source` ended.
 
@@ -55,7 +55,7 @@ def branch(
         copied.update(tracker.get("files", ()))
 
     manifest = {"name": recipe.run.name, "status": "interrupted"}
-    written = {RESOLVED: text, **(files or {}), MANIFEST: json.dumps(manifest) + "\n"}
+    written = {RESOLVED: text, **files, MANIFEST: json.dumps(manifest) + "\n"}
 
     def fill(target: Path) -> None:
         # The names are a file's, and may lead elsewhere: only what is in the directory is copied.

@@ -43,7 +43,7 @@ class EvaluationKey:
     key: str
     entry: Evaluate
     """With this time alone in `at`."""
-    content: Content = attrs.field(factory=dict, repr=False)
+    content: Content = attrs.field(repr=False)
     """What the key is the hash of: the key of the training, the evaluation, and code and versions."""
 
     @property

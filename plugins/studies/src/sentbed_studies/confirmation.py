@@ -7,12 +7,13 @@ from pathlib import Path
 
 import attrs
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import Selection, choose
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import Study
-from sentbed_studies.write_study_directory import has_same_runs, read_data
+from sentbed_studies.write_study_directory import has_same_runs
 
 
 @attrs.frozen

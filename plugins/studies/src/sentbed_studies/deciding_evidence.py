@@ -42,6 +42,12 @@ class Evidence:
     """Cell that cannot be compared -> why."""
 
 
+def read_task(task: Task, directory: Path) -> CellRun:
+    """Return the run of a cell in the directory of its study. Raises `RunError` if it cannot be read."""
+    cell = task.cell
+    return read_run(directory / task.directory, cell.name, cell.seed, directory, task.evaluation_keys)
+
+
 @attrs.define(eq=False)
 class DecidingEvidence:
     """Reads the finished runs of a study, and uses the items of each deciding score once."""
@@ -57,13 +63,14 @@ class DecidingEvidence:
         runs = {(task.cell.name, task.cell.seed): task for task in self.tasks}
         scores = {cell: [self._deciding(runs[cell, seed]) for seed in seeds] for cell in cells}
         tasks_of_runs = Counter(_tasks(run) for run in chain.from_iterable(scores.values()) if run)
+        usual_tasks = {tasks for tasks, _ in tasks_of_runs.most_common(1)}
         values: dict[str, tuple[float, ...]] = {}
         means: dict[str, list[MeanScore]] = {}
         left: dict[str, str] = {}
         has_items = True
         for cell, of_seeds in scores.items():
             reason = self._why_left(of_seeds, seeds)
-            if not reason and set(map(_tasks, of_seeds)) != {tasks_of_runs.most_common(1)[0][0]}:
+            if not reason and set(map(_tasks, of_seeds)) != usual_tasks:
                 reason = "its scores are of other tasks or protocols than those of the other cells"
             if reason:
                 left[cell] = reason
@@ -87,22 +94,20 @@ class DecidingEvidence:
     def tasks_of(self, task: Task) -> str:
         """Return the tasks of a finished run with the data that they are on, in words."""
         tasks: dict[str, None] = {}
-        for score in self._read(task).scores:
+        for score in read_task(task, self.directory).scores:
             if score.axis != "cost":
                 data = "development" if is_development(score) else "test"
                 tasks[f"{score.task} ({data} data)"] = None
         return ", ".join(tasks) or "no task"
-
-    def _read(self, task: Task) -> CellRun:
-        run, cell = self.directory / task.directory, task.cell
-        return read_run(run, cell.name, cell.seed, self.directory, task.evaluation_keys)
 
     def _deciding(self, task: Task) -> ScoresOfRun:
         """Return the deciding scores of a run; none if it has not finished."""
         if task.directory not in self._scores:
             if not task.is_done(self.directory):
                 return ()
-            self._scores[task.directory] = deciding_scores(self._read(task).scores, self.decide)
+            self._scores[task.directory] = deciding_scores(
+                read_task(task, self.directory).scores, self.decide
+            )
         return self._scores[task.directory]
 
     def _why_left(self, scores: Sequence[ScoresOfRun], seeds: Sequence[int]) -> str:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.errors import printable
+from sentbed_report.study.read_cell_run import manifest_status
 
 from sentbed_studies.run_progress import RunLog
 from sentbed_studies.shared_work_plan import Prefix, Task, Work
 from sentbed_studies.time_left import TimeLeft
-from sentbed_studies.write_study_directory import manifest_status
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-Say: TypeAlias = Callable[[str], object]
+    from sentbed_jobs.pool_loop import Say
 
 EVERY = 15.0
 """Seconds between two lines on a run, where standard error is not a terminal."""

@@ -58,6 +58,7 @@ def reproduce(
             )
         sys.exit(_verify(what or "", only, overrides, recipes, out, workers, retrain, dry_run))
     from sentbed.tools import load_plugins
+    from sentbed_report.study.read_study_directory import read_data
 
     from sentbed_studies.published_table_recipes import (
         comparison,
@@ -71,7 +72,6 @@ def reproduce(
     from sentbed_studies.study import read_study
     from sentbed_studies.study_plan import listed, plan_study
     from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.write_study_directory import read_data
 
     papers = find_papers(recipes)
     paper, _, table = (what or "").partition(":")
@@ -107,8 +107,9 @@ def reproduce(
     if not keep_going:
         plan.require_usable_data()
     result = run_plan(plan, plugins, only=labels, keep_going=keep_going, retrain=retrain)
-    report = write_reports(directory)
-    numbers = numbers_of(read_data(directory))
+    data = read_data(directory)
+    report = write_reports(directory, data=data)
+    numbers = numbers_of(data)
     for line in comparison(numbers):
         echo(line)
     echo(report)

@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -32,9 +32,12 @@ from sentbed.tools import (
 )
 from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
+from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
 from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.read_study_directory import is_finished, lock_of
+from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import (
     ENCODER,
@@ -54,19 +57,11 @@ from sentbed_studies.sampled_cells import first_batch, runs_of, sampled_parts
 from sentbed_studies.shared_forward_passes import KeptEncoders, share_passes
 from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain, plan_work
 from sentbed_studies.stop_config import Stop
-from sentbed_studies.study import Study
+from sentbed_studies.study import Entries, Study
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.time_left import TimeLeft
-from sentbed_studies.write_study_directory import (
-    STUDY,
-    at_work,
-    is_finished,
-    lock_of,
-    needed,
-    note_confirmation,
-)
+from sentbed_studies.write_study_directory import at_work, needed, note_confirmation
 
-Say: TypeAlias = Callable[[str], object]
 Keep: TypeAlias = Literal["scores", "best", "all"]
 Result: TypeAlias = Literal["finished", "was finished", "failed", "busy"]
 
@@ -147,7 +142,7 @@ def run_study(
     plugins: Plugins | None = None,
     *,
     executor: TaskPool | None = None,
-    only: Sequence[Mapping[str, str | tuple[str, ...]]] = (),
+    only: Entries = (),
     work: Work | None = None,
     keep_going: bool = False,
     retrain: bool = False,

@@ -11,8 +11,8 @@ from sentbed.errors import RunError
 from sentbed.helpers import fault
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
-from sentbed_report.study.read_cell_run import read_run
 
+from sentbed_studies.deciding_evidence import read_task
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Study
@@ -74,9 +74,10 @@ def points(study: Study) -> list[Mapping[str, Any]]:
             numbers[axis.name] = dict(zip(axis.labels, axis.numbers, strict=True))
     cells: dict[str, Mapping[str, Any]] = {}
     for cell in study.cells:
-        cells[cell.name] = {
-            axis: numbers[axis][label] if axis in numbers else label for axis, label in cell.labels.items()
-        }
+        point: dict[str, Any] = dict(cell.labels)
+        for name, number_of_label in numbers.items():
+            point[name] = number_of_label[cell.labels[name]]
+        cells[cell.name] = point
     return list(cells.values())
 
 
@@ -93,17 +94,15 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
         task = tasks[name]
         if not task.is_done(directory):
             return None
-        path = directory / task.directory
-        run = read_run(path, name, seed, directory, task.evaluation_keys)
-        scores = deciding_scores(run.scores, decide)
+        scores = deciding_scores(read_task(task, directory).scores, decide)
         score = mean_of(scores)
         scored = {score.task for score in scores}
         missing = [task for task in decide.tasks if task not in scored]
         if score is None or missing:
             of_tasks = f" of {', '.join(missing)}" if missing else ""
             raise RunError(
-                f"the run `{path}` has no score{of_tasks} to choose further cells by; let `[study.decide]` "
-                "name tasks that it has, or evaluate on development data"
+                f"the run `{directory / task.directory}` has no score{of_tasks} to choose further cells by; "
+                "let `[study.decide]` name tasks that it has, or evaluate on development data"
             )
         if not math.isfinite(score) or any(map(degenerate_of, scores)):
             return None

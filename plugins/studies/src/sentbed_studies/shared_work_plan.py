@@ -38,8 +38,6 @@ class Prefix:
     """Number of its stages that are shared."""
     above: Prefix | None
     """Shorter prefix that this one continues from."""
-    cells: tuple[str, ...]
-    """Cells that share it, with their seeds."""
 
     @property
     def directory(self) -> Path:
@@ -111,11 +109,13 @@ class Work:
 
     def of(self, cells: Collection[Cell]) -> Work:
         """Return the work for these cells alone."""
+        # Cells cannot be hashed; by name and seed they are looked up.
+        wanted = {(cell.name, cell.seed) for cell in cells}
         bundles = []
         prefixes: set[Prefix] = set()
 
         for bundle in self.bundles:
-            tasks = tuple(task for task in bundle if task.cell in cells)
+            tasks = tuple(task for task in bundle if (task.cell.name, task.cell.seed) in wanted)
             if tasks:
                 bundles.append(tasks)
             for task in tasks:
@@ -196,8 +196,7 @@ def _shared_stages(cells: Sequence[Cell], identities: CellKeys) -> list[Prefix |
             # A prefix is useless if all cells that share it also share the next stage.
             if len(sharing[key]) > sharing_more:
                 if key not in prefixes:
-                    names = tuple(map(str, sharing[key]))
-                    prefixes[key] = Prefix(key, sharing[key][0].recipe, count, above, names)
+                    prefixes[key] = Prefix(key, sharing[key][0].recipe, count, above)
                 above = prefixes[key]
         longest.append(above)
     return longest

@@ -65,7 +65,7 @@ class Excluded:
 
     name: str
     reasons: tuple[str, ...]
-    labels: Mapping[str, str] = attrs.field(factory=dict)
+    labels: Mapping[str, str]
     """Axis -> label."""
 
 

@@ -205,14 +205,15 @@ def status(directory: str, as_json: bool) -> None:
     """Show the progress of the study in DIRECTORY; also while it runs."""
     import json
 
-    from sentbed_studies.study_status import status_lines, status_table
-    from sentbed_studies.write_study_directory import read_data
+    from sentbed_report.study.read_study_directory import read_data
 
-    data = read_data(directory)
+    from sentbed_studies.study_status import status_of
+
+    status = status_of(read_data(directory))
     if as_json:
-        echo(json.dumps(status_table(data), indent=2))
+        echo(json.dumps(status.table(), indent=2))
         return
-    for line in status_lines(data):
+    for line in status.lines():
         echo(line)
 
 

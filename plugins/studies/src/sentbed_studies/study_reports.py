@@ -9,22 +9,26 @@ from sentbed.helpers import require_links_within
 from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import choose
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.study_report import write_study_report
 
-from sentbed_studies.write_study_directory import read_data
 
-
-def write_reports(directory: Path, say: Callable[[str], None] | None = None) -> Path:
+def write_reports(
+    directory: Path, say: Callable[[str], None] | None = None, data: StudyData | None = None
+) -> Path:
     """Write tables and reports of the results so far; return the path of `report.html`.
 
-    `say` is told the chosen cell in a sentence, where the study has `[study.decide]`.
+    `data` is what `read_data` returns, and read by default. `say` is told the chosen cell in a sentence,
+    where the study has `[study.decide]`.
 
     Raises:
         RunError: if the directory is not a study, a link leads out of it, or a file cannot be written.
     """
     require_links_within(directory)
-    data = read_data(directory)
+    if data is None:
+        data = read_data(directory)
     summaries = summarise(data)
     write_exports(directory, data, summaries)
     if say is not None:

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from sentbed_studies.power_table import PowerTable
 
 SCORE_COLUMNS = (
-    *("seed", "encoder", "evaluator", "protocol", "task", "metric", "value", "direction", "degenerate"),
+    "seed",
+    "encoder",
+    "evaluator",
+    "protocol",
+    "task",
+    "metric",
+    "value",
+    "direction",
+    "degenerate",
 )
 """Columns of `LoadedStudy.scores` after `cell` and those of the axes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -150,8 +151,13 @@ class StudyStatus:
         }
 
 
-def status_of(data: StudyData) -> StudyStatus:
-    """Return how far a study is, by the logs of its runs."""
+def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyStatus:
+    """Return how far a study is, by the logs of its runs.
+
+    `logs` are those that were read before, by directory: they are read on from there.
+    """
+    if logs is None:
+        logs = {}
     runs: list[CellRun] = []
     fresh: list[CellRun] = []
     for cell in data.cells:
@@ -174,21 +180,10 @@ def status_of(data: StudyData) -> StudyStatus:
         missing = 0
         if run.directory is not None and data.directory is not None:
             directory = data.directory / run.directory
-            if run.status == "running":
-                progress = RunLog(directory).progress(mean)
-            elif run.status == "interrupted":
-                progress = RunLog(directory).progress()
+            if run.status in ("running", "interrupted"):
+                log = logs.setdefault(directory, RunLog(directory))
+                progress = log.progress(mean if run.status == "running" else None)
             elif run.status == "finished":
                 missing = len(missing_evaluations(directory, run.evaluations or ()))
         statuses.append(RunStatus(run, run in fresh, progress, missing))
     return StudyStatus(data, tuple(statuses), unchosen, mean)
-
-
-def status_lines(data: StudyData) -> Iterator[str]:
-    """Yield how far a study is: counts, decisions, each run, and the time left."""
-    return status_of(data).lines()
-
-
-def status_table(data: StudyData) -> dict[str, Any]:
-    """Return how far a study is, for JSON."""
-    return status_of(data).table()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from sentbed.helpers import read_json
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.formatting import duration, share
 from sentbed_report.run_cost import recorded_cost
+from sentbed_report.run_results import REPORT
 from sentbed_workbench.resource_plan import Planner, StagePlan, number_of_looks
 
 from sentbed_studies.added_evaluations import KeptRun, kept_runs
@@ -26,8 +27,6 @@ START = 6.0
 """Seconds in which a worker loads its libraries, about."""
 RUN = 1.0
 """Seconds in which a run builds its encoder, saves it and writes its report, about."""
-RECORD = "report.json"
-"""Record of a run, which has its `seconds`."""
 
 
 @attrs.define(eq=False)
@@ -105,18 +104,23 @@ class TimeLeft:
         Where runs have finished, both are what the plan says, scaled as these need it, or, for a run without
         a plan, their mean. The first run of a worker counts only while no other has finished, less its start.
         """
-        return self._corrected(self.planned.get(run))
+        return self._correction()(self.planned.get(run))
 
-    def _corrected(self, planned: Range | None) -> Range | None:
+    def _correction(self) -> Callable[[Range | None], Range | None]:
+        """Return the function from what is planned of a run to what the finished runs let expect of it."""
         if not self.took:
-            return planned
+            return lambda planned: planned
         scale = self._scale()
-        if planned is None or scale is None:
-            later = self._later()
-            seconds = sum(later.values()) / len(later)
-        else:
-            seconds = scale * _middle(planned)
-        return seconds, seconds
+        later = self._later()
+        mean = sum(later.values()) / len(later)
+
+        def corrected(planned: Range | None) -> Range:
+            seconds = mean
+            if planned is not None and scale is not None:
+                seconds = scale * _middle(planned)
+            return seconds, seconds
+
+        return corrected
 
     def of_all(self, alone: bool = False) -> Range | None:
         """Return the minimum and maximum seconds of all runs of the study, one after the other.
@@ -164,7 +168,7 @@ class TimeLeft:
 
     def _together(self, runs: Sequence[Range | None]) -> Range | None:
         """Return the seconds of runs that the workers share."""
-        total = _sum(map(self._corrected, runs))
+        total = _sum(map(self._correction(), runs))
         if total is None:
             return None
         return _times(total, 1 / max(1, min(self.workers, len(runs))))
@@ -289,7 +293,7 @@ def _middle(planned: Range) -> float:
 def _recorded_seconds(run: Path) -> float | None:
     """Return the seconds that a run took, without shared stages; None if its record cannot be read."""
     try:
-        record = read_json(run / RECORD)
+        record = read_json(run / REPORT)
         cost = recorded_cost(record)
         seconds = None if cost is None else cost.own.seconds
         return float(record["seconds"] if seconds is None else seconds)

@@ -9,6 +9,7 @@ import attrs
 from sentbed.tools import Plugins
 from sentbed_jobs.executor_lookup import executor_of
 from sentbed_report.study.published_number_comparison import Number
+from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.tables.terminal import aligned
 
 from sentbed_studies.cell_keys import CellKeys
@@ -19,7 +20,6 @@ from sentbed_studies.study import Entries, Study, read_study
 from sentbed_studies.study_plan import time_of
 from sentbed_studies.study_reports import write_reports
 from sentbed_studies.verification import Check, Verdict, judge, read_checks
-from sentbed_studies.write_study_directory import read_data
 
 
 @attrs.frozen(eq=False)

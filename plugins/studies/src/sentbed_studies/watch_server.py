@@ -26,6 +26,7 @@ from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study.study_record import STUDY
 from sentbed_report.study_page.study_report import study_page
 
+from sentbed_studies.run_progress import RunLog
 from sentbed_studies.study_status import status_of as status_of_study
 
 LOOPBACK = "127.0.0.1"
@@ -43,6 +44,7 @@ class WatchedStudy:
         self._fingerprint = ""
         self._data: StudyData | None = None
         self._at_work: list[Path] = []
+        self._logs: dict[Path, RunLog] = {}
         self._page = ""
         self._item_pages: dict[str, ItemPage] = {}
 
@@ -81,7 +83,7 @@ class WatchedStudy:
             RunError: as `page`.
         """
         with self._lock:
-            status = status_of_study(self._read())
+            status = status_of_study(self._read(), self._logs)
             fingerprint = self._fingerprint
         lines = [f"{status.finished} of {status.total} runs finished"]
         lines += [str(run) for run in status.runs if run.is_at_work]
@@ -103,6 +105,7 @@ class WatchedStudy:
             require_links_within(self.directory)
             self._data = read_data(self.directory)
             self._page = ""
+            self._logs = {}
             self._at_work = _runs_at_work(self._data)
             # A run that has ended while the others were read is a change.
             self._fingerprint = _digest(times, ["running"] * len(self._at_work))
@@ -156,12 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with the page or the state of the study."""
         try:
             match self.path:
-                case "/":
-                    self._answer(HTTPStatus.OK, HTML, self.server.study.page())
                 case "/state":
                     self._answer(HTTPStatus.OK, JSON, json.dumps(self.server.study.state()))
-                case "/report.html":
-                    # The pages of items lead back to it.
+                case "/" | "/report.html":
+                    # The pages of items lead back to the second.
                     self._answer(HTTPStatus.OK, HTML, self.server.study.page())
                 case path:
                     page = self.server.study.item_page(path)

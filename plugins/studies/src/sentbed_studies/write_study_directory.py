@@ -19,7 +19,7 @@ from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.decisions import DECISIONS
 from sentbed_report.study.read_cell_run import ADDED, manifest_status
-from sentbed_report.study.read_study_directory import LOCKS, RECIPE, is_finished, lock_of, read_data
+from sentbed_report.study.read_study_directory import LOCKS, RECIPE
 from sentbed_report.study.study_data import AxisInfo
 from sentbed_report.study.study_record import (
     STUDY,
@@ -39,20 +39,6 @@ LARGEST_RECORD = 1 << 30
 """Bytes of the largest `study.json`."""
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""
-
-__all__ = [
-    "STUDY",
-    "at_work",
-    "is_finished",
-    "is_older",
-    "lock_of",
-    "manifest_status",
-    "needed",
-    "note_confirmation",
-    "note_sampled",
-    "read_data",
-    "record_of",
-]
 
 
 @contextmanager
@@ -209,8 +195,9 @@ def _recipe(study: Study, directory: Path) -> str:
 def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
     tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
     other = tables[study.baseline or study.names[0]]
+    places = {(cell.name, cell.seed): place for place, cell in enumerate(study.cells)}
     tasks: dict[str, list[Task]] = {}
-    for task in sorted(work.tasks, key=lambda task: study.cells.index(task.cell)):
+    for task in sorted(work.tasks, key=lambda task: places[task.cell.name, task.cell.seed]):
         tasks.setdefault(task.cell.name, []).append(task)
 
     cells = []
@@ -221,7 +208,7 @@ def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
 
 
 def _run(task: Task) -> RunRecord:
-    return RunRecord(task.cell.seed, task.key, str(task.directory), tuple(task.evaluation_keys))
+    return RunRecord(task.cell.seed, task.key, str(task.directory), task.evaluation_keys)
 
 
 def _compared(recipe: Recipe) -> Any:
