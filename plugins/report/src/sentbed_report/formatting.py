@@ -175,6 +175,20 @@ def expected_verdict(row: ExpectedRow) -> str:
     return "not measured" if row.fits < 2 else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
 
 
+def expected_kind(row: ExpectedRow) -> str:
+    """Return the class in the page's style of whether an expected number was met; empty if none decides."""
+    if row.met is None:
+        return ""
+    return "met" if row.met else "unmet"
+
+
+def tolerance_text(row: ExpectedRow) -> str | None:
+    """Return the tolerance of an expected number, such as `±0.50`; None if it decides nothing."""
+    if not row.decides:
+        return None
+    return f"±{number(row.tolerance, expected_digits(row))}"
+
+
 def expected_digits(row: ExpectedRow) -> int:
     """Return decimals to print for an expected number: as many as in the recipe, from 2 to 6."""
     stated = (Decimal(repr(float(n))).normalize() for n in (row.value, row.tolerance) if n is not None)

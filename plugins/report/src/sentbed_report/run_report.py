@@ -143,8 +143,9 @@ def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, see
 
 def _differences(family: Mapping[str, tuple[Score, Resampled]], confidence: float) -> Iterator[Difference]:
     for first, second in _pairs(family):
-        (_, before), (score, after) = family[first], family[second]
-        if degenerate_of(family[first][0]) or degenerate_of(score):
+        score_before, before = family[first]
+        score, after = family[second]
+        if degenerate_of(score_before) or degenerate_of(score):
             continue
         try:
             comparison = before.compare(after, confidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 from sentbed.errors import RunError
@@ -36,12 +37,26 @@ def read_results(run: str | Path) -> Results:
     directory = Path(run)
     try:
         report = read_record(directory / REPORT)
+    except (OSError, ValueError) as error:
+        raise _no_run(directory) from error
+    return results_of(directory, report)
+
+
+def results_of(directory: Path, report: Any) -> Results:
+    """Return the scores in the `report.json` of a run directory.
+
+    Raises:
+        RunError: if it is no report, or has no scores.
+    """
+    try:
         scores = tuple(read_score(record) for record in report["scores"])
         name = str(report["name"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"`{directory}` is not a run directory (no `{REPORT}` in it that can be read); name one"
-        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _no_run(directory) from error
     if not scores:
         raise RunError(f"the run in `{directory}` has no scores; add an `[[evaluate]]` to its recipe")
     return Results(directory, name, scores)
+
+
+def _no_run(directory: Path) -> RunError:
+    return RunError(f"`{directory}` is not a run directory (no `{REPORT}` in it that can be read); name one")

@@ -16,7 +16,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import table_names
 from sentbed_report.study.read_study_directory import is_study
 from sentbed_report.study.runs_as_study import runs_as_study
-from sentbed_report.study.study_data import CellRun, StudyData
+from sentbed_report.study.study_data import CellRun, StudyData, with_runs
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Cell, Header, Row, Table
 
@@ -40,7 +40,7 @@ def selected_tables(
     data = runs_as_study(directories)
     of_studies = any(map(is_study, directories))
     if not of_studies:
-        data = _with_runs(data, lambda run: attrs.evolve(run, cost=None))
+        data = attrs.evolve(data, cells=with_runs(data.cells, lambda run: attrs.evolve(run, cost=None)))
     entry, _, value = (protocol or "").rpartition("=")
     data = _only(data, "evaluator", evaluator, lambda score: score.evaluator)
     data = _only(data, "protocol", value or None, lambda score: _entry(score, entry or "id"))
@@ -104,12 +104,7 @@ def _only(data: StudyData, what: str, value: str | None, of_score: Callable[[Sco
         scores = tuple(score for score in run.scores if of_score(score) == value)
         return attrs.evolve(run, scores=scores, cost=None)
 
-    return _with_runs(data, narrowed)
-
-
-def _with_runs(data: StudyData, changed: Callable[[CellRun], CellRun]) -> StudyData:
-    cells = (attrs.evolve(cell, runs=tuple(map(changed, cell.runs))) for cell in data.cells)
-    return attrs.evolve(data, cells=tuple(cells))
+    return attrs.evolve(data, cells=with_runs(data.cells, narrowed))
 
 
 def _entry(score: Score, path: str) -> str:

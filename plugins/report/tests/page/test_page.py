@@ -12,6 +12,7 @@ import attrs
 import pytest
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
+from sentbed_report.page.sections import Section
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.tables.markdown import escape, fenced
 from toy_run_report import EMPTY, full, hostile, stage
@@ -100,6 +101,14 @@ def test_no_text_of_markdown_is_read_as_markup() -> None:
             assert width == widths[-1], line
         widths.append(width)
     assert len(set(widths)) > 3
+
+
+def test_sections_of_one_title_or_of_the_page_s_own_ids_have_ids_of_their_own() -> None:
+    titles = ("Scores", "Scores", "Tip", "Scores 2", "")
+    page = attrs.evolve(run_page(EMPTY), sections=tuple(map(Section, titles)))
+    assert [anchor for anchor, _ in page.anchored] == ["scores", "scores-2", "tip-2", "scores-2-2", "section"]
+    ids = Elements(page_html(page)).ids
+    assert len(ids) == len(set(ids))
 
 
 def test_ids_are_unique_and_references_within_the_page_lead_somewhere() -> None:

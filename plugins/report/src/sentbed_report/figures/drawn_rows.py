@@ -9,7 +9,8 @@ import attrs
 from sentbed_report.figures.cell_styles import listed
 from sentbed_report.figures.labels import task_and_metric
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 
 
 @attrs.frozen

@@ -26,9 +26,10 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost, name: str) -> Plot:
     """Draw the score of each cell over its cost, a point a cell, and the Pareto front as steps."""
     cells = {cell.name: cell for cell in data.cells}
     markers = CellMarkers.of(data)
-    front = sorted((point for point in against.points if point.front), key=lambda point: point.front or 0)
+    points = sorted(against.points, key=lambda point: point.front or 0)
+    front = [point for point in points if point.front]
     hollow = _degenerate_points(data, against)
-    score_digits, cost_digits = against.scores.digits, against.costs.decimals[against.index]
+    score_digits, cost_digits = against.scores.digits, against.column.digits
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
@@ -45,7 +46,7 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost, name: str) -> Plot:
             linestyle=(0, (4, 3)),
             zorder=1,
         )
-        for point in sorted(against.points, key=lambda point: point.front or 0):
+        for point in points:
             style = markers.style(cells[point.row.cell])
             draw_points(
                 axes,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
+_IDS = ("theme", "tip", "made-with")
+"""Ids that the page itself has."""
+
+
 @attrs.frozen
 class AnswerLine:
     """A line at the top of a page: what it answers, and the answer."""
@@ -46,6 +50,25 @@ class Page:
     """Cell -> axis -> label, for filters."""
     axes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Axis -> its labels, for filters."""
+
+    @property
+    def anchored(self) -> list[tuple[str, Section]]:
+        """Each section with the id of its heading, which nothing else on the page has.
+
+        Plugins choose the titles of their sections, so that two may have the same.
+        """
+        taken = set(_IDS)
+        anchored = []
+        for section in self.sections:
+            title = "-".join(section.title.lower().split()) or "section"
+            anchor = title
+            times = 1
+            while anchor in taken:
+                times += 1
+                anchor = f"{title}-{times}"
+            taken.add(anchor)
+            anchored.append((anchor, section))
+        return anchored
 
 
 def page_html(page: Page, script: str = "") -> str:

@@ -33,8 +33,3 @@ class Section:
     texts: tuple[Text, ...] = ()
     is_open: bool = False
     """Whether the page shows it from the beginning."""
-
-    @property
-    def anchor(self) -> str:
-        """Id of its heading on the page."""
-        return "-".join(self.title.lower().split())

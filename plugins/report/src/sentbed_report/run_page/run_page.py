@@ -16,10 +16,12 @@ from sentbed_report.formatting import (
     count,
     duration,
     expected_digits,
+    expected_kind,
     expected_verdict,
     moment,
     number,
     signed,
+    tolerance_text,
 )
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text
@@ -141,15 +143,12 @@ def _expected(rows: Sequence[ExpectedRow]) -> Section | None:
     )
     lines = []
     for row in rows:
-        kind = ""
-        if row.met is not None:
-            kind = "met" if row.met else "unmet"
         cells = (
             Estimate(value=row.found),
             Estimate(value=row.value),
-            f"±{number(row.tolerance, expected_digits(row))}" if row.decides else None,
+            tolerance_text(row),
             Estimate(value=row.difference),
-            Link(expected_verdict(row), "", kind),
+            Link(expected_verdict(row), "", expected_kind(row)),
             row.source,
         )
         lines.append(Row((row.key,), cells))

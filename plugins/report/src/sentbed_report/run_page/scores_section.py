@@ -15,7 +15,8 @@ from sentbed_report.page.sections import Section
 from sentbed_report.run_report import Bootstrapped, Difference, RunReport
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header, Row, Table

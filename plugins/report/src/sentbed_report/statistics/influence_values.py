@@ -17,10 +17,10 @@ from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
     STATISTICS,
+    centred_ranks,
     columns_of,
     group_weights,
     members_of,
-    ranks_of,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _pearson(x: Floats, y: Floats) -> Floats:
 
 def _spearman(x: Floats, y: Floats) -> Floats:
     """Return the influences on Pearson's correlation of the ranks, which change with the counts, too."""
-    rx, ry = _centred_ranks(x), _centred_ranks(y)
+    rx, ry = centred_ranks(x), centred_ranks(y)
     # Another item of a value raises the rank of all higher values by half, and lowers that of lower ones.
     product = rx * ry + _shift(x, ry) + _shift(y, rx)
     return _of_correlation(rx, ry, product, rx * rx + 2 * _shift(x, rx), ry * ry + 2 * _shift(y, ry))
@@ -83,12 +83,6 @@ def _of_correlation(x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y
     change: Floats = of_product / scale
     change -= product / scale / 2 * (of_x / square_x + of_y / square_y)
     return change
-
-
-def _centred_ranks(values: Floats) -> Floats:
-    import numpy as np
-
-    return ranks_of(values)(np.ones((len(values), 1)))[:, 0]
 
 
 def _shift(values: Floats, weights: Floats) -> Floats:

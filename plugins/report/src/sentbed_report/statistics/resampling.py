@@ -15,9 +15,9 @@ from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
     STATISTICS,
+    centred_ranks,
     members_of,
     name_of,
-    ranks_of,
     statistic_of,
 )
 
@@ -206,7 +206,7 @@ def _exchangeable(items: Items) -> Floats:
     for members in members_of(items):
         y = values[members]
         if items.statistic in ("spearman", "average-precision"):
-            values[members] = ranks_of(y)(np.ones((len(y), 1)))[:, 0]
+            values[members] = centred_ranks(y)
         elif items.statistic == "pearson" and np.ptp(y) > 0:
             values[members] = (y - y.mean()) / y.std()
     return values

@@ -19,9 +19,9 @@ from sentbed_report.study.main_effects import (
     together_with,
 )
 from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.summary_row import RowKey
 from sentbed_report.study.summary_tables import Summary
 
-RowKey: TypeAlias = tuple[str, str]
 Weights: TypeAlias = dict[RowKey, float]
 """Cell and encoder -> weight in a contrast."""
 

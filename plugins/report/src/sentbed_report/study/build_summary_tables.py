@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
 
 import attrs
 from sentbed.helpers import score_digits
@@ -29,17 +28,12 @@ from sentbed_report.study.equivalence import equivalences
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.published_number_comparison import with_published
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import RowKey, SummaryRow
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import AVERAGE, Column, heading_of
-from sentbed_report.tables.estimate import Estimate, Place
+from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate, Place
 
 _WORST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
-
-RowKey: TypeAlias = tuple[str, str]
-"""Cell and encoder: a row of a table."""
-
-_RANK_DECIMALS = 9
-"""To which means are compared, since a mean over seeds has rounding errors."""
 
 
 def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) -> tuple[Summary, ...]:
@@ -246,7 +240,9 @@ def _rows(data: StudyData, columns: Sequence[_ColumnScores], keys: Sequence[RowK
     """Return the rows in the order of the cells, with places and ranks."""
     unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
     # Means of stopped cells lack the later seeds, which may be bad for all cells.
-    ranked = [key for key in keys if key[0] not in unfinished | data.stopped]
+    stopped = data.stopped
+    unranked = unfinished | stopped
+    ranked = [key for key in keys if key[0] not in unranked]
     values = [Estimate(of_row).value for scores in columns for of_row in scores.values.values()]
     digits = score_digits(value for value in values if value is not None)
     places = [_places(scores.column, scores.means(ranked), digits) for scores in columns]
@@ -267,7 +263,7 @@ def _rows(data: StudyData, columns: Sequence[_ColumnScores], keys: Sequence[RowK
                 )
                 for index, scores in enumerate(columns)
             )
-            rows.append(_row(cell, key[1], len(of_cell) > 1, estimates, cell.name in data.stopped))
+            rows.append(_row(cell, key[1], len(of_cell) > 1, estimates, cell.name in stopped))
     return rows
 
 
@@ -310,7 +306,7 @@ def _ranks(data: StudyData, scores: _ColumnScores, rows: Sequence[RowKey]) -> di
     sign = -1 if scores.column.direction == "higher" else 1
     groups: dict[tuple[str, ...], dict[RowKey, float]] = {}
     for row, mean in scores.means(rows).items():
-        groups.setdefault(labels[row[0]], {})[row] = sign * round(mean, _RANK_DECIMALS)
+        groups.setdefault(labels[row[0]], {})[row] = sign * round(mean, MEAN_DECIMALS)
     ranks = {}
     for group in groups.values():
         ordered = sorted(group.values())

@@ -23,7 +23,8 @@ from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, T
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
@@ -128,9 +129,7 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
     taken = {reduced(Path(SCORES).stem)}
     names = []
     for summary in summaries:
-        parts = [summary.evaluator]
-        if summary.protocol not in ("", summary.evaluator):
-            parts.append(summary.protocol)
+        parts = list(summary.names)
         if summary.metric:
             parts.append(summary.metric)
         base = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))

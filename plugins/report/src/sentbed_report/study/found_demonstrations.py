@@ -13,7 +13,8 @@ import attrs
 
 from sentbed_report.run_report import Shares
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from sentbed.protocols import START, Items, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.statistics.influence_values import influences
 from sentbed_report.statistics.resampling import require_same, require_usable
-from sentbed_report.statistics.weighted_statistics import members_of
+from sentbed_report.statistics.weighted_statistics import columns_of, group_weights, members_of
 from sentbed_report.study.study_data import CellInfo, StudyData
 
 if TYPE_CHECKING:
@@ -177,15 +177,11 @@ def item_shares(items: Items) -> Floats:
     if items.statistic not in SUMS:
         return influences(items)
     shares = np.zeros(len(items.x))
-    groups = members_of(items)
-    for members in groups:
-        weight = len(members) / len(items.x) if items.weighted else 1 / len(groups)
-        x = items.x[members].astype(float)
-        parts = x
-        if items.y is not None:
-            y = items.y[members].astype(float)
-            parts = _standard(x, items.statistic) * _standard(y, items.statistic)
-        shares[members] = items.scale * weight * parts / len(members)
+    weights = group_weights(items)
+    for members, weight in zip(members_of(items), weights, strict=True):
+        x, y = columns_of(items, members)
+        parts = x if y is None else _standard(x, items.statistic) * _standard(y, items.statistic)
+        shares[members] = items.scale * (weight / sum(weights)) * parts / len(members)
     return shares
 
 

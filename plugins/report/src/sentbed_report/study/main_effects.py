@@ -15,7 +15,8 @@ from typing import TypeAlias, TypeVar
 import attrs
 
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 
 Context: TypeAlias = tuple[str, ...]
 """Labels of a cell on all axes but the examined ones, and its encoder."""

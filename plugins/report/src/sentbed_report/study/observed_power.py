@@ -17,7 +17,8 @@ from sentbed_report.statistics.power import (
     smallest_difference,
 )
 from sentbed_report.statistics.significance import Judged
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 
 TIMES = (1, 2, 4)
 """Numbers of seeds to show, as multiples of the study's."""
@@ -39,10 +40,6 @@ class ObservedPower:
     def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
         """Return the smallest true difference that so many seeds find; see `smallest_difference`."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)
-
-    def needed(self, difference: float, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
-        """Return the number of seeds that a true difference needs; see `seeds_needed`."""
-        return seeds_needed(self.spread, difference, power, level, self.comparisons)
 
     def needed_by(self, judged: Judged, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
         """Return the number of seeds that would separate a cell, if its true difference is the observed one.

@@ -9,7 +9,8 @@ from sentbed.protocols import ExpectedRow
 
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_tables import ReferenceRow, Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import ReferenceRow, Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 
@@ -25,14 +26,15 @@ class Number:
 
 def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summary, ...]:
     """Return the tables with published numbers added to the values that they name, and the references."""
+    numbers: dict[int, list[ExpectedRow]] = {}
+    for number, estimates in _matched(data, summaries):
+        if len(estimates) == 1:
+            numbers.setdefault(id(estimates[0]), []).append(number.row)
     published = []
     for summary in summaries:
         rows = []
         for row in summary.rows:
-            cells = [
-                attrs.evolve(cell, published=tuple(_numbers_of(data, summaries, row.cell, cell)))
-                for cell in row.cells
-            ]
+            cells = [attrs.evolve(cell, published=tuple(numbers.get(id(cell), ()))) for cell in row.cells]
             rows.append(attrs.evolve(row, cells=tuple(cells)))
         references = tuple(_references(data, summaries, summary))
         published.append(attrs.evolve(summary, rows=tuple(rows), references=references))
@@ -41,25 +43,16 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
 
 def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
     """Return every published number with the one found, in the recipe's order."""
-    numbers = []
-    for title, published in data.expected.items():
-        for cell, of_cell in published.cells.items():
-            for key in of_cell:
-                estimates = _named(summaries, cell, key, of_cell)
-                numbers.append(Number(cell, _compared(title, published, cell, key, estimates)))
-    return tuple(numbers)
+    return tuple(number for number, _ in _matched(data, summaries))
 
 
-def _numbers_of(
-    data: StudyData, summaries: Sequence[Summary], cell: str, estimate: Estimate
-) -> Iterator[ExpectedRow]:
-    """Yield the published numbers that match only this value of a cell."""
+def _matched(data: StudyData, summaries: Sequence[Summary]) -> Iterator[tuple[Number, list[Estimate]]]:
+    """Yield every published number and the values that it may be of, in the recipe's order."""
     for title, published in data.expected.items():
-        numbers = published.cells.get(cell, {})
-        for key in numbers:
-            estimates = _named(summaries, cell, key, numbers)
-            if len(estimates) == 1 and estimates[0] is estimate:
-                yield _compared(title, published, cell, key, estimates)
+        for cell, numbers in published.cells.items():
+            for key in numbers:
+                estimates = _named(summaries, cell, key, numbers)
+                yield Number(cell, _compared(title, published, cell, key, estimates)), estimates
 
 
 def _references(data: StudyData, summaries: Sequence[Summary], summary: Summary) -> Iterator[ReferenceRow]:

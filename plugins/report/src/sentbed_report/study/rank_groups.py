@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -32,9 +31,9 @@ from sentbed_report.statistics.letter_groups import (
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
 from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.statistics.significance import TableScores, corrected, with_test
-
-if TYPE_CHECKING:
-    from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 MOST_ROWS = 200
 """Rows of a table with groups; more have too many pairs."""
@@ -42,9 +41,6 @@ FEWEST_TASKS = 5
 """Tasks from which ranks over tasks are compared; with fewer, next to nothing can be found."""
 FEWEST_ROWS = 3
 """Rows from which ranks over tasks are compared, as Friedman's test demands."""
-
-_DECIMALS = 9
-"""To which scores are compared, since a mean over seeds has rounding errors."""
 
 
 @attrs.frozen
@@ -151,12 +147,18 @@ class RankGroups:
         return math.comb(len(self.rows), 2)
 
 
-def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankGroups | None:
+def rank_groups(
+    rows_of_table: Sequence[SummaryRow],
+    columns: Sequence[Column],
+    scores: TableScores[tuple[str, str]],
+    seeds: Sequence[int],
+    looks: int,
+) -> RankGroups | None:
     """Return the groups of a table's rows in its last column; None if fewer than two rows have finished.
 
     Rows that have not finished, are degenerate or cannot be compared with the others are left out.
     """
-    scored = [row for row in summary.rows if row.cells[-1].value is not None]
+    scored = [row for row in rows_of_table if row.cells[-1].value is not None]
     finished = [row for row in scored if row.status == "finished"]
     if len(finished) < 2:
         return None
@@ -170,14 +172,14 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
             left.append((row.name, "its score is not finite"))
         else:
             rows.append(row)
-    tasks = _ranks_over_tasks(summary)
+    tasks = _ranks_over_tasks(rows_of_table, columns, seeds)
     if len(rows) > MOST_ROWS:
         pairs_of_rows = f"{len(rows):,} rows have {math.comb(len(rows), 2):,} pairs"
         reason = f"{pairs_of_rows}; up to {MOST_ROWS} rows are compared with each other"
         return RankGroups((), tuple(left), reason, tasks=tasks)
 
-    rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, summary)), reverse=True)
-    judged = scores.pairs([(row.cell, row.encoder) for row in rows])
+    rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, columns[-1])), reverse=True)
+    judged = scores.pairs([row.key for row in rows])
     pairs = dict(zip(combinations(range(len(rows)), 2), judged.values(), strict=True))
     reasons = not_comparable(pairs)
     kept = [number for number in range(len(rows)) if number not in reasons]
@@ -187,17 +189,17 @@ def rank_groups(summary: Summary, scores: TableScores[tuple[str, str]]) -> RankG
     left += [(rows[number].name, reason) for number, reason in reasons.items()]
     judged_kept = [pairs[pair] for pair in combinations(kept, 2)]
     pairs = dict(zip(combinations(range(len(kept)), 2), judged_kept, strict=True))
-    groups = _grouped([rows[number] for number in kept], corrected(pairs, summary.looks), summary)
+    groups = _grouped([rows[number] for number in kept], corrected(pairs, looks), columns[-1], looks)
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)
 
 
-def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, summary: Summary) -> RankGroups:
+def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int) -> RankGroups:
     """Return the groups of rows, the best first, of which every pair was compared."""
-    better = significantly_better(pairs, len(rows), summary.columns[-1].lower)
+    better = significantly_better(pairs, len(rows), column.lower)
     intervals = rank_intervals(better)
     groups = letter_groups(better | better.T)
     # The interval of the difference from the best row holds for all pairs at once.
-    confidence = 1 - SIGNIFICANT / len(pairs) / summary.looks
+    confidence = 1 - SIGNIFICANT / len(pairs) / looks
     grouped = []
     for number, row in enumerate(rows):
         from_best, low, high = 0.0, 0.0, 0.0
@@ -227,23 +229,25 @@ def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, summary: Summary) -> Rank
     return RankGroups(tuple(grouped), basis=basis)
 
 
-def _ranks_over_tasks(summary: Summary) -> TaskRanks | None:
+def _ranks_over_tasks(
+    rows_of_table: Sequence[SummaryRow], columns: Sequence[Column], seeds_of_table: Sequence[int]
+) -> TaskRanks | None:
     """Return the ranks of a table's rows over its tasks; None where there are not enough of either."""
-    places = [place for place, column in enumerate(summary.columns) if column.ranked and not column.average]
+    places = [place for place, column in enumerate(columns) if column.ranked and not column.average]
     rows = []
     left = []
-    for row in summary.rows:
+    for row in rows_of_table:
         if not any(row.cells[place].seeds for place in places):
             continue
-        reason = _why_not_ranked(row, places, summary)
+        reason = _why_not_ranked(row, places, columns)
         if reason:
             left.append((row.name, reason))
         else:
             rows.append(row)
     if len(places) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
-    seeds = [seed for seed in summary.seeds if _has_seed(rows, places, seed)]
-    test = friedman([[_worth(row, place, summary, seeds) for place in places] for row in rows])
+    seeds = [seed for seed in seeds_of_table if _has_seed(rows, places, seed)]
+    test = friedman([[_worth(row, place, columns[place], seeds) for place in places] for row in rows])
     order = sorted(range(len(rows)), key=test.ranks.__getitem__)
     groups = nemenyi_groups([test.ranks[number] for number in order], test.critical, test.p_value)
     ranked = []
@@ -252,7 +256,7 @@ def _ranks_over_tasks(summary: Summary) -> TaskRanks | None:
         groups_of_row = tuple(nth for nth, group in enumerate(groups) if place in group)
         ranked.append(TaskRank(row.cell, row.encoder, row.name, test.ranks[number], groups_of_row))
     return TaskRanks(
-        tuple(summary.columns[place].task for place in places),
+        tuple(columns[place].task for place in places),
         tuple(ranked),
         test.statistic,
         test.p_value,
@@ -262,7 +266,7 @@ def _ranks_over_tasks(summary: Summary) -> TaskRanks | None:
     )
 
 
-def _why_not_ranked(row: SummaryRow, places: Sequence[int], summary: Summary) -> str:
+def _why_not_ranked(row: SummaryRow, places: Sequence[int], columns: Sequence[Column]) -> str:
     """Return why a row has no rank over the tasks of the columns at `places`; empty if it has one."""
     if row.status != "finished":
         return "it has not finished"
@@ -270,7 +274,7 @@ def _why_not_ranked(row: SummaryRow, places: Sequence[int], summary: Summary) ->
     for place in places:
         cell = row.cells[place]
         if not cell.seeds:
-            missing.append(summary.columns[place].task)
+            missing.append(columns[place].task)
         elif cell.degenerate or not math.isfinite(cell.value or 0.0):
             return "a score of it is degenerate or not finite"
     return f"it has no score of {', '.join(missing)}" if missing else ""
@@ -281,9 +285,9 @@ def _has_seed(rows: Sequence[SummaryRow], places: Sequence[int], seed: int) -> b
     return all(seed in row.cells[place].seeds for row in rows for place in places)
 
 
-def _worth(row: SummaryRow, place: int, summary: Summary, seeds: Sequence[int] = ()) -> float:
+def _worth(row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = ()) -> float:
     """Return a mean score, over all seeds by default, to nine decimals, signed so that higher is better."""
     values = row.cells[place].seeds
     used = seeds or list(values)
     mean = math.fsum(values[seed] for seed in used) / len(used)
-    return round(-mean if summary.columns[place].lower else mean, _DECIMALS)
+    return round(-mean if column.lower else mean, MEAN_DECIMALS)

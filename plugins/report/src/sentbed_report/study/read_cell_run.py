@@ -15,7 +15,7 @@ from sentbed.tools import MANIFEST
 
 from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
-from sentbed_report.run_results import REPORT, read_results
+from sentbed_report.run_results import REPORT, read_results, results_of
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
 
@@ -139,7 +139,7 @@ def manifest_status(run: Path) -> str | None:
 def _scores(
     directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
 ) -> tuple[Score, ...]:
-    scores = attach_items(directory, read_results(directory).scores)
+    scores = attach_items(directory, results_of(directory, record).scores)
     keys = evaluation_keys(directory)
     if evaluations is None or list(evaluations) == keys:
         return scores

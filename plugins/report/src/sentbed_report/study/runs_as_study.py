@@ -19,7 +19,7 @@ from sentbed.tools import RESOLVED, differences, with_absolute_paths
 from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_study, read_data
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_decided_splits
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_decided_splits, with_runs
 
 
 @attrs.define
@@ -135,20 +135,13 @@ def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
 def _rebased(data: StudyData, base: Path) -> StudyData:
     """Return a study with places relative to `base`."""
 
-    def moved(runs: Sequence[CellRun]) -> tuple[CellRun, ...]:
-        with_places = []
-        for run in runs:
-            if run.directory is not None:
-                place = os.path.relpath((data.directory or Path()) / run.directory, base)
-                run = attrs.evolve(run, directory=Path(place))  # noqa: PLW2901 - the same run
-            with_places.append(run)
-        return tuple(with_places)
+    def moved(run: CellRun) -> CellRun:
+        if run.directory is None:
+            return run
+        place = os.path.relpath((data.directory or Path()) / run.directory, base)
+        return attrs.evolve(run, directory=Path(place))
 
-    cells = tuple(
-        attrs.evolve(cell, runs=moved(cell.runs), confirmation=moved(cell.confirmation))
-        for cell in data.cells
-    )
-    return attrs.evolve(data, cells=cells, directory=base)
+    return attrs.evolve(data, cells=with_runs(data.cells, moved), directory=base)
 
 
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from sentbed_report.run_cost import KEY
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 
@@ -137,8 +138,6 @@ def _mean(cell: Estimate) -> float | None:
 def title_of_both(against: ScoreAgainstCost) -> str:
     """Return a title that names the score and the cost."""
     scores = against.scores
-    parts = [scores.evaluator]
-    if scores.protocol not in ("", scores.evaluator):
-        parts.append(scores.protocol)
+    parts = list(scores.names)
     parts += [text for text in (scores.apart, against.costs.apart) if text]
     return f"{', '.join(parts)}: {scores.headings[-1]} against {against.column.task}"

@@ -35,13 +35,12 @@ from sentbed_report.study.deciding_score import (
     without_mean,
 )
 from sentbed_report.study.study_data import CellInfo, StudyData
-from sentbed_report.study.summary_tables import Summary, SummaryRow
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 _Task: TypeAlias = tuple[str, str, str]
 """Evaluator, protocol id and task: what cells have in common, whatever their encoders are called."""
-
-_ROUNDING = 9
-"""Decimals to which scores are compared: means over seeds have rounding errors."""
 
 
 @attrs.frozen
@@ -204,7 +203,7 @@ def choose(data: StudyData) -> Selection | None:
         return attrs.evolve(selection, reason=no_mean or _why_none(data, selection))
 
     values = {name: [mean_of(scores) or 0.0 for scores in tried[name]] for name in fit}
-    means = {name: round(fmean(values[name]), _ROUNDING) for name in fit}
+    means = {name: round(fmean(values[name]), MEAN_DECIMALS) for name in fit}
     highest = max(means.values())
     best, *ties = [name for name in fit if means[name] == highest]
     return attrs.evolve(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -99,17 +99,20 @@ def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
     if not decided:
         return tuple(cells)
 
-    def declared(runs: Sequence[CellRun]) -> tuple[CellRun, ...]:
-        with_splits = []
-        for run in runs:
-            scores = tuple(with_decided_split(score, decided) for score in run.scores)
-            with_splits.append(attrs.evolve(run, scores=scores))
-        return tuple(with_splits)
+    def declared(run: CellRun) -> CellRun:
+        return attrs.evolve(run, scores=tuple(with_decided_split(score, decided) for score in run.scores))
 
-    return tuple(
-        attrs.evolve(cell, runs=declared(cell.runs), confirmation=declared(cell.confirmation))
-        for cell in cells
-    )
+    return with_runs(cells, declared)
+
+
+def with_runs(cells: Iterable[CellInfo], changed: Callable[[CellRun], CellRun]) -> tuple[CellInfo, ...]:
+    """Return cells with each of their runs changed, also those with fresh seeds."""
+    with_changes = []
+    for cell in cells:
+        runs = tuple(map(changed, cell.runs))
+        confirmation = tuple(map(changed, cell.confirmation))
+        with_changes.append(attrs.evolve(cell, runs=runs, confirmation=confirmation))
+    return tuple(with_changes)
 
 
 @attrs.frozen

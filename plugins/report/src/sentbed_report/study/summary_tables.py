@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 
 import attrs
@@ -13,61 +13,13 @@ from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.study_data import CellStatus, Family
+from sentbed_report.study.study_data import Family
+from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.html import to_html
 from sentbed_report.tables.table import Header, Row, Table
 from sentbed_report.tables.terminal import to_text
-
-
-@attrs.frozen
-class SummaryRow:
-    """Row of a cell, or of one of its encoders if there are several."""
-
-    cell: str
-    encoder: str
-    """Name of the encoder; empty if the cell has no scores."""
-    name: str
-    """Name in sentences."""
-    labels: Mapping[str, str]
-    """Axis -> label."""
-    status: CellStatus
-    """Status; `finished` if the runs of all seeds are."""
-    seeds: tuple[int, ...]
-    """Seeds whose run has finished."""
-    total: int
-    """Planned number of seeds."""
-    error: str
-    """Error of the first run that failed."""
-    cells: tuple[Estimate, ...]
-    """Scores, one per column."""
-    counted: bool = False
-    """Whether to say how many seeds it has although it has finished: other rows have more, or fewer."""
-    stopped: bool = False
-    """Whether its cell was stopped, so that its mean is over other seeds; see `StudyData.stopped`."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Cell and encoder."""
-        return self.cell, self.encoder
-
-    @property
-    def scored(self) -> tuple[int, ...]:
-        """Seeds with a score in this table."""
-        return tuple(dict.fromkeys(seed for cell in self.cells for seed in cell.seeds))
-
-    @property
-    def remark(self) -> str:
-        """Status of an unfinished row; for a finished one, its seed count if rows differ in it."""
-        if self.status != "finished":
-            if not self.seeds:
-                return self.status
-            return f"{self.status}, {len(self.seeds)} of {self.total}"
-        seeds = count(len(self.scored), "seed")
-        if self.stopped:
-            return f"stopped, {seeds}"
-        return seeds if self.counted else ""
 
 
 @attrs.frozen
@@ -132,7 +84,7 @@ class Summary:
         """
         if self.scores is None or not self.has_groups or self.metric or not self.columns[-1].ranked:
             return None
-        return rank_groups(self, self.scores)
+        return rank_groups(self.rows, self.columns, self.scores, self.seeds, self.looks)
 
     @property
     def ranked_by(self) -> dict[str, str]:
@@ -156,9 +108,11 @@ class Summary:
         return score_digits(cell.value for row in self.rows for cell in row.cells if cell.value is not None)
 
     @property
-    def decimals(self) -> tuple[int, ...]:
-        """Decimals to print in each column."""
-        return tuple(column.digits for column in self.columns)
+    def names(self) -> tuple[str, ...]:
+        """The evaluator, and the protocol where that says more."""
+        if self.protocol in ("", self.evaluator):
+            return (self.evaluator,)
+        return self.evaluator, self.protocol
 
     @property
     def over(self) -> str:
@@ -313,9 +267,7 @@ class Summary:
 
 def title_of(summary: Summary) -> str:
     """Return a title for the last column of a table, which is the average if there is one."""
-    parts = [summary.evaluator]
-    if summary.protocol not in ("", summary.evaluator):
-        parts.append(summary.protocol)
+    parts = list(summary.names)
     if summary.apart:
         parts.append(summary.apart)
     title = f"{', '.join(parts)}: {summary.headings[-1]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sentbed_report.formatting import count, expected_digits, expected_verdict, number
+from sentbed_report.formatting import count, expected_digits, expected_kind, expected_verdict, tolerance_text
 from sentbed_report.page.sections import Section
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.study_data import StudyData
@@ -41,16 +41,12 @@ def published_table(numbers: Sequence[Number]) -> Table:
     rows = []
     for one in numbers:
         row = one.row
-        kind = ""
-        if row.met is not None:
-            kind = "met" if row.met else "unmet"
-        tolerance = f"±{number(row.tolerance, expected_digits(row))}" if row.decides else None
         cells = (
             Estimate(value=row.found),
             Estimate(value=row.value),
             Estimate(value=row.difference),
-            tolerance,
-            Link(expected_verdict(row), "", kind),
+            tolerance_text(row),
+            Link(expected_verdict(row), "", expected_kind(row)),
             row.source,
         )
         rows.append(Row((one.cell, row.key), cells, cell=one.cell))

@@ -120,9 +120,7 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
 
 def _group(summary: Summary) -> str:
     """Return what the columns of a table have in common."""
-    parts = [summary.evaluator]
-    if summary.protocol not in ("", summary.evaluator):
-        parts.append(summary.protocol)
+    parts = list(summary.names)
     metrics = dict.fromkeys(column.metric for column in summary.columns if not column.average)
     if len(metrics) == 1:
         parts += metrics

@@ -48,6 +48,16 @@ class Column:
         return self.task
 
     @property
+    def full_heading(self) -> str:
+        """Its heading with that of its group."""
+        return f"{self.group}: {self.heading}" if self.group else self.heading
+
+    @property
+    def task_and_part(self) -> str:
+        """The task; an average over a part of the row is not that of another table, and says so."""
+        return f"{self.task} ({self.part})" if self.part else self.task
+
+    @property
     def average(self) -> bool:
         """Whether it is the average."""
         return self.task == AVERAGE

@@ -24,8 +24,7 @@ def to_csv(table: Table) -> str:
     quantities = [_quantities(cells) for cells in columns]
     heading: list[object] = [header.name for header in table.headers]
     for column, names in zip(table.columns, quantities, strict=True):
-        title = f"{column.group}: {column.heading}" if column.group else column.heading
-        heading += [f"{title} {name}" for name in names] or [title]
+        heading += [f"{column.full_heading} {name}" for name in names] or [column.full_heading]
     lines = [heading]
     for row in rows:
         line: list[object] = [*row.headers]
@@ -53,10 +52,8 @@ def to_long_csv(tables: Sequence[Table]) -> str:
             about = [labels.get(name) for name in headers]
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if isinstance(cell, Estimate):
-                    # An average over a part of the row is not that of another table.
-                    task = f"{column.task} ({column.part})" if column.part else column.task
                     numbers = [value(cell) for value in quantities.values()]
-                    lines.append([table.name, *about, task, column.metric, *numbers])
+                    lines.append([table.name, *about, column.task_and_part, column.metric, *numbers])
     return csv_text(lines)
 
 

@@ -15,6 +15,7 @@ from sentbed.protocols import ExpectedRow
 
 from sentbed_report.formatting import (
     expected_digits,
+    expected_kind,
     expected_verdict,
     interval_text,
     number,
@@ -31,6 +32,9 @@ Place: TypeAlias = Literal[1, 2]
 
 DEGENERATE = "◇"
 """Mark of a number that says nothing about its encoder."""
+
+MEAN_DECIMALS = 9
+"""Decimals to which means are compared: a mean over seeds has rounding errors."""
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -205,10 +209,7 @@ def _published_piece(row: ExpectedRow) -> Piece:
         hint += f": {expected_verdict(row)}, ±{number(row.tolerance, digits)}"
     elif row.contradicted:
         hint += f": contradicted, since {row.contradicted}"
-    kind = ""
-    if row.met is not None:
-        kind = "met" if row.met else "unmet"
-    return Piece(text, hint, kind, "published")
+    return Piece(text, hint, expected_kind(row), "published")
 
 
 def _lower_bound(estimate: Estimate) -> float | None:

@@ -65,10 +65,12 @@ def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
         value = sort_key(cell)
         if not table.is_heat_map or value is None:
             return None
-        share = (value - low) / (high - low) if high > low else 0.0
+        warmth = 0.0
+        if high > low:
+            warmth = (value - low) / (high - low)
         if column.lower:
-            share = 1 - share
-        return round(_HEAT[0] + share * (_HEAT[1] - _HEAT[0]))
+            warmth = 1 - warmth
+        return round(_HEAT[0] + warmth * (_HEAT[1] - _HEAT[0]))
 
     return heat
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from sentbed.errors import printable
 
@@ -47,7 +48,9 @@ def to_latex(table: Table) -> str:
 
     The best value is bold, the second best underlined. The label is `tab:` and the table's name.
     """
-    width = len(table.shown_headers) + sum(_widths(table))
+    numbers = [_numbers(table, place) for place in range(len(table.columns))]
+    widths = [1 if of_column is None else 2 for of_column in numbers]
+    width = len(table.shown_headers) + sum(widths)
     environment = "table*" if width > WIDEST else "table"
     notes = [rf"  \item {latex(note)}" for note in (*table.notes, *legend(table, "Bold", "underlined"))]
     lines = [
@@ -59,11 +62,11 @@ def to_latex(table: Table) -> str:
         r"\begin{threeparttable}",
         rf"\caption{{{latex(table.title)}.}}",
         rf"\label{{tab:{reduced(table.name or table.title)}}}",
-        rf"\begin{{tabular}}{{{_specification(table)}}}",
+        rf"\begin{{tabular}}{{{_specification(table, numbers)}}}",
         r"\toprule",
-        *_head(table),
+        *_head(table, widths),
         r"\midrule",
-        *_body(table),
+        *_body(table, widths),
         r"\bottomrule",
         r"\end{tabular}",
         r"\begin{tablenotes}[flushleft]\footnotesize",
@@ -96,15 +99,14 @@ def _with_symbols(text: str) -> str:
     return re.sub("|".join(_SYMBOLS), lambda symbol: _SYMBOLS[symbol[0]], text)
 
 
-def _specification(table: Table) -> str:
+def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
     """Return the alignment of the columns: each of numbers is followed by one for what stands beside them."""
     parts = ["l" * len(table.shown_headers)]
-    for place, column in enumerate(table.columns):
-        numbers = _numbers(table, place)
-        if numbers is None:
+    for column, of_column in zip(table.columns, numbers, strict=True):
+        if of_column is None:
             parts.append("l")
         else:
-            parts.append(rf"S[table-format={_number_format(numbers, column)}]@{{\,}}l")
+            parts.append(rf"S[table-format={_number_format(of_column, column)}]@{{\,}}l")
     return "".join(parts)
 
 
@@ -132,31 +134,27 @@ def _number_format(numbers: list[str], column: Column) -> str:
     return f"{signs}{before}.{digits}"
 
 
-def _head(table: Table) -> list[str]:
+def _head(table: Table, widths: Sequence[int]) -> list[str]:
     left = len(table.shown_headers)
     lines = []
     groups = grouped_headings(table.columns)
     if groups:
-        widths = iter(_widths(table))
+        rest = iter(widths)
         parts = [""] * left
         for name, columns in groups:
-            width = sum(next(widths) for _ in range(columns))
+            width = sum(next(rest) for _ in range(columns))
             parts.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}")
         lines.append(" & ".join(parts) + r" \\")
     headings = [latex(table.headers[place].name.capitalize()) for place in table.shown_headers]
-    for column, width in zip(table.columns, _widths(table), strict=True):
+    for column, width in zip(table.columns, widths, strict=True):
         text = latex(column.heading)
         headings.append(rf"\multicolumn{{2}}{{c}}{{{text}}}" if width == 2 else text)
     lines.append(" & ".join(headings) + r" \\")
     return lines
 
 
-def _widths(table: Table) -> list[int]:
-    """Return how many columns of LaTeX each column takes."""
-    return [1 if _numbers(table, place) is None else 2 for place in range(len(table.columns))]
-
-
-def _body(table: Table) -> list[str]:
+def _body(table: Table, widths: Sequence[int]) -> list[str]:
+    """Return the rows; `widths` are how many columns of LaTeX each column takes."""
     lines = []
     references = [row for row in table.rows if row.is_reference]
     for row in table.rows:
@@ -164,9 +162,9 @@ def _body(table: Table) -> list[str]:
             lines.append(r"\midrule")
         cells = [latex(text) for text in table.title_of(row)]
         for place, column in enumerate(table.columns):
-            cells += _cells(row, place, column, _numbers(table, place) is not None)
+            cells += _cells(row, place, column, widths[place] == 2)
         lines.append(" & ".join(cells) + r" \\")
-        lines += _lines_below(table, row)
+        lines += _lines_below(table, row, widths)
     return lines
 
 
@@ -187,7 +185,7 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
     return [_PLACES[cell.place].format(number), rest]
 
 
-def _lines_below(table: Table, row: Row) -> list[str]:
+def _lines_below(table: Table, row: Row, widths: Sequence[int]) -> list[str]:
     """Return a row for each further quantity that a number of this row has, such as published ones."""
     lines = []
     for quantity in QUANTITIES:
@@ -201,7 +199,7 @@ def _lines_below(table: Table, row: Row) -> list[str]:
             pieces = quantity.pieces(cell, column) if isinstance(cell, Estimate) else ()
             text = latex("; ".join(piece.text for piece in pieces))
             is_empty = is_empty and not text
-            if _numbers(table, place) is None:
+            if widths[place] == 1:
                 cells.append(text)
             elif not text:
                 cells += ["", ""]

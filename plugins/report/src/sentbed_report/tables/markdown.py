@@ -32,10 +32,7 @@ def to_markdown(table: Table) -> str:
 
 def _lines(table: Table) -> str:
     headers = [escape(table.headers[place].name) for place in table.shown_headers]
-    headings = []
-    for column in table.columns:
-        heading = f"{column.group}: {column.heading}" if column.group else column.heading
-        headings.append(escape(heading))
+    headings = [escape(column.full_heading) for column in table.columns]
     rows = []
     for row in table.rows:
         titles = [escape(text) for text in table.title_of(row)]
