@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from sentbed import Encoder
 from sentbed._encoder.batching import pad
 from sentbed._recipe.recipe import EncoderRecipe
-from sentbed.protocols import Engine, Head, Training
+from sentbed.protocols import BuildContext, Engine, Head, Training
+from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
@@ -32,6 +33,7 @@ from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean
+from sentbed_poolers.prompt_eol import PromptEOL
 from sentbed_testing import SENTENCES, parametrize_engine
 
 pytestmark = pytest.mark.gpu
@@ -155,6 +157,32 @@ def test_training_learns_and_goes_on_from_a_state_to_the_bit(
     assert [resumed.step(batch_of(again, 32 * step)).loss for step in range(4)] == later
     assert sum(later) < sum(first)
     np.testing.assert_array_equal(again.encode(TEXTS[:8]), encoder.encode(TEXTS[:8]))
+
+
+@pytest.mark.parametrize("quantization", [None, "nf4"])
+def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(quantization: Any, tmp_path: Path) -> None:
+    """QLoRA (Dettmers et al., 2023) in fp32: the first losses of both devices, then learning and saving."""
+    pytest.importorskip("peft")
+    if quantization is not None:
+        pytest.importorskip("bitsandbytes")
+    made = Opt(init="random", vocab_size=600, dropout=0.0).build(BuildContext(lambda: SENTENCES))
+    made.save(tmp_path / "opt")
+    backbone = Opt(
+        model=sentbed.ModelId(str(tmp_path / "opt")), lora=LoRA(r=4, dropout=0.0), quantization=quantization
+    )
+    recipe = EncoderRecipe(backbone, PromptEOL(), max_length=64)
+    losses = {}
+    for runtime in (Cpu(), Cuda()):
+        engine = runtime.build()
+        engine.seed(3)
+        encoder = Encoder.build(recipe, engine)
+        trainer = trainer_of(encoder, lr=5e-3)
+        losses[runtime.name] = [trainer.step(batch_of(encoder, 0)).loss for _ in range(8)]
+    assert losses["cuda"][:2] == pytest.approx(losses["cpu"][:2], rel=1e-3)
+    assert losses["cuda"][-1] < losses["cuda"][0] - 0.1
+    encoder.save(tmp_path / "saved")
+    loaded = Encoder.load(tmp_path / "saved", Cuda())
+    np.testing.assert_allclose(loaded.encode(TEXTS[:8]), encoder.encode(TEXTS[:8]), rtol=0, atol=1e-5)
 
 
 # --- memory ------------------------------------------------------------------------------------------------
