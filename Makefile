@@ -89,6 +89,7 @@ gpu-test: $(VENV)/.dev
 
 gpu-bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/gpu.py --json runs/gpu.json
+	$(BIN)/python benchmarks/gpu_opponents.py --json runs/gpu-opponents.json
 
 # XLA's compiler for TPUs stays out of the environment: JAX would look for a TPU each time it starts.
 tpu-compile: $(VENV)/.dev

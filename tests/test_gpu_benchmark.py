@@ -103,3 +103,19 @@ def test_options_that_make_no_sense_are_refused(
     with pytest.raises(SystemExit):
         gpu.main(arguments)
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_opponent_encodes_the_same_vectors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    opponents = importlib.import_module("gpu_opponents")
+    file = tmp_path / "figures.json"
+    settings = ["--device", "cpu", "--precision", "fp32", "--size", "tiny", "--texts", "60", "--rounds", "1"]
+    opponents.main([*settings, "--json", str(file)])
+    (case,) = json.loads(file.read_text())["cases"]
+    assert case["least_cosine"] > 0.99999
+    assert len(case["texts_per_s"]) == 3
+    assert min(case["texts_per_s"].values()) > 0
+    assert capsys.readouterr().out.count("texts/s") == 3
