@@ -56,7 +56,7 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
-        rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items() if name not in rows}
+        rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
