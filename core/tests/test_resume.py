@@ -21,6 +21,7 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
 from sentbed._run.resume import differences
+from sentbed.errors import LONGEST_MESSAGE
 from sentbed._run.runner import LOCK, execute, new_directory
 from toy_plugin import RECIPE, TOWERS, Centre, Characters, Recorder, SgdTrainer, quicken
 
@@ -739,6 +740,28 @@ def test_differences_are_every_value_by_its_path():
         "stage.0.x: 1 -> 1.5",
     ]
     assert list(differences(before, before)) == []
+
+
+def test_values_of_megabytes_are_cut_in_differences():
+    long = "x" * 1_000_000
+    (difference,) = differences({"a": {long: long}}, {"a": {long: 1}})
+    assert len(difference) < 3 * LONGEST_MESSAGE
+    assert difference.endswith("x' -> 1")
+
+
+def test_the_lines_of_a_warning_are_cut(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+    class Listener:
+        @hookimpl
+        def warned(self, message: str) -> None:
+            lines.extend(message.split("\n"))
+
+    lines: list[str] = []
+    plugins.manager.register(Listener())
+    context = RunContext("r", tmp_path, recipe_of())
+    context.hooks = plugins.manager.hook
+    context.warn("first\n" + "x" * 1_000_000)
+    assert lines[0] == "first"
+    assert len(lines[1]) < LONGEST_MESSAGE + 10
 
 
 def test_a_stage_is_called_by_its_name_where_both_have_it():

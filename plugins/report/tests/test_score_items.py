@@ -13,8 +13,9 @@ import pytest
 from sentbed import RunError
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
+from sentbed.tools import score_record
 from sentbed_report import score_items as items
-from sentbed_report.report_json import read_score
+from sentbed_report.report_json import read_record, read_score
 from sentbed_report.statistics import resampling
 
 GOLD = np.arange(4.0)
@@ -117,6 +118,18 @@ def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path: Path, values
         f"the items in `{file}` cannot be read: the array `{entry['y']}` has the type "
         f"`{np.array(values).dtype}`, expected numbers; remove the file to go without them"
     )
+
+
+def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path: Path) -> None:
+    prompts = ["p" * 5000, "p" * 2500 + "q" + "p" * 2499]
+    scores = [score(prompt=prompt, of=attrs.evolve(PAIRS, x=GOLD + n)) for n, prompt in enumerate(prompts)]
+    items.keep_items(tmp_path, scores)
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps({"scores": [score_record(one) for one in without(*scores)]}))
+    read = [read_score(record) for record in read_record(file)["scores"]]
+    found = items.attach_items(tmp_path, read)
+    for one, whole in zip(found, scores, strict=True):
+        same(one.items, whole.items)
 
 
 def kept_file(run: Path) -> Path:

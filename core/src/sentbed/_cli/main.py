@@ -14,7 +14,7 @@ from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, 
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
-from sentbed.errors import RecipeError, SentbedError
+from sentbed.errors import RecipeError, SentbedError, shortened_lines
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -97,7 +97,8 @@ def _sentence(error: Exception) -> str:
 
 def _say(message: str, error: BaseException) -> None:
     for line in (message, *getattr(error, "__notes__", ())):
-        echo(line, err=True)
+        # Names in it may be those of a stranger's run.
+        echo(shortened_lines(line), err=True)
 
 
 def _plugins(ctx: click.Context) -> Plugins:

@@ -383,8 +383,8 @@ def remove_unfinished(directory: Path) -> None:
         raise RunError(f"`{directory / MANIFEST}` is not what a run writes; move it away") from error
     if status not in UNFINISHED:
         raise RunError(
-            f"the run in `{directory}` is {status}, and only one that has not finished is replaced; choose "
-            "another `--out`, or move it away"
+            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
+            "choose another `--out`, or move it away"
         )
     with alone(directory):
         # The manifest goes last: what is interrupted here can be done again.

@@ -25,7 +25,7 @@ from sentbed.tools import load_plugins, plain, score_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from sentbed_report.report_json import read_score
+from sentbed_report.report_json import printable_data, read_score
 from sentbed_report.statistics.weighted_statistics import function_named, name_of
 
 DIRECTORY = "items"
@@ -172,7 +172,8 @@ def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) 
 
 def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
     """Return the items in the arrays of a file, by the key of their score."""
-    index = json.loads(str(arrays["index"]))
+    # As the scores themselves are read.
+    index = printable_data(json.loads(str(arrays["index"])))
     modules: tuple[str, ...] = ()
     if any(":" in entry["statistic"] for entry in index):
         modules = _plugin_modules()
