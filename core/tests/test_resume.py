@@ -21,8 +21,8 @@ from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
 from sentbed._run.resume import differences
-from sentbed.errors import LONGEST_MESSAGE
 from sentbed._run.runner import LOCK, execute, new_directory
+from sentbed.errors import LONGEST_MESSAGE
 from toy_plugin import RECIPE, TOWERS, Centre, Characters, Recorder, SgdTrainer, quicken
 
 Load = Callable[..., Recipe]
