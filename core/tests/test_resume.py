@@ -1080,6 +1080,28 @@ def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_al
     assert warnings_of(stopped) == [said]
 
 
+def test_another_tokenizer_is_refused_and_a_warning_where_it_is_allowed(
+    stopped: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    build = Characters.build
+
+    def other(self: Characters, context: Any) -> Any:
+        backbone = build(self, context)
+        backbone.tokenizer.fingerprint = "other texts"
+        return backbone
+
+    monkeypatch.setattr(Characters, "build", other)
+    said = (
+        "the tokenizer of `en` is not the one that the run was started with: its file has changed, or "
+        "texts that it is trained on, which are those of all stages"
+    )
+    with pytest.raises(RunError) as caught:
+        resume(stopped, plugins=plugins)
+    assert str(caught.value) == f"{said}; put them back, or allow changes to go on with them"
+    resume(stopped, plugins=plugins, allow_changes=True)
+    assert warnings_of(stopped) == [said, said.replace("`en`", "`zh`")]
+
+
 def test_another_python_is_a_warning_and_another_version_of_a_plugin(
     stopped: Path, plugins: Plugins, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):

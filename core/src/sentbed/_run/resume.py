@@ -39,6 +39,7 @@ FACTS_ADDED_TO: Mapping[str, type] = {
     "evaluation_data": dict,
     "evaluations": list,
     "not_saved": list,
+    "tokenizers": dict,
     "trained_tokens": int,
     "weights": dict,
 }
