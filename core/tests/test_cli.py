@@ -15,6 +15,7 @@ import toy_plugin
 from click.testing import CliRunner, Result
 from sentbed import __version__, build_encoder
 from sentbed._cli import main as cli
+from sentbed.errors import LONGEST_MESSAGE
 from toy_plugin import RECIPE, quicken
 
 HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
@@ -616,3 +617,12 @@ def test_new_recipe_does_not_overwrite(put: Callable[[str, str], Path]):
     assert result.exit_code == 1
     assert result.stderr == f"error: `{existing}` exists already; choose another name\n"
     assert existing.read_text() == "mine"
+
+
+def test_a_long_name_in_an_error_is_cut():
+    result = invoke("run", "x/" * 25_000)
+    assert result.exit_code == 2
+    assert result.output.startswith(
+        "error: 1 problem in the recipe:\n  cannot read the recipe: File name too"
+    )
+    assert len(result.output) < 2 * LONGEST_MESSAGE

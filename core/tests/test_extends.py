@@ -361,6 +361,20 @@ def test_a_recipe_that_extends_itself_is_refused(put: Put, here: Path):
     ]
 
 
+def test_files_in_a_row_that_extend_one_another_are_limited(put: Put, here: Path):
+    put("0.toml", "a = 1")
+    for i in range(1, 500):
+        put(f"{i}.toml", f'extends = "{i - 1}.toml"')
+    assert read_document("31.toml").data == {"a": 1}
+    put("top.toml", '\nextends = ["31.toml", "30.toml"]')
+    advice = "put some of them into one file, or let the recipe extend them side by side"
+    message = f"more than 32 files in a row extend one another; {advice} @ "
+    assert problems("top.toml") == [message + "1.toml:1 extends"]
+    assert problems("499.toml") == [message + "468.toml:1 extends"]
+    put("top.toml", '\nextends = ["30.toml", "31.toml"]')
+    assert read_document("top.toml").data == {"a": 1}
+
+
 @pytest.mark.parametrize("schema", ["2", "true", '"1"'])
 def test_a_base_of_another_schema_is_refused(put: Put, here: Path, schema: str):
     put("base.toml", f"\nschema = {schema}\nextends = 3")

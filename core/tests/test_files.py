@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,18 @@ def test_a_file_that_the_disk_does_not_give_is_named():
         read_file(Path("/proc/self/mem"))
     with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
         sha256(Path("/proc/self/mem"))
+
+
+def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path):
+    file = tmp_path / "small"
+    file.write_bytes(b"x" * 3_000_000)
+    tracemalloc.start()
+    try:
+        assert read_file(file, 1 << 30) == b"x" * 3_000_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
 
 
 def test_a_directory_is_removed_and_a_pipe_of_its_name_is_not_opened(tmp_path: Path):

@@ -8,8 +8,12 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomli
+from hypothesis import given
+from hypothesis import strategies as st
 from sentbed import DataError, ModelError, RecipeError, run
 from sentbed._cli.check import _check
 from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
@@ -32,6 +36,7 @@ HOSTILE = {
     "tables in each other": "\n".join("[" + ".".join([f"a{i}"] * 300) + "]" for i in range(500)),
     "arrays in each other": "a = " + "[" * 300 + "]" * 300,
     "a dotted key": "a." * 900 + "a = 1",
+    "dotted keys": "\n".join(f"a{i}" + ".b" * 500 + " = 1" for i in range(SIZE // 1010)),
     "a string": 'schema = 1\n[run]\nname = "' + "x" * SIZE + '"',
     "a string in an array": 'schema = 1\n[run]\nname = ["' + "x" * SIZE + '"]',
     "a number": "a = 0x" + "f" * SIZE,
@@ -75,6 +80,61 @@ def test_levels_are_counted_in_tables_keys_and_arrays():
         with pytest.raises(RecipeError, match="more than 32 levels") as caught:
             parse(text.encode(), "r.toml")
         assert caught.value.problems[0].line == text.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[A]",
+        "[[ A ]]",
+        "A = 1",
+        "b = { A = 1 }",
+        "b = [\n{ c = 1, A = 1 }]",
+        "b = 1 # A\nc = {A=1}",
+        'b = """\n"A"\n\\""""\nA = 1',
+    ],
+)
+def test_a_key_of_too_many_parts_is_refused_before_its_file_is_parsed(
+    text: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tomli.loads", None)  # its time is quadratic in the parts
+    long_key = ".".join(["a-1", ' "b c" ', "\t'd'"] * 11)
+    text = text.replace("A", long_key)
+    with pytest.raises(RecipeError, match="more than 32 levels") as caught:
+        parse(text.encode(), "r.toml")
+    assert caught.value.problems[0].line == text.count("\n") + 1
+
+
+@pytest.mark.parametrize("sign", ['"', "'", '"""', "'''"])
+def test_dots_in_texts_and_comments_are_no_key(sign: str):
+    dots = ".".join("a" * 100)
+    document = parse(f"a = {sign}{dots}{sign} # {dots}\n'{dots}' = 0.5\nb.c = 1979-05-27\n".encode())
+    assert document.data["a"] == dots
+    assert document.data[dots] == 0.5
+
+
+@given(st.text(alphabet="ab.\"'\\#=[]{} \n", max_size=60))
+def test_no_text_that_is_toml_has_a_long_key_that_its_levels_do_not_show(part: str):
+    text = (part * 40)[:400]
+    try:
+        parse(text.encode())
+    except RecipeError as error:
+        if "the key" not in str(error):
+            return
+        try:
+            data = tomli.loads(text)
+        except (ValueError, RecursionError):
+            return
+        assert levels(data) > DEEPEST
+
+
+def levels(value: Any) -> int:
+    """Return the number of tables and arrays in one another."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return 0
+    return 1 + max(map(levels, value), default=0)
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff"])

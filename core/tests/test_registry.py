@@ -13,9 +13,11 @@ import attrs
 import pytest
 import toy_plugin
 from sentbed import PluginError, RecipeError, __version__, hookspecs
+from sentbed._cli import main as cli
 from sentbed._document.extends import EXTENDS
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import MAIN_ENCODER, Recipe
+from sentbed._registry.plugin_offer_rules import CORE_COMMANDS
 from sentbed._registry.registry import LIFECYCLE, OFFERED, OFFERS, Plugins, load_plugins
 from sentbed.kinds import KINDS, Kind, kind_of
 from sentbed.protocols import Lazy, Pooler, PoolerTraits
@@ -202,6 +204,32 @@ def test_a_recipe_table_of_a_name_that_core_has_is_refused(name: str, distribute
     assert found.plugins[0].reason == (
         f"the recipe table `{name}`: the name belongs to sentbed's own part of a recipe; choose another"
     )
+
+
+@pytest.mark.parametrize("name", sorted(CORE_COMMANDS))
+def test_a_command_of_a_name_that_core_has_is_refused(name: str, distribute: Distribute):
+    source = (
+        LOSS
+        + f"""
+from sentbed.protocols import Lazy
+
+@sentbed.hookimpl
+def commands():
+    return {{"{name}": Lazy("nowhere:nothing", "A command.")}}
+"""
+    )
+    points = distribute("d", {"d_plugin": source})
+    for commands_only in (False, True):
+        (plugin,) = load_plugins(points, commands_only=commands_only).plugins
+        assert (plugin.distribution, plugin.status) == ("d", "broken")
+        assert plugin.reason == (
+            f"the command `{name}`: the name belongs to a command of sentbed's own; choose another"
+        )
+        assert (plugin.place or "").endswith("/d_plugin.py:20")
+
+
+def test_the_names_of_commands_of_core_are_those_of_the_command_line():
+    assert set(cli.main.commands) == CORE_COMMANDS
 
 
 def test_the_names_of_core_are_all_keys_of_a_recipe_that_no_plugin_defines():

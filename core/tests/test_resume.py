@@ -22,6 +22,7 @@ from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
 from sentbed._run.resume import differences
 from sentbed._run.runner import LOCK, execute, new_directory
+from sentbed.errors import LONGEST_MESSAGE
 from toy_plugin import RECIPE, TOWERS, Centre, Characters, Recorder, SgdTrainer, quicken
 
 Load = Callable[..., Recipe]
@@ -741,6 +742,28 @@ def test_differences_are_every_value_by_its_path():
     assert list(differences(before, before)) == []
 
 
+def test_values_of_megabytes_are_cut_in_differences():
+    long = "x" * 1_000_000
+    (difference,) = differences({"a": {long: long}}, {"a": {long: 1}})
+    assert len(difference) < 3 * LONGEST_MESSAGE
+    assert difference.endswith("x' -> 1")
+
+
+def test_the_lines_of_a_warning_are_cut(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+    class Listener:
+        @hookimpl
+        def warned(self, message: str) -> None:
+            lines.extend(message.split("\n"))
+
+    lines: list[str] = []
+    plugins.manager.register(Listener())
+    context = RunContext("r", tmp_path, recipe_of())
+    context.hooks = plugins.manager.hook
+    context.warn("first\n" + "x" * 1_000_000)
+    assert lines[0] == "first"
+    assert len(lines[1]) < LONGEST_MESSAGE + 10
+
+
 def test_a_stage_is_called_by_its_name_where_both_have_it():
     before = {"stage": [{"name": "a", "x": 1}, {"name": "b", "x": 1}]}
     after = {"stage": [{"name": "a", "x": 2}, {"name": "c", "x": 2}]}
@@ -1055,6 +1078,28 @@ def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_al
         resume(stopped, plugins=plugins)
     resume(stopped, plugins=plugins, allow_changes=True)
     assert warnings_of(stopped) == [said]
+
+
+def test_another_tokenizer_is_refused_and_a_warning_where_it_is_allowed(
+    stopped: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
+    build = Characters.build
+
+    def other(self: Characters, context: Any) -> Any:
+        backbone = build(self, context)
+        backbone.tokenizer.fingerprint = "other texts"
+        return backbone
+
+    monkeypatch.setattr(Characters, "build", other)
+    said = (
+        "the tokenizer of `en` is not the one that the run was started with: its file has changed, or "
+        "texts that it is trained on, which are those of all stages"
+    )
+    with pytest.raises(RunError) as caught:
+        resume(stopped, plugins=plugins)
+    assert str(caught.value) == f"{said}; put them back, or allow changes to go on with them"
+    resume(stopped, plugins=plugins, allow_changes=True)
+    assert warnings_of(stopped) == [said, said.replace("`en`", "`zh`")]
 
 
 def test_another_python_is_a_warning_and_another_version_of_a_plugin(

@@ -19,6 +19,9 @@ LONGEST_LINE = 1 << 20
 LARGEST_JSON = 1 << 30
 """Bytes of the largest JSON file that we write: the record of a study with every score."""
 
+_BLOCK = 1 << 20
+"""Bytes that are read at a time."""
+
 LARGEST_UNALLOCATED = 1 << 30
 """Bytes of the largest file that may be nearly all holes."""
 
@@ -77,14 +80,17 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
         DataError: as `open_file`, for more than `most` bytes, and if the disk does not give the content.
         OSError: if the file cannot be opened.
     """
+    content = bytearray()
     with open_file(path) as stream:
         try:
-            content = stream.read(most + 1)
+            # In blocks: one call takes the memory for `most` bytes, however small the file is.
+            while block := stream.read(min(_BLOCK, most + 1 - len(content))):
+                content += block
         except OSError as error:
             raise _unreadable(path, error) from error
     if len(content) > most:
         raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
-    return content
+    return bytes(content)
 
 
 def read_json(path: Path, most: int = LARGEST_JSON) -> Any:

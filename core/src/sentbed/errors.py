@@ -127,6 +127,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
 
 
+def shortened_lines(text: str) -> str:
+    """Return a text whose lines are `shortened`, each for itself."""
+    return "\n".join(map(shortened, text.split("\n")))
+
+
 def suggest(found: str, choices: Sequence[str]) -> str:
     """Return ` Did you mean `x`?` for the closest choice, or the sorted choices if none is close."""
     from difflib import get_close_matches

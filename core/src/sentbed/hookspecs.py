@@ -135,7 +135,10 @@ def executors() -> Sequence[type[Executor]] | Mapping[str, Lazy]:
 
 @hookspec
 def commands() -> Mapping[str, Lazy]:
-    """Return subcommands of `sentbed` by name. A command is imported when it is called, not for `--help`."""
+    """Return subcommands of `sentbed` by name. A command is imported when it is called, not for `--help`.
+
+    A name of core's own commands (`check`, `plugins`, `run`) is refused, and the plugin with it.
+    """
 
 
 @hookspec
@@ -143,7 +146,7 @@ def recipe_tables() -> Mapping[str, type[RecipeTable] | Lazy]:
     """Return top-level tables of a recipe that belong to this plugin, by key: a `RecipeTable` each.
 
     Such a table is structured and checked like core's own; if the plugin is not installed, a recipe with it
-    is refused.
+    is refused. A name of core's own keys, such as `expected`, is refused, and the plugin with it.
     """
 
 

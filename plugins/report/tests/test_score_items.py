@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,9 @@ import pytest
 from sentbed import RunError
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Items, Score
+from sentbed.tools import score_record
 from sentbed_report import score_items as items
-from sentbed_report.report_json import read_score
+from sentbed_report.report_json import read_record, read_score
 from sentbed_report.statistics import resampling
 
 GOLD = np.arange(4.0)
@@ -114,6 +118,138 @@ def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path: Path, values
         f"the items in `{file}` cannot be read: the array `{entry['y']}` has the type "
         f"`{np.array(values).dtype}`, expected numbers; remove the file to go without them"
     )
+
+
+def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path: Path) -> None:
+    prompts = ["p" * 5000, "p" * 2500 + "q" + "p" * 2499]
+    scores = [score(prompt=prompt, of=attrs.evolve(PAIRS, x=GOLD + n)) for n, prompt in enumerate(prompts)]
+    items.keep_items(tmp_path, scores)
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps({"scores": [score_record(one) for one in without(*scores)]}))
+    read = [read_score(record) for record in read_record(file)["scores"]]
+    found = items.attach_items(tmp_path, read)
+    for one, whole in zip(found, scores, strict=True):
+        same(one.items, whole.items)
+
+
+def kept_file(run: Path) -> Path:
+    """Write the items of a run; return their file."""
+    items.keep_items(run, [score()])
+    (file,) = (run / "items").iterdir()
+    return file
+
+
+def npy(shape: str, descr: str = "'<f8'") -> bytes:
+    """Return the header of an array file, whatever follows it."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+def add_array(file: Path, content: bytes, times: int = 1, compression: int = zipfile.ZIP_DEFLATED) -> None:
+    """Add an array to a file of items: its beginning, followed by `times` blocks of a MiB of zeros."""
+    with (
+        zipfile.ZipFile(file, "a", compression, compresslevel=1) as archive,
+        archive.open("zeros.npy", "w") as stream,
+    ):
+        stream.write(content)
+        for _ in range(times):
+            stream.write(bytes(1 << 20))
+
+
+def refused(run: Path) -> str:
+    """Return why the items of a run are refused, which takes neither the time nor the memory to read them."""
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        with pytest.raises(RunError) as caught:
+            items.attach_items(run, without(score()))
+        assert time.process_time() - start < 2
+        _, peak = tracemalloc.get_traced_memory()
+        assert peak < 64 << 20
+    finally:
+        tracemalloc.stop()
+    return str(caught.value)
+
+
+def test_zeros_that_would_fill_the_memory_are_refused_by_their_declared_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "LARGEST_ITEMS", 127 << 20)
+    file = kept_file(tmp_path)
+    add_array(file, npy(f"({128 << 17},)"), 128)
+    assert file.stat().st_size < 1 << 20
+    why = refused(tmp_path)
+    assert why.startswith(f"the items in `{file}` would take 134,2")
+    assert why.endswith(
+        " bytes, expected at most 133,169,152 in all files of the run; remove the file to go without them"
+    )
+
+
+def test_the_files_of_a_run_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = kept_file(tmp_path)
+    with np.load(file) as archive:
+        total = sum(len(archive.zip.read(entry)) for entry in archive.zip.namelist())
+    file.with_name("another.npz").write_bytes(file.read_bytes())
+    monkeypatch.setattr(items, "LARGEST_ITEMS", 2 * total)
+    same(items.attach_items(tmp_path, without(score()))[0].items, PAIRS)
+    file.with_name("third.npz").write_bytes(file.read_bytes())
+    assert "in all files of the run" in refused(tmp_path)
+
+
+def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
+    # The header of the array says more than the archive: NumPy would take the memory.
+    file = kept_file(tmp_path)
+    add_array(file, npy(f"({1 << 33},)"))
+    why = refused(tmp_path)
+    assert why.startswith(f"the items in `{file}` cannot be read: the array `zeros` has the shape ")
+    assert "(8589934592,)`, and 1,048,6" in why
+
+    # The archive says less than it holds: what is beyond is not unpacked.
+    file = kept_file(tmp_path)
+    header = npy("(16,)")
+    add_array(file, header, 64)
+    said = (len(header) + (64 << 20)).to_bytes(4, "little")
+    assert file.read_bytes().count(said) == 2
+    file.write_bytes(file.read_bytes().replace(said, (len(header) + 128).to_bytes(4, "little")))
+    assert "Bad CRC-32" in refused(tmp_path)
+
+    # Both say more than there is.
+    file = kept_file(tmp_path)
+    header = npy(f"({100 << 17},)")
+    add_array(file, header, 1)
+    said = (len(header) + (1 << 20)).to_bytes(4, "little")
+    assert file.read_bytes().count(said) == 2
+    file.write_bytes(file.read_bytes().replace(said, (len(header) + (100 << 20)).to_bytes(4, "little")))
+    with pytest.raises(RunError, match="cannot be read"):
+        items.attach_items(tmp_path, without(score()))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (npy("(1,)", "'|O'"), "the type `object`, expected numbers"),
+        (npy("(1,)", "'<U1'"), "the type `<U1`, expected numbers"),
+        (npy("(-1, -131072)"), "cannot be read"),
+        (npy("131072"), "cannot be read"),
+        (b"no array", "cannot be read"),
+        (b"", "cannot be read"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    add_array(kept_file(tmp_path), content)
+    assert reason in refused(tmp_path)
+
+
+def test_a_compression_whose_blocks_have_no_limit_is_refused(tmp_path: Path) -> None:
+    file = kept_file(tmp_path)
+    add_array(file, npy(f"({1 << 17},)"), 1, zipfile.ZIP_BZIP2)
+    assert "are not compressed as ZIP files are" in refused(tmp_path)
+
+
+def test_many_entries_for_one_array_are_refused(tmp_path: Path) -> None:
+    file = kept_file(tmp_path)
+    file.write_bytes(file.read_bytes() + b"PK\x01\x02" * (items.MOST_ARRAYS + 1))
+    assert "have more than 100,000 arrays" in refused(tmp_path)
 
 
 def test_items_of_a_run_with_flat_protocols_are_still_found(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, 
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
-from sentbed.errors import RecipeError, SentbedError
+from sentbed.errors import RecipeError, SentbedError, shortened_lines
 
 if TYPE_CHECKING:
     from sentbed._registry.registry import Plugins
@@ -56,7 +56,7 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
-        rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items() if name not in rows}
+        rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
 
@@ -97,7 +97,8 @@ def _sentence(error: Exception) -> str:
 
 def _say(message: str, error: BaseException) -> None:
     for line in (message, *getattr(error, "__notes__", ())):
-        echo(line, err=True)
+        # Names in it may be those of a stranger's run.
+        echo(shortened_lines(line), err=True)
 
 
 def _plugins(ctx: click.Context) -> Plugins:

@@ -25,6 +25,9 @@ from sentbed.errors import Problem, RecipeError, SentbedError
 
 EXTENDS = "extends"
 
+LONGEST_CHAIN = 32
+"""Files in a row, each of which extends the next."""
+
 
 def extend(content: bytes, file: str, schema: int) -> Document:
     """Return the recipe `file`, with this content, merged into its bases.
@@ -77,6 +80,12 @@ def _read(
             if base in chain:
                 files = [*list(chain.values())[list(chain).index(base) :], chain[base]]
                 message = f"the recipe extends itself: {' -> '.join(files)}; take one `{EXTENDS}` out"
+                yield document.problem(message, path)
+            elif base not in layers and len(chain) == LONGEST_CHAIN:
+                message = (
+                    f"more than {LONGEST_CHAIN} files in a row extend one another; put some of them into one "
+                    "file, or let the recipe extend them side by side"
+                )
                 yield document.problem(message, path)
             elif base not in layers:
                 yield from _read(read_file(base), _shown(base, location, file), chain, layers, schema)

@@ -42,6 +42,21 @@ _LONGEST_KEY = 200
 """Characters before a value among which its key is looked for."""
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
+_PART = r"""(?:[A-Za-z0-9_-]++|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+')"""
+"""A part of a dotted key."""
+_TOKEN = re.compile(
+    rf"(?P<long_key>(?:{_PART}[ \t]*+\.[ \t]*+){{{DEEPEST}}}{_PART})|"
+    r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)|'
+    r"'''.*?(?:'{3,5}|\Z)|"
+    r'"(?:\\.|[^"\\\n])*+"?|'
+    r"'[^'\n]*+'?|"
+    r"#[^\n]*+|"
+    r"[A-Za-z0-9_-]++",
+    re.DOTALL,
+)
+"""A key of too many parts, a string, a comment or a word, in a file that need not be TOML. What has no end is
+taken whole, or the time would be quadratic."""
+
 
 class Located(str):
     """String from a file outside the recipe's directory; as a relative path it starts in `directory`."""
@@ -164,6 +179,7 @@ def parse(content: bytes, file: str | None = None) -> Document:
         line = content.count(b"\n", 0, error.start) + 1
         message = f"found the byte 0x{content[error.start]:02x}, expected UTF-8; save the file as UTF-8"
         raise RecipeError([Problem(message, file=file, line=line)]) from error
+    _require_short_keys(text, file)
     try:
         data = tomli.loads(text)
     except (ValueError, RecursionError) as error:  # tomli's own error is a ValueError
@@ -174,6 +190,19 @@ def parse(content: bytes, file: str | None = None) -> Document:
         message = f"this is not TOML: {error}{_quotes(text, line, column)}"
         raise RecipeError([Problem(message, file=file, line=line)]) from error
     return Document(data, file, _Scanner(text.replace("\r\n", "\n"), file).places)
+
+
+def _require_short_keys(text: str, file: str | None) -> None:
+    """Raise `RecipeError` for a dotted key of more parts than a recipe has levels.
+
+    tomli's time for a key, and its memory, are quadratic in the number of parts.
+    """
+    for token in _TOKEN.finditer(text):
+        if token["long_key"] is not None:
+            beginning = token[0][:20]
+            message = f"the key `{beginning}...` has more than {DEEPEST} levels; write it flatter"
+            line = text.count("\n", 0, token.start()) + 1
+            raise RecipeError([Problem(message, file=file, line=line)])
 
 
 def _quotes(text: str, line: int, column: int | None) -> str:

@@ -13,6 +13,9 @@ from sentbed.protocols.recipe_tables import CORE_TABLES, Lazy
 
 COMMAND, TABLE = "command", "recipe table"
 
+CORE_COMMANDS = frozenset({"check", "plugins", "run"})
+"""Commands of core; no plugin offers one of such a name."""
+
 
 def offer_fault(kind: str, name: str, offered: Any) -> str | None:
     """Return the fault of a name and of what is offered under it, or None; nothing is imported."""
@@ -26,6 +29,8 @@ def offer_fault(kind: str, name: str, offered: Any) -> str | None:
         fault = "its name has to be of small letters, digits and single dashes"
     if fault is None and kind == TABLE and name in CORE_TABLES:
         fault = "the name belongs to sentbed's own part of a recipe; choose another"
+    if fault is None and kind == COMMAND and name in CORE_COMMANDS:
+        fault = "the name belongs to a command of sentbed's own; choose another"
     return fault if fault is None or kind in KINDS else f"the {kind} `{name}`: {fault}"
 
 

@@ -15,6 +15,7 @@ from sentbed._files import leads_inside, sha256
 from sentbed._recipe.recipe import PRETRAINED, Recipe, first_stages
 from sentbed._run.evaluations import Evaluations
 from sentbed._signals import Stop
+from sentbed.errors import shortened_lines
 from sentbed.protocols import Run, VectorStore
 
 
@@ -93,7 +94,7 @@ class RunContext:
 
     def warn(self, message: str) -> None:
         """Send a warning to all plugins and trackers that follow the run."""
-        self.hooks.warned(run=self.run, message=message)
+        self.hooks.warned(run=self.run, message=shortened_lines(message))
 
     @property
     def begun(self) -> Recipe:

@@ -30,7 +30,7 @@ from sentbed._run.manifest import MANIFEST, describe
 from sentbed._run.runner import ENCODER, RunResult, alone, execute, sources_of, tidy
 from sentbed._run.trainer_inputs import VECTORS
 from sentbed._run.training_states import State, restoring
-from sentbed.errors import ModelError, RunError, reason_of
+from sentbed.errors import ModelError, RunError, reason_of, shortened
 
 FACTS_ADDED_TO: Mapping[str, type] = {
     "cache": dict,
@@ -39,6 +39,7 @@ FACTS_ADDED_TO: Mapping[str, type] = {
     "evaluation_data": dict,
     "evaluations": list,
     "not_saved": list,
+    "tokenizers": dict,
     "trained_tokens": int,
     "weights": dict,
 }
@@ -259,7 +260,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
             yield from differences(*pair, f"{path}.{name if name and name == other else index}")
     elif before != after:
         shown = ["nothing" if value is None else repr(value) for value in (before, after)]
-        yield f"{path}: {shown[0]} -> {shown[1]}"
+        yield f"{shortened(path)}: {shortened(shown[0])} -> {shortened(shown[1])}"
 
 
 def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:

@@ -246,13 +246,7 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
         context.evaluations.store = context.share(store, encoders, context.warn)
     # Reseed: building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
-    weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
-    if plain(context.facts.get("weights", weights)) != weights:
-        message = "the models' files are not those that the run was started with"
-        if not context.changes_allowed:
-            raise RunError(f"{message}; put them back, or allow changes to go on with them")
-        context.warn(message)
-    context.facts["weights"] = weights
+    _require_same_models(context, encoders)
     if resumed is None:
         _evaluate(context, encoders, "start")
         if recipe.stage:
@@ -276,6 +270,32 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
             _save(context, encoders)
     if context.stages is None:
         _evaluate(context, encoders, "end")
+
+
+def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -> None:
+    """Take note of the encoders' models and tokenizers; in a resumed run they must be unchanged.
+
+    A tokenizer that is trained on the texts of all stages is another one where the data of any has changed,
+    and weights that were trained with the first one mean nothing to it.
+    """
+    weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
+    tokenizers = {name: encoder.backbone.tokenizer.fingerprint for name, encoder in encoders.items()}
+    changed = []
+    if plain(context.facts.get("weights", weights)) != weights:
+        changed.append("the models' files are not those that the run was started with")
+    earlier = context.facts.get("tokenizers", tokenizers)
+    for name, fingerprint in tokenizers.items():
+        if earlier.get(name, fingerprint) != fingerprint:
+            changed.append(
+                f"the tokenizer of `{name}` is not the one that the run was started with: its file has "
+                "changed, or texts that it is trained on, which are those of all stages"
+            )
+    for message in changed:
+        if not context.changes_allowed:
+            raise RunError(f"{message}; put them back, or allow changes to go on with them")
+        context.warn(message)
+    context.facts["weights"] = weights
+    context.facts["tokenizers"] = tokenizers
 
 
 def _store(context: RunContext) -> VectorStore | None:
@@ -383,8 +403,8 @@ def remove_unfinished(directory: Path) -> None:
         raise RunError(f"`{directory / MANIFEST}` is not what a run writes; move it away") from error
     if status not in UNFINISHED:
         raise RunError(
-            f"the run in `{directory}` is {status}, and only one that has not finished is replaced; choose "
-            "another `--out`, or move it away"
+            f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
+            "choose another `--out`, or move it away"
         )
     with alone(directory):
         # The manifest goes last: what is interrupted here can be done again.

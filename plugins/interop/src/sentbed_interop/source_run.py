@@ -9,10 +9,10 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
-from sentbed.helpers import read_file, read_json, sha256
+from sentbed.helpers import read_file, sha256
 from sentbed.protocols import Score
 from sentbed.tools import ENCODER_FILE, with_absolute_paths
-from sentbed_report.report_json import read_score
+from sentbed_report.report_json import read_record, read_score
 from sentbed_report.score_planes import base_name
 
 REPORT, RECIPE = "report.json", "resolved.toml"
@@ -96,7 +96,7 @@ def parts_of(record: RunRecord) -> Any:
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
     """Return report, recipe and scores; what the card reads of them is there."""
     try:
-        report = read_json(directory / REPORT)
+        report = read_record(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
         for key in ("name", "status"):
             report[key]

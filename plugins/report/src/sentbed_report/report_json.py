@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import attrs
-from sentbed.errors import printable
+from sentbed.errors import LONGEST_MESSAGE, printable
 from sentbed.helpers import read_json
 from sentbed.protocols import Direction, Score
 from sentbed.tools import record_json, score_record
@@ -18,28 +20,49 @@ from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
 _OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
 """Keys of the flat protocol of schema 1 that belong to the encoder."""
 
+_KEPT = 900
+"""Characters of the beginning, and of the end, that are left of a long text."""
+
 
 def read_record(path: Path) -> Any:
-    """Return what a JSON file of a run or a study holds, with names that can be printed and written.
+    """Return what a JSON file of a run or a study holds, with texts that can be printed and written.
 
-    A directory may be a stranger's: what its names hold besides text reaches no terminal, table or plot.
+    A directory may be a stranger's: see `printable_data`.
 
     Raises:
         OSError: if the file cannot be opened.
-        ValueError: if it is not JSON.
+        ValueError: if it is not JSON, or as `printable_data` says.
         DataError: if it is no plain file, or too large.
     """
-    return _with_printable_texts(read_json(path))
+    return printable_data(read_json(path))
 
 
-def _with_printable_texts(value: Any) -> Any:
+def printable_data(value: Any) -> Any:
+    """Return JSON data whose texts and keys can be shown on a terminal, in a table and in a plot.
+
+    What controls a terminal is escaped. Of those of more than `LONGEST_MESSAGE` characters, beginning and end
+    are left, with their number and hash: texts that differ stay different.
+
+    Raises:
+        ValueError: for a whole number that is larger than any float.
+    """
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError("a whole number has more than 300 digits")
     if isinstance(value, str):
-        return printable(value)
+        return _printable_text(value)
     if isinstance(value, list):
-        return [_with_printable_texts(item) for item in value]
+        return [printable_data(item) for item in value]
     if isinstance(value, dict):
-        return {printable(key): _with_printable_texts(item) for key, item in value.items()}
+        return {_printable_text(key): printable_data(item) for key, item in value.items()}
     return value
+
+
+def _printable_text(text: str) -> str:
+    text = printable(text)
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text[:_KEPT]} [... {len(text):,} characters, {digest[:16]} ...] {text[-_KEPT:]}"
 
 
 def to_json(data: RunReport) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import re
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
@@ -23,7 +25,7 @@ from sentbed.tools import load_plugins, plain, score_record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from sentbed_report.report_json import read_score
+from sentbed_report.report_json import printable_data, read_score
 from sentbed_report.statistics.weighted_statistics import function_named, name_of
 
 DIRECTORY = "items"
@@ -31,7 +33,13 @@ DIRECTORY = "items"
 ARRAYS = ("x", "y", "groups", "clusters")
 """Fields of `Items` that are arrays."""
 LARGEST_ITEMS = 1 << 30
-"""Bytes of the largest file of items that is read."""
+"""Bytes of the items of a run that are read, compressed and in memory."""
+MOST_ARRAYS = 100_000
+"""Arrays of the largest file of items."""
+_ENTRY = b"PK\x01\x02"
+"""Beginning of an entry in the directory of a ZIP file."""
+_WITHOUT = "remove the file to go without them"
+"""What to do about items that cannot be read."""
 
 
 def keep_items(run: Path, scores: Iterable[Score]) -> None:
@@ -82,8 +90,12 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
     if all(score.items for score in scores):
         return scores
     items: dict[str, Items] = {}
+    remaining = LARGEST_ITEMS
     for path in sorted((run / DIRECTORY).glob("*.npz")):
-        items |= _read(path)
+        with foreign(RunError, f"the items in `{path}` cannot be read", _WITHOUT):
+            arrays = _read_arrays(path, remaining)
+            items |= _items_of(arrays)
+        remaining -= sum(array.nbytes for array in arrays.values())
     with_items = []
     for score in scores:
         kept = score.items or items.get(json.dumps(_key(score)))
@@ -102,33 +114,75 @@ def _plugin_modules() -> tuple[str, ...]:
     return tuple(info.value for info in load_plugins().plugins if info.status == "loaded")
 
 
-def _require_numbers(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
-    """Raise `RunError` unless the arrays of a file hold booleans, integers or real numbers."""
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biuf":
-            raise RunError(
-                f"the items in `{path}` cannot be read: the array `{name:.80}` has the type "
-                f"`{array.dtype}`, expected numbers; remove the file to go without them"
-            )
+def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, the index as a string and the others of numbers.
 
-
-def _read(path: Path) -> dict[str, Items]:
+    Raises:
+        RunError: if they would take more than `most` bytes, or are of another type; none is read then.
+        Also what zipfile and NumPy raise of a damaged file.
+    """
     import numpy as np
 
+    content = read_file(path, LARGEST_ITEMS)
+    # Before zipfile reads the directory, in which many entries may name one array.
+    if content.count(_ENTRY) > MOST_ARRAYS:
+        raise RunError(f"the items in `{path}` have more than {MOST_ARRAYS:,} arrays; {_WITHOUT}")
+    total = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            # Others are unpacked in blocks whose size the file chooses.
+            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise RunError(f"the items in `{path}` are not compressed as ZIP files are; {_WITHOUT}")
+            total += entry.file_size
+            if total > most:
+                raise RunError(
+                    f"the items in `{path}` would take {total:,} bytes, expected at most {LARGEST_ITEMS:,} "
+                    f"in all files of the run; {_WITHOUT}"
+                )
+        for entry in archive.infolist():
+            with archive.open(entry) as stream:
+                _require_plain_array(stream, entry, path)
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) -> None:
+    """Raise `RunError` unless the header of an array says its size in the archive, and a type of items.
+
+    NumPy takes the memory that the header asks for before it reads on.
+    """
+    import numpy as np
+
+    np.lib.format.read_magic(stream)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    name = entry.filename.removesuffix(".npy")
+    kinds = "U" if name == "index" else "biuf"
+    if dtype.kind not in kinds:
+        raise RunError(
+            f"the items in `{path}` cannot be read: the array `{name:.80}` has the type `{dtype}`, expected "
+            f"{'a text' if name == 'index' else 'numbers'}; {_WITHOUT}"
+        )
+    size = stream.tell() + math.prod(shape) * dtype.itemsize
+    if size != entry.file_size:
+        raise RunError(
+            f"the items in `{path}` cannot be read: the array `{name:.80}` has the shape `{shape!s:.80}`, "
+            f"and {entry.file_size:,} bytes; {_WITHOUT}"
+        )
+
+
+def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
+    """Return the items in the arrays of a file, by the key of their score."""
+    # As the scores themselves are read.
+    index = printable_data(json.loads(str(arrays["index"])))
+    modules: tuple[str, ...] = ()
+    if any(":" in entry["statistic"] for entry in index):
+        modules = _plugin_modules()
     items = {}
-    with foreign(RunError, f"the items in `{path}` cannot be read", "remove the file to go without them"):
-        with np.load(io.BytesIO(read_file(path, LARGEST_ITEMS)), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        _require_numbers({name: array for name, array in arrays.items() if name != "index"}, path)
-        index = json.loads(str(arrays["index"]))
-        modules: tuple[str, ...] = ()
-        if any(":" in entry["statistic"] for entry in index):
-            modules = _plugin_modules()
-        for entry in index:
-            key = json.dumps(_key(read_score(entry.pop("score"))))
-            entry["statistic"] = function_named(entry["statistic"], modules)
-            for field in ARRAYS:
-                # Items of earlier versions have no clusters.
-                entry[field] = arrays.get(entry.get(field))
-            items[key] = Items(**entry)
+    for entry in index:
+        key = json.dumps(_key(read_score(entry.pop("score"))))
+        entry["statistic"] = function_named(entry["statistic"], modules)
+        for field in ARRAYS:
+            # Items of earlier versions have no clusters.
+            entry[field] = arrays.get(entry.get(field))
+        items[key] = Items(**entry)
     return items

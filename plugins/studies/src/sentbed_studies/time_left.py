@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import DataError, SentbedError
-from sentbed.helpers import read_json
 from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.formatting import duration, share
+from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.run_results import REPORT
 from sentbed_workbench.resource_plan import Planner, StagePlan, number_of_looks
@@ -293,7 +293,7 @@ def _middle(planned: Range) -> float:
 def _recorded_seconds(run: Path) -> float | None:
     """Return the seconds that a run took, without shared stages; None if its record cannot be read."""
     try:
-        record = read_json(run / REPORT)
+        record = read_record(run / REPORT)
         cost = recorded_cost(record)
         seconds = None if cost is None else cost.own.seconds
         return float(record["seconds"] if seconds is None else seconds)

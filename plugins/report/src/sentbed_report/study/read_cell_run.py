@@ -170,7 +170,7 @@ def _status(directory: Path) -> CellStatus:
         return "waiting"
     status = _json(path).get("status")
     if status not in get_args(CellStatus):
-        raise RunError(f"`{path}` has the status {status!r}, which no run has; start the run again")
+        raise RunError(f"`{path}` has the status {status!r:.80}, which no run has; start the run again")
     return cast("CellStatus", status)
 
 

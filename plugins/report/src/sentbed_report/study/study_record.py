@@ -122,5 +122,5 @@ def read_study_record(directory: Path) -> StudyRecord:
     with foreign(RunError, f"`{path}` is damaged", "run `sentbed study` there again"):
         schema = content.get("schema")
         if schema != SCHEMA:
-            raise RunError(f"`{path}` has schema {schema}, this version reads {SCHEMA}")
+            raise RunError(f"`{path}` has schema {schema!r:.80}, this version reads {SCHEMA}")
         return _CONVERTER.structure(content, StudyRecord)
