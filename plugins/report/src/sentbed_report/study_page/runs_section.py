@@ -108,11 +108,14 @@ def _states(cell: CellInfo, seeds: Sequence[int]) -> list[Link | None]:
 
 
 def _linked(run: CellRun, text: str) -> Link:
-    """Return a link to a run's own report, if it has one."""
-    address = ""
-    if run.directory is not None and (run.record or run.status == "finished"):
-        address = quote((run.directory / "report.html").as_posix())
-    return Link(text, address, f"state-{run.status}")
+    return Link(text, report_address(run), f"state-{run.status}")
+
+
+def report_address(run: CellRun) -> str:
+    """Return the address of a run's own report, relative to that of the study; empty without one."""
+    if run.directory is None or not (run.record or run.status == "finished"):
+        return ""
+    return quote((run.directory / "report.html").as_posix())
 
 
 def _runs(data: StudyData) -> list[CellRun]:
