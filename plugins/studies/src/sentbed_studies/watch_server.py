@@ -64,9 +64,8 @@ class WatchedStudy:
                 script = resource("sentbed_studies", "watch.js").replace("FINGERPRINT", self._fingerprint)
                 summaries = summarise(data)
                 pages = item_pages(summaries, data)
-                addresses = {key: page.address for key, page in pages.items()}
-                self._page = page_html(study_page(data, summaries, addresses), script)
-                self._item_pages = {f"/{page.address}": page for page in pages.values()}
+                self._page = page_html(study_page(data, summaries, pages), script)
+                self._item_pages = {f"/{page.address}": page for page in pages}
             return self._page
 
     def item_page(self, path: str) -> str | None:
@@ -166,7 +165,7 @@ def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers `/`, `/state`, pages of items and reports of runs, and only those who ask for this server by its name.
+    """Answers only those who ask for this server by its name.
 
     A page of a stranger may send a browser here under a name of its own, and then read what is answered.
     """

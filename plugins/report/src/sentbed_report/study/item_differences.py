@@ -97,6 +97,11 @@ def task_items(
     )
 
 
+def has_items(data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]) -> bool:
+    """Whether a cell has items in a task, as `task_items`."""
+    return any(_scores(cell, task, evaluator, metric, protocol) for cell in data.cells)
+
+
 def item_differences(data: StudyData, first: str, second: str, task: str) -> pandas.DataFrame:
     """Return the items that make the difference of two cells, a row an item, the largest shares first.
 

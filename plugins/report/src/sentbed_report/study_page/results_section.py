@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 from sentbed_report.page.sections import Section
 from sentbed_report.study.axis_columns import axis_column
-from sentbed_report.study.exports import table_names
 from sentbed_report.study.run_costs_in_tables import is_table_of_costs
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -17,23 +16,15 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
-def results_sections(
-    data: StudyData, summaries: Sequence[Summary], item_pages: Mapping[tuple[str, int], str]
-) -> list[Section]:
-    """Return the wide table, then what stands behind it: further metrics, costs and protocols.
-
-    `item_pages` are those of `write_item_pages`, to which numbers lead.
-    """
+def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
+    """Return the wide table, then what stands behind it: further metrics, costs and protocols."""
     first = [summary for summary in summaries if not summary.metric and not is_table_of_costs(summary)]
     further = [summary for summary in summaries if summary not in first]
     if not summaries:
         return [Section("Results", sentences=("No run has finished with scores yet.",), is_open=True)]
     sections = []
     if first:
-        table = wide_table(data, first)
-        sections.append(
-            Section("Results", tables=(_with_item_pages(table, first, summaries, item_pages),), is_open=True)
-        )
+        sections.append(Section("Results", tables=(wide_table(data, first),), is_open=True))
     if further:
         titles = dict.fromkeys(f"{summary.evaluator} {summary.metric}".strip() for summary in further)
         sections.append(
@@ -49,36 +40,12 @@ def results_sections(
     return sections
 
 
-def _with_item_pages(
-    table: Table,
-    first: Sequence[Summary],
-    summaries: Sequence[Summary],
-    item_pages: Mapping[tuple[str, int], str],
-) -> Table:
-    """Return the wide table of the first summaries, with columns that lead to their items."""
-    names = dict(zip(map(id, summaries), table_names(summaries), strict=True))
-    addresses = []
-    for summary in _in_order(first):
-        addresses += [
-            item_pages.get((names[id(summary)], place), "") for place in range(len(summary.columns))
-        ]
-    columns = zip(table.columns, addresses, strict=True)
-    return attrs.evolve(
-        table, columns=tuple(attrs.evolve(column, address=address) for column, address in columns)
-    )
-
-
-def _in_order(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return tables in the order of the wide one: those of development data last."""
-    return sorted(summaries, key=lambda summary: summary.development)
-
-
 def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     """Return one table of several: a row a cell, a column an axis, then the columns of each summary.
 
     Scores on development data come last.
     """
-    summaries = _in_order(summaries)
+    summaries = sorted(summaries, key=lambda summary: summary.development)
     columns: list[Column] = []
     for summary in summaries:
         group = _group(summary) if len(summaries) > 1 else ""
