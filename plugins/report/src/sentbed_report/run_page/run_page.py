@@ -45,9 +45,10 @@ _STATUS = {
 """Status -> what it means for the numbers in the report."""
 
 
-def run_page(data: RunReport) -> Page:
-    """Return the content of a run's report."""
-    summaries = run_summaries(data)
+def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
+    """Return the content of a run's report; `summaries` are its own where they are left out."""
+    if summaries is None:
+        summaries = run_summaries(data)
     sections = [
         _error(data),
         search_section(data.ranking),

@@ -18,6 +18,7 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import effects_line
 from sentbed_report.study_page.power_section import seeds_text
+from sentbed_report.study_page.warnings_section import warnings_of_runs
 
 FEW_SEEDS = 3
 """Seeds from which a spread over seeds says something."""
@@ -159,7 +160,7 @@ def _problems(
     }
     if degenerate:
         yield f"degenerate scores of {first_names(list(degenerate))}"
-    warned = sum(bool(run.record.get("warnings")) for cell in data.cells for run in cell.runs)
+    warned = sum(bool(warnings) for _, warnings in warnings_of_runs(data))
     if warned:
         yield f"{count(warned, 'run')} warned of something"
     if selection is not None and not selection.complete:

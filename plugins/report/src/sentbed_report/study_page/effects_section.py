@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from sentbed_report.figures.axis_effects import effects_plot
+from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import sign_of, signed
 from sentbed_report.page.sections import Section
 from sentbed_report.statistics.significance import Judged
@@ -33,20 +33,19 @@ def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Sectio
     """Return the section of the effects of single axes; None where there are none."""
     if not findings:
         return None
-    tables, plots, notes = [], [], []
-    for number, of_table in enumerate(findings):
+    tables, notes = [], []
+    for of_table in findings:
         title = title_of(of_table.summary)
         notes += [f"{title}: {note}" for note in _remarks(of_table)]
         if of_table.compared:
             tables.append(_effect_table(of_table))
-            plot = effects_plot(data, of_table.summary, f"e{number}")
-            plots += [] if plot is None else [plot]
+    summaries = [of_table.summary for of_table in findings]
     return Section(
         "Effects",
         effects_line(findings[0]),
         tables=tuple(tables),
         notes=(*_NOTES, *notes),
-        plots=tuple(plots),
+        plots=tuple(plots_of(KINDS["effects"], data, summaries)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.figures.rank_groups import rank_groups_plot
+from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section
 from sentbed_report.statistics.resampling import SIGNIFICANT
@@ -27,17 +27,15 @@ def rank_groups_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
         return None
     tables: list[Table] = []
     notes: list[str] = []
-    plots = []
-    for place, (summary, groups) in enumerate(grouped):
+    for summary, groups in grouped:
         if groups.rows:
             tables.append(_table(summary, groups))
-            plot = rank_groups_plot(data, summary, f"r{place}")
-            plots += [] if plot is None else [plot]
         notes += _notes(title_of(summary), groups)
         if groups.tasks is not None:
             tables.append(_task_table(summary, groups.tasks))
     if any(groups.rows for _, groups in grouped):
         notes += _decided(data.decisions)
+    plots = plots_of(KINDS["ranks"], data, summaries)
     return Section(
         "Rank groups", _line(grouped), tuple(_sentences(grouped)), tuple(tables), tuple(notes), tuple(plots)
     )

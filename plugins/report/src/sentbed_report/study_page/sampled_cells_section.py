@@ -43,7 +43,9 @@ def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | Non
     means = {}
     for cell in data.cells:
         for run in cell.runs:
+            if run.seed != seed:
+                continue
             scores = deciding_scores(run.scores, data.decide or Decide())
-            if run.seed == seed and not without_mean(scores):
+            if not without_mean(scores):
                 means[cell.name] = mean_of(scores)
     return means
