@@ -92,9 +92,7 @@ def task_items(
         if first is None and scores:
             first, name = scores[0].items, scores[0].metric
         of_seeds = [
-            score.items
-            for score in scores
-            if score.items is not None and _has_same_items(score.items, first)
+            score.items for score in scores if score.items is not None and _has_same_items(score.items, first)
         ]
         if of_seeds:
             cells[cell.name] = CellItems(tuple(of_seeds))

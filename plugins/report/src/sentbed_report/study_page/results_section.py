@@ -46,43 +46,58 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     Scores on development data come last.
     """
     summaries = sorted(summaries, key=lambda summary: summary.development)
+    tables = [summary.table for summary in summaries]
     columns: list[Column] = []
     for summary in summaries:
         group = _group(summary) if len(summaries) > 1 else ""
         columns += [attrs.evolve(column, group=group) for column in summary.columns]
-    axes = [axis for axis in data.axes if len(axis.labels) > 1]
-    keys = _row_keys(summaries)
-    several = len(keys) > len({cell for cell, _ in keys})
-    headers = (
-        Header("cell", shown=not axes),
-        Header("encoder", shown=several),
-        *(Header(axis_column(axis.name)) for axis in axes),
-    )
-    rows_of_tables = [{row.key: row for row in summary.rows} for summary in summaries]
-    rows = []
-    for key in keys:
-        cell, encoder = key
-        of_tables = [rows_of_table.get(key) for rows_of_table in rows_of_tables]
-        known = next(row for row in of_tables if row is not None)
-        labels = tuple(known.labels[axis.name] for axis in axes)
-        cells: list[Cell] = []
-        for summary, row in zip(summaries, of_tables, strict=True):
-            cells += [None] * len(summary.columns) if row is None else row.cells
-        tags = ["baseline"] if cell == data.baseline else []
-        if known.remark:
-            tags.append(known.remark)
-        rows.append(Row((cell, encoder, *labels), tuple(cells), tuple(tags), cell))
-    title = summaries[0].note if len(summaries) == 1 else ""
+    rows = _joined_rows(tables)
+    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1] or ["cell"]
+    place_of_name = [header.name for header in tables[0].headers].index(shown[0])
+    cells = [row.cell for row in rows if not row.is_reference]
+    if len(cells) > len(set(cells)):
+        shown.append("encoder")
+    for place, row in enumerate(rows):
+        if row.is_reference:
+            names = [""] * len(row.headers)
+            names[place_of_name] = row.headers[0]
+            rows[place] = attrs.evolve(row, headers=tuple(names))
     return Table(
-        title,
-        headers,
+        summaries[0].note if len(summaries) == 1 else "",
+        tuple(Header(header.name, header.name in shown) for header in tables[0].headers),
         tuple(columns),
-        (*rows, *_references(summaries, len(axes))),
+        tuple(rows),
         tuple(_notes(summaries)),
         baseline=data.baseline or "",
         is_complete=data.finished == data.total,
         ranked_within=data.ranks,
     )
+
+
+def _joined_rows(tables: Sequence[Table]) -> list[Row]:
+    """Return the rows of all tables with their cells side by side, those of published systems last.
+
+    A cell without scores has a row if no table has scores of it.
+    """
+    alike: dict[tuple[str, ...], dict[int, Row]] = {}
+    scored = set()
+    for place, table in enumerate(tables):
+        for row in table.rows:
+            name, encoder, *_ = row.headers
+            key = ("published", name, *row.tags) if row.is_reference else (name, encoder)
+            alike.setdefault(key, {})[place] = row
+            if encoder:
+                scored.add(row.cell)
+    rows = []
+    for of_tables in alike.values():
+        row = next(iter(of_tables.values()))
+        if row.cell in scored and not row.headers[1]:
+            continue
+        cells: list[Cell] = []
+        for place, table in enumerate(tables):
+            cells += of_tables[place].cells if place in of_tables else [None] * len(table.columns)
+        rows.append(attrs.evolve(row, cells=tuple(cells)))
+    return sorted(rows, key=lambda row: row.is_reference)
 
 
 def _group(summary: Summary) -> str:
@@ -96,31 +111,6 @@ def _group(summary: Summary) -> str:
     if summary.development:
         parts.append("development data")
     return ", ".join(parts)
-
-
-def _row_keys(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
-    """Return cell and encoder of each row; a cell without scores has a row if no table has scores of it."""
-    keys = dict.fromkeys(row.key for summary in summaries for row in summary.rows)
-    scored = {cell for cell, encoder in keys if encoder}
-    return [(cell, encoder) for cell, encoder in keys if encoder or cell not in scored]
-
-
-def _references(summaries: Sequence[Summary], axes: int) -> list[Row]:
-    """Return a row for each published system, with its numbers in all tables."""
-    systems: dict[tuple[str, ...], list[Row | None]] = {}
-    for place, summary in enumerate(summaries):
-        for row in summary.table.rows:
-            if row.is_reference:
-                of_system = systems.setdefault((row.headers[0], *row.tags), [None] * len(summaries))
-                of_system[place] = row
-    rows = []
-    for (name, *tags), of_tables in systems.items():
-        cells: list[Cell] = []
-        for summary, reference in zip(summaries, of_tables, strict=True):
-            cells += [None] * len(summary.columns) if reference is None else reference.cells
-        labels = [name, *([""] * (axes - 1))] if axes else []
-        rows.append(Row((name, "", *labels), tuple(cells), tuple(tags), is_reference=True))
-    return rows
 
 
 def _notes(summaries: Sequence[Summary]) -> list[str]:
