@@ -39,10 +39,10 @@ STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAM
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
     section = sampled_cells_section(STUDY)
     assert section is not None
-    assert section.sentences == (
+    assert section.sentences == [
         "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others.",
         "The study is to run 1 more.",
-    )
+    ]
     (table,) = section.tables
     assert [(row.headers, row.cells, row.cell) for row in table.rows] == [
         (("last",), (Estimate(value=1), Estimate(value=None)), "last"),

@@ -8,11 +8,10 @@ import attrs
 from sentbed.protocols import Score
 
 from sentbed_report.comparability import encoder_protocol, shown
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.protocols_section import protocols_section
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def run_protocols_section(scores: Sequence[Score], summaries: Sequence[Summary]) -> Section | None:
@@ -21,7 +20,7 @@ def run_protocols_section(scores: Sequence[Score], summaries: Sequence[Summary])
     if section is None:
         return None
     encoders = _encoders(scores)
-    tables = (*section.tables, encoders) if encoders.rows else section.tables
+    tables = [*section.tables, encoders] if encoders.rows else section.tables
     notes = dict.fromkeys(f"{score.evaluator}: {score.note}" for score in scores if score.note)
     return attrs.evolve(section, tables=tables, notes=tuple(notes))
 
@@ -32,5 +31,5 @@ def _encoders(scores: Sequence[Score]) -> Table:
     for score in scores:
         for name, value in encoder_protocol(score).items():
             entries.setdefault((score.encoder, name), {})[shown(value)] = None
-    rows = [Row(of_entry, ("; ".join(values),)) for of_entry, values in entries.items()]
-    return Table("", (Header("encoder"), Header("entry")), (Column("value"),), tuple(rows))
+    rows = [(*of_entry, "; ".join(values)) for of_entry, values in entries.items()]
+    return table_of("", ["encoder", "entry"], ["value"], rows)

@@ -7,21 +7,19 @@ from collections.abc import Sequence
 from sentbed.tools import plain
 
 from sentbed_report.comparability import shown
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Header, Row, Table
 
 
 def protocols_section(summaries: Sequence[Summary]) -> Section | None:
     """Return the entries of each table's protocol; None if evaluators state none."""
     rows = []
     for summary in summaries:
-        rows += [Row((summary.note, entry), (value,)) for entry, value in _entries(summary)]
+        rows += [(summary.note, entry, value) for entry, value in _entries(summary)]
     if not rows:
         return None
-    table = Table("", (Header("table"), Header("entry")), (Column("value"),), tuple(rows))
-    return Section("How these numbers were made", "the protocol of each score", tables=(table,))
+    table = table_of("", ["table", "entry"], ["value"], rows)
+    return Section("How these numbers were made", "the protocol of each score", tables=[table])
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:

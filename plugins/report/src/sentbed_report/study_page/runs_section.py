@@ -8,7 +8,7 @@ from typing import get_args
 from urllib.parse import quote
 
 from sentbed_report.formatting import count, duration
-from sentbed_report.page.sections import Section, Text
+from sentbed_report.page.sections import Section, Text, table_of
 from sentbed_report.recipe_facts import Fact, recipe_facts
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
@@ -71,10 +71,10 @@ def failures_section(data: StudyData) -> Section | None:
     failed = [run for run in _runs(data) if run.status == "failed"]
     if not failed:
         return None
-    texts = tuple(Text(run.error or "no message", title=f"{run.cell}, seed {run.seed}") for run in failed)
-    rows = [Row((run.cell,), (_linked(run, f"seed {run.seed}"),), cell=run.cell) for run in failed]
-    table = Table("", (Header("cell"),), (Column("run"),), tuple(rows))
-    return Section("Failed", count(len(failed), "run"), tables=(table,), texts=texts, is_open=True)
+    texts = [Text(run.error or "no message", title=f"{run.cell}, seed {run.seed}") for run in failed]
+    rows = [(run.cell, _linked(run, f"seed {run.seed}")) for run in failed]
+    table = table_of("", ["cell"], ["run"], rows)
+    return Section("Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True)
 
 
 def runs_section(data: StudyData) -> Section:
@@ -88,10 +88,10 @@ def runs_section(data: StudyData) -> Section:
     tables = [Table("", (Header("cell"),), columns, tuple(rows))]
     different = [cell for cell in data.cells if cell.differences]
     if different:
-        lines = [Row((cell.name,), ("; ".join(cell.differences),), cell=cell.name) for cell in different]
+        lines = [(cell.name, "; ".join(cell.differences)) for cell in different]
         title = f"Recipes against that of the {'baseline' if data.baseline else 'first cell'}"
-        tables.append(Table(title, (Header("cell"),), (Column("differences"),), tuple(lines)))
-    return Section("Cells and runs", status_line(data), tables=tuple(tables))
+        tables.append(table_of(title, ["cell"], ["differences"], lines))
+    return Section("Cells and runs", status_line(data), tables=tables)
 
 
 def _states(cell: CellInfo, seeds: Sequence[int]) -> list[Link | None]:

@@ -69,10 +69,10 @@ def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
             plots += plots_of(kind, data, summaries)
     if not plots:
         return None
-    return Section("Figures", count(len(plots), "figure"), plots=tuple(plots))
+    return Section("Figures", count(len(plots), "figure"), plots=plots)
 
 
 def _recipe(data: StudyData) -> Section | None:
     if not data.recipe:
         return None
-    return Section("Recipe", "of the study", texts=(Text(data.recipe, "toml"),))
+    return Section("Recipe", "of the study", texts=[Text(data.recipe, "toml")])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 
 from sentbed_report.formatting import count
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.code_section import runs_and_cells
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Header, Row, Table
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -40,7 +38,7 @@ def warnings_section(data: StudyData) -> Section | None:
                 runs.append(run)
     if not runs_of:
         return None
-    rows = [Row((runs_and_cells(runs),), (warning,)) for warning, runs in runs_of.values()]
+    rows = [(runs_and_cells(runs), warning) for warning, runs in runs_of.values()]
     warned = sum(bool(warnings) for _, warnings in finished)
     line = f"{warned:,} of {count(len(finished), 'finished run')} warned of something"
     return Section(
@@ -50,6 +48,6 @@ def warnings_section(data: StudyData) -> Section | None:
             f"{line}. Their scores stand in the tables all the same; read what they say before you compare "
             "cells.",
         ),
-        (Table("", (Header("runs"),), (Column("warning"),), tuple(rows)),),
+        [table_of("", ["runs"], ["warning"], rows)],
         ("Numbers in a warning are those of the first run that has it.",),
     )
