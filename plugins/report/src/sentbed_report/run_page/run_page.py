@@ -23,13 +23,13 @@ from sentbed_report.formatting import (
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
-from sentbed_report.run_page.protocols_section import run_protocols_section
 from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_planes import geometry_panels
 from sentbed_report.study.summary_tables import Summary, title_of
+from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
 from sentbed_report.tables.table import Bars
 
@@ -59,7 +59,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
         training_section(data.stages),
         _similarity(data),
         _planes(data),
-        run_protocols_section(data.scores, summaries),
+        protocols_section(summaries, data.scores),
         _record(data),
     ]
     return Page(

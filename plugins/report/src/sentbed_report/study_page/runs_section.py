@@ -16,9 +16,14 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Header, Link, Row, Table
 
 
+def status_counts(data: StudyData) -> Counter[CellStatus]:
+    """Return the number of runs in each state."""
+    return Counter(run.status for run in _runs(data))
+
+
 def status_line(data: StudyData) -> str:
     """Return a sentence on the number of runs in each state."""
-    counts = Counter(run.status for run in _runs(data))
+    counts = status_counts(data)
     parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
     for status in get_args(CellStatus):
         if status != "finished" and counts[status]:
@@ -28,7 +33,7 @@ def status_line(data: StudyData) -> str:
 
 def status_class(data: StudyData) -> str:
     """Return the state of the whole, as the page colours it."""
-    if any(run.status == "failed" for run in _runs(data)):
+    if status_counts(data)["failed"]:
         return "failed"
     return "finished" if data.finished == data.total else "interrupted"
 
