@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sentbed import RunError
 from sentbed.protocols import Items
 from sentbed_report.item_page import item_page
-from sentbed_report.item_page.item_page import write_item_pages
+from sentbed_report.item_page.item_page import item_pages
 from sentbed_report.statistics.resampling import value
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.item_differences import item_differences, item_shares
+from sentbed_report.study.item_differences import TaskItems, item_differences, item_shares, task_items
 from sentbed_report.study_page.study_report import write_study_report
 from toy_study import study
 
@@ -73,11 +75,56 @@ def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path: Path
     assert ("pages/senteval-sts-stsb.html", "first%2C%200.05") in links
 
 
-def test_a_page_has_the_predictions_and_shares_of_the_cells(tmp_path: Path) -> None:
+def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_away(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.html"
+    outside.write_text("a stranger's")
+    directory = tmp_path / "study"
+    write_study_report(directory, study(several=True))
+    pages = directory / "pages"
+    (pages / "mine.html").write_text("kept")
+    (pages / "senteval-transfer-transfer-mr.html").unlink()
+    (pages / "senteval-transfer-transfer-mr.html").symlink_to(outside)
+    report = directory / "report.html"
+    report.write_text(report.read_text() + '<a href="pages/../../outside.html#">')
+
+    write_study_report(directory, study())
+    assert {path.name for path in pages.iterdir()} == {
+        "mine.html",
+        *(f"senteval-sts-{task}.html" for task in ("sickr", "sts12", "sts13", "stsb")),
+    }
+    assert outside.read_text() == "a stranger's"
+
+
+def test_pages_are_not_taken_away_through_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "old.html").write_text("kept")
+    directory = tmp_path / "study"
+    directory.mkdir()
+    (directory / "pages").symlink_to(elsewhere)
+    (directory / "report.html").write_text('<a class="items" href="pages/old.html#second=a">items</a>')
+    write_study_report(directory, study(seeds=(1,), baseline=None))
+    assert (elsewhere / "old.html").read_text() == "kept"
+
+
+def test_the_items_of_one_page_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    alive: list[weakref.ref[TaskItems]] = []
+
+    def read(*arguments: Any) -> TaskItems:
+        assert [items for items in alive if items() is not None] == []
+        items = task_items(*arguments)
+        alive.append(weakref.ref(items))
+        return items
+
+    monkeypatch.setattr(item_page, "task_items", read)
+    write_study_report(tmp_path, study(seeds=(1,), baseline=None))
+    assert len(alive) == 4
+
+
+def test_a_page_has_the_predictions_and_shares_of_the_cells() -> None:
     data = study(name="</script><script>alert(1)</script>")
     summaries = summarise(data)
-    addresses = write_item_pages(summaries, tmp_path, data)
-    page = (tmp_path / addresses["senteval-sts", 2]).read_text()
+    page = item_pages(summaries, data)[2].html()
     assert "<script>alert" not in page
     (content,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page)
     document = json.loads(content)
@@ -88,13 +135,10 @@ def test_a_page_has_the_predictions_and_shares_of_the_cells(tmp_path: Path) -> N
     assert shares == pytest.approx(means, abs=0.01)
 
 
-def test_a_page_of_many_cells_has_the_baseline_and_the_best(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(item_page, "MOST_CELLS", 2)
     data = study(baseline="first, 0.25")
-    addresses = write_item_pages(summarise(data), tmp_path, data)
-    page = (tmp_path / addresses["senteval-sts", 0]).read_text()
+    page = item_pages(summarise(data), data)[0].html()
     (content,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page)
     document = json.loads(content)
     assert [cell["name"] for cell in document["cells"]] == ["first, 0.25", "mean, 0.05"]

@@ -7,14 +7,18 @@ import json
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 from sentbed import load_recipe, run
 from sentbed.errors import RecipeError
 from sentbed.tools import Plugins, Recipe, load_plugins
+from sentbed_report.run_page import scores_section
 from sentbed_report.score_items import attach_items
 from sentbed_report.statistics.resampling import value
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.summary_tables import Summary
 from toy_plugin import RECIPE
 
 
@@ -54,6 +58,20 @@ def test_a_run_says_how_sure_its_scores_are(load: Callable[[str], Recipe], plugi
     assert [float(row["near mean"]) for row in rows] == [before.value, after.value]
     assert float(rows[0]["near low"]) == low
     assert float(rows[1]["near change"]) == after.value - before.value
+
+
+def test_the_tables_of_a_run_are_made_once(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = []
+
+    def counted(*arguments: Any, **options: Any) -> tuple[Summary, ...]:
+        made.append(arguments)
+        return summarise(*arguments, **options)
+
+    monkeypatch.setattr(scores_section, "summarise", counted)
+    run(load(RECIPE), tmp_path / "out", plugins)
+    assert len(made) == 1
 
 
 def test_the_page_has_the_sections_of_other_plugins(

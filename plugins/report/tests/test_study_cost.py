@@ -120,7 +120,7 @@ def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyDat
     assert section is not None
     texts = texts_of(section)
     tokens = [row[-1] for row in texts.values()]
-    assert tokens == ["not known", "11,000", "not known", "not known", None]
+    assert tokens == ["not known", "11,000", "not known", "not known", Estimate(value=None)]
     assert texts["saved"][0] == "0 %"
     assert section.notes[0] == "Without 1 run whose cost is not recorded."
     assert section.notes[1].startswith("1 run encoded nothing")

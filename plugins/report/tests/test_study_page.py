@@ -401,7 +401,7 @@ def test_a_study_of_searches_has_the_columns_of_prompteols_table_4() -> None:
     for size, row in zip(SIZES.labels, table.rows, strict=True):
         gain = means[f"{size}, PromptEOL+ICL"] - means[f"{size}, PromptEOL"]
         score, improvement = Estimate(value=90.0), Estimate(value=25.0)
-        assert row.headers == (f"{size}, PromptEOL+ICL",)
+        assert row.headers == (f"{size}, PromptEOL+ICL", "1")
         assert row.cells == (
             *("Sentence 1.", "W1", score, improvement, "3 of 5 (60 %)", "2 of 5 (40 %)"),
             Estimate(value=gain),

@@ -104,7 +104,7 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
     alone = summarise(data)
     found = rank_groups_section(data, alone)
     assert found is not None
-    assert found.tables == found.sentences == ()
+    assert found.tables == found.sentences == []
     (remark,) = found.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
     assert rank_groups_plot(study_of({}), alone[0], "r") is None

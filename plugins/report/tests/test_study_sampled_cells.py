@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
+import pytest
 from sentbed.protocols import Score
-from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.deciding_score import Decide, deciding_scores
 from sentbed_report.study.study_data import CellInfo, CellRun, Sampled, StudyData
+from sentbed_report.study_page import sampled_cells_section as section_module
 from sentbed_report.study_page.sampled_cells_section import sampled_cells_section
 from sentbed_report.tables.estimate import Estimate
 
@@ -35,16 +39,28 @@ STUDY = StudyData("study", (), CELLS, None, (1, 2), decide=Decide(), sampled=SAM
 def test_the_section_has_the_order_and_the_deciding_scores_of_the_first_seed() -> None:
     section = sampled_cells_section(STUDY)
     assert section is not None
-    assert section.sentences == (
+    assert section.sentences == [
         "3 of 900 cells were sampled by tpe, seed 3. Nothing is known of the others.",
         "The study is to run 1 more.",
-    )
+    ]
     (table,) = section.tables
     assert [(row.headers, row.cells, row.cell) for row in table.rows] == [
         (("last",), (Estimate(value=1), Estimate(value=None)), "last"),
         (("mean",), (Estimate(value=2), Estimate(value=70.0)), "mean"),
         (("first",), (Estimate(value=3), Estimate(value=60.5)), "first"),
     ]
+
+
+def test_scores_of_other_seeds_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(scores: Sequence[Score], decide: Decide) -> Sequence[Score]:
+        read.append(scores)
+        return deciding_scores(scores, decide)
+
+    monkeypatch.setattr(section_module, "deciding_scores", counted)
+    sampled_cells_section(STUDY)
+    assert len(read) == len(CELLS)
 
 
 def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:

@@ -176,7 +176,7 @@ def test_the_section_has_the_plot_and_the_table(study: Callable[..., StudyData])
     rows = {row.cell: row.cells for row in table.rows}
     numbers = (Estimate(value=3), Estimate(value=70.0, place=1), Estimate(value=800.0), Estimate(value=8.0))
     assert rows["eight, all"] == numbers
-    assert rows["long, all"][:2] == (None, Estimate(value=64.5))
+    assert rows["long, all"][:2] == (Estimate(value=None), Estimate(value=64.5))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one
     assert score_cost_section(data, summaries) is None
     section = score_cost_section(attrs.evolve(data, cost="passes"), summaries)
     assert section is not None
-    assert (section.tables, section.plots) == ((), ())
+    assert (section.tables, section.plots) == ([], [])
     assert "which was not measured; add the evaluator" in section.sentences[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.warnings_section import warnings_section
 
 
@@ -27,6 +28,16 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once() -> None:
         (("3 runs: mean; last",), ("no better than 57.63",)),
         (("1 run: last",), ("the tracker is lost",)),
     ]
+
+
+def test_the_answer_counts_the_runs_of_the_section() -> None:
+    runs = (run("mean", 1, ["a"]), run("mean", 2, ["b"], "failed"), run("mean", 3, "damaged"))
+    data = study(CellInfo("mean", {}, runs, confirmation=(run("mean", 4, ["c"]),)))
+    section = warnings_section(data)
+    assert section is not None
+    assert section.summary == "2 of 3 finished runs warned of something"
+    (mind,) = [line.answer for line in answer_lines(data, [], None, []) if line.question == "Mind"]
+    assert mind == "1 of 3 runs failed; 2 runs warned of something"
 
 
 def test_without_a_warning_there_is_no_section() -> None:

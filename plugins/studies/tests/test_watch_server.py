@@ -161,8 +161,39 @@ def test_nothing_else_is_served(server: StudyServer) -> None:
         assert (path, response.status, text) == (
             path,
             404,
-            "there are only /, /state and the pages of items\n",
+            "there are only /, /state, the pages of items and the reports of runs\n",
         )
+
+
+def test_links_of_the_page_to_runs_lead_to_their_reports_in_which_nothing_runs(
+    server: StudyServer, directory: Path
+) -> None:
+    addresses = re.findall(r'href="(cells/[^"]+)"', ask(server, "/")[1])
+    assert len(addresses) == 1
+    (address,) = addresses
+    response, page = ask(server, f"/{address}")
+    assert response.status == 200
+    assert page == (directory / address).read_text()
+    policy = response.headers["Content-Security-Policy"].split("; ")
+    assert policy[:2] == ["sandbox", "default-src 'none'"]
+    assert not any(directive.startswith("script-src") for directive in policy)
+
+
+def test_a_run_s_other_files_and_a_report_that_leads_out_are_not_served(
+    server: StudyServer, directory: Path, tmp_path: Path
+) -> None:
+    (address,) = re.findall(r'href="(cells/[^"]+)"', ask(server, "/")[1])
+    run = address.removesuffix("/report.html")
+    assert (directory / run / "report.json").is_file()
+    changed = (f"/{run}/report.json", f"/{run}/", f"/{run}/./report.html", f"/x/../{address}")
+    for path in changed:
+        assert (path, ask(server, path)[0].status) == (path, 404)
+    report = directory / address
+    report.unlink()
+    assert ask(server, f"/{address}")[0].status == 404
+    (tmp_path / "secret.html").write_text("secret")
+    report.symlink_to(tmp_path / "secret.html")
+    assert ask(server, f"/{address}")[0].status == 404
 
 
 def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> None:

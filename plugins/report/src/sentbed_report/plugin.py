@@ -82,6 +82,7 @@ def write_report(run: Run, data: ReportData) -> Path:
         found = attrs.evolve(found, bootstrap=drawn)
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
         found = attrs.evolve(found, scatters=())
-    page = write(run.directory, found)
-    write_tables(run.directory, run_summaries(found))
+    summaries = run_summaries(found)
+    page = write(run.directory, found, summaries=summaries)
+    write_tables(run.directory, summaries)
     return page

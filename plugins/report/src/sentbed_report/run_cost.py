@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -15,48 +15,34 @@ OWN = "this run"
 
 Amount: TypeAlias = float | None
 
+_PEAKS = ("memory", "device_memory")
+_PARAMETERS = ("parameters", "trained_parameters")
+
 _NOTE = (
     "Processor time is that of the process and of its children that have ended; device seconds are seconds "
     "times devices. Peaks are those of the process and of a device."
 )
 
 
-def _sum(first: Amount, second: Amount) -> Amount:
-    return None if first is None or second is None else first + second
-
-
-def _peak(first: Amount, second: Amount) -> Amount:
-    return None if first is None or second is None else max(first, second)
-
-
-def _later(first: Amount, second: Amount) -> Amount:
-    return second
-
-
-def _metadata(unit: str, join: Callable[[Amount, Amount], Amount] = _sum) -> dict[str, Any]:
-    """Return the metadata of an amount; `join` makes the amount of two parts, one after the other."""
-    return {"unit": unit, "join": join}
-
-
 @attrs.frozen
 class RunCost:
     """What a run or a part of one took. None is what is not known, or what there is none of."""
 
-    seconds: Amount = attrs.field(default=None, metadata=_metadata("s"))
+    seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Duration."""
-    processor_seconds: Amount = attrs.field(default=None, metadata=_metadata("s"))
+    processor_seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Processor time, user and system."""
-    device_seconds: Amount = attrs.field(default=None, metadata=_metadata("s"))
+    device_seconds: Amount = attrs.field(default=None, metadata={"unit": "s"})
     """Duration times the devices that the run held, where they have memory of their own, as GPUs have."""
-    memory: Amount = attrs.field(default=None, metadata=_metadata("MiB", _peak))
+    memory: Amount = attrs.field(default=None, metadata={"unit": "MiB"})
     """Largest resident set of the process."""
-    device_memory: Amount = attrs.field(default=None, metadata=_metadata("MiB", _peak))
+    device_memory: Amount = attrs.field(default=None, metadata={"unit": "MiB"})
     """Most memory that was allocated on a device."""
-    tokens: Amount = attrs.field(default=None, metadata=_metadata("tokens"))
+    tokens: Amount = attrs.field(default=None, metadata={"unit": "tokens"})
     """Tokens of all texts that training steps encoded, prompts included, without padding."""
-    parameters: Amount = attrs.field(default=None, metadata=_metadata("millions", _later))
+    parameters: Amount = attrs.field(default=None, metadata={"unit": "millions"})
     """Parameters of all encoders."""
-    trained_parameters: Amount = attrs.field(default=None, metadata=_metadata("millions", _later))
+    trained_parameters: Amount = attrs.field(default=None, metadata={"unit": "millions"})
     """Those that some stage trains."""
 
     def __add__(self, later: RunCost) -> RunCost:
@@ -64,10 +50,17 @@ class RunCost:
 
         Parameters are those of `later`.
         """
-        amounts = {}
-        for field in attrs.fields(RunCost):
-            join = field.metadata["join"]
-            amounts[field.name] = join(getattr(self, field.name), getattr(later, field.name))
+        amounts = attrs.asdict(later)
+        for name, first in attrs.asdict(self).items():
+            second = amounts[name]
+            if name in _PARAMETERS:
+                continue
+            if first is None or second is None:
+                amounts[name] = None
+            elif name in _PEAKS:
+                amounts[name] = max(first, second)
+            else:
+                amounts[name] = first + second
         return RunCost(**amounts)
 
     @classmethod

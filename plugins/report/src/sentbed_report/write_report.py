@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sentbed.helpers import write_atomic
 
 from sentbed_report.run_report import RunReport
 
+if TYPE_CHECKING:
+    from sentbed_report.study.summary_tables import Summary
 
-def write_report(directory: Path, data: RunReport, name: str = "report") -> Path:
+
+def write_report(
+    directory: Path, data: RunReport, name: str = "report", summaries: Sequence[Summary] | None = None
+) -> Path:
     """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of the last.
 
-    `name` is what the files are called instead of `report`.
+    `name` is what the files are called instead of `report`; `summaries` are those of `run_summaries`, where
+    they are there already.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -24,7 +32,7 @@ def write_report(directory: Path, data: RunReport, name: str = "report") -> Path
 
     # The numbers first: whatever happens while figures are drawn, they are on disk.
     write_atomic(directory / f"{name}.json", to_json(data))
-    page = run_page(data)
+    page = run_page(data, summaries)
     write_atomic(directory / f"{name}.md", page_markdown(page))
     write_atomic(directory / f"{name}.html", page_html(page))
     return directory / f"{name}.html"

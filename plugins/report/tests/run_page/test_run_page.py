@@ -82,20 +82,20 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
     [
         (
             ExpectedRow("key", 70.1, 0.5, "table 5", 70.0),
-            "70.00 | 70.10 | ±0.50 | −0.10 | met | table 5",
+            "70.00 | 70.10 | −0.10 | ±0.50 | met | table 5",
             "met",
         ),
-        (ExpectedRow("key", 68.0, 0.5, "", 60.0), "60.00 | 68.00 | ±0.50 | −8.00 | not met | –", "unmet"),
-        (ExpectedRow("key", 68.0, 0.5, "a", None), "– | 68.00 | ±0.50 | – | not measured | a", ""),
-        (ExpectedRow("key", 274.0, None, "a", 1.5), "1.50 | 274.00 | – | −272.50 | to compare | a", ""),
+        (ExpectedRow("key", 68.0, 0.5, "", 60.0), "60.00 | 68.00 | −8.00 | ±0.50 | not met | –", "unmet"),
+        (ExpectedRow("key", 68.0, 0.5, "a", None), "– | 68.00 | – | ±0.50 | not measured | a", ""),
+        (ExpectedRow("key", 274.0, None, "a", 1.5), "1.50 | 274.00 | −272.50 | – | to compare | a", ""),
         (
             ExpectedRow("key", 68.0, None, "a", 60.0, contradicted="a misprint"),
-            "60.00 | 68.00 | – | −8.00 | contradicted | a",
+            "60.00 | 68.00 | −8.00 | – | contradicted | a",
             "",
         ),
         (
             ExpectedRow("key", 1.0, 0.1, "a", math.nan),
-            "not finite | 1.00 | ±0.10 | not finite | not met | a",
+            "not finite | 1.00 | not finite | ±0.10 | not met | a",
             "unmet",
         ),
     ],

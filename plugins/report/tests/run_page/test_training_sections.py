@@ -27,7 +27,7 @@ def test_a_stage_without_numbers_has_no_figure() -> None:
     for curve in (StageCurve("none", [], [], []), StageCurve("diverged", [1], [math.nan], [1.0])):
         section = training_section([curve])
         assert section is not None
-        assert section.plots == ()
+        assert section.plots == []
 
 
 def test_the_first_and_the_last_watched_scores_are_a_table() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import require_links_within
+from sentbed.helpers import read_file, require_links_within
 from sentbed.tools import MANIFEST
 from sentbed_report.item_page.item_page import ItemPage, item_pages
 from sentbed_report.page.report_page import page_html
@@ -24,6 +24,7 @@ from sentbed_report.study.read_cell_run import ADDED
 from sentbed_report.study.read_study_directory import read_data, status_of
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study.study_record import STUDY
+from sentbed_report.study_page.runs_section import report_address
 from sentbed_report.study_page.study_report import study_page
 
 from sentbed_studies.run_progress import RunLog
@@ -33,6 +34,9 @@ LOOPBACK = "127.0.0.1"
 HTML = "text/html; charset=utf-8"
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+POLICY = "frame-ancestors 'none'"
+SANDBOX = f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; {POLICY}"
+"""Policy of a run's report, which is served as the run has written it: no script runs, nothing is loaded."""
 
 
 class WatchedStudy:
@@ -60,9 +64,8 @@ class WatchedStudy:
                 script = resource("sentbed_studies", "watch.js").replace("FINGERPRINT", self._fingerprint)
                 summaries = summarise(data)
                 pages = item_pages(summaries, data)
-                addresses = {key: page.address for key, page in pages.items()}
-                self._page = page_html(study_page(data, summaries, addresses), script)
-                self._item_pages = {f"/{page.address}": page for page in pages.values()}
+                self._page = page_html(study_page(data, summaries, pages), script)
+                self._item_pages = {f"/{page.address}": page for page in pages}
             return self._page
 
     def item_page(self, path: str) -> str | None:
@@ -75,6 +78,21 @@ class WatchedStudy:
         with self._lock:
             page = self._item_pages.get(path)
         return None if page is None else page.html()
+
+    def run_report(self, path: str) -> str | None:
+        """Return the report of the run to which the page leads by this path; None if there is none there.
+
+        Raises:
+            RunError: if the study cannot be read, or a link leads out of its directory.
+        """
+        with self._lock:
+            data = self._read()
+        for cell in data.cells:
+            for run in cell.runs:
+                address = report_address(run)
+                if run.directory is not None and address and path == f"/{address}":
+                    return _text_within(self.directory, run.directory / "report.html")
+        return None
 
     def state(self) -> dict[str, Any]:
         """Return the fingerprint of the study, and how far it is.
@@ -123,6 +141,17 @@ class WatchedStudy:
         return times
 
 
+def _text_within(directory: Path, path: Path) -> str | None:
+    """Return the text of a file of a directory; None without one, or if a link leads out of the directory."""
+    file = (directory / path).resolve()
+    if not file.is_relative_to(directory.resolve()):
+        return None
+    try:
+        return read_file(file).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
 def _runs_at_work(data: StudyData) -> list[Path]:
     """Return the directories of runs that are at work; a process that is killed writes nothing more."""
     runs: list[CellRun] = []
@@ -136,7 +165,7 @@ def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers `/`, `/state` and pages of items, and only those who ask for this server by its name.
+    """Answers only those who ask for this server by its name.
 
     A page of a stranger may send a browser here under a name of its own, and then read what is answered.
     """
@@ -165,23 +194,31 @@ class _Handler(BaseHTTPRequestHandler):
                     # The pages of items lead back to the second.
                     self._answer(HTTPStatus.OK, HTML, self.server.study.page())
                 case path:
-                    page = self.server.study.item_page(path)
-                    if page is None:
-                        message = "there are only /, /state and the pages of items\n"
-                        self._answer(HTTPStatus.NOT_FOUND, TEXT, message)
-                    else:
-                        self._answer(HTTPStatus.OK, HTML, page)
+                    self._answer_with_page_below(path)
         except SentbedError as error:
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, f"{error}\n")
 
-    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+    def _answer_with_page_below(self, path: str) -> None:
+        """Answer with the page of items or the report of a run to which the report of the study leads."""
+        page = self.server.study.item_page(path)
+        if page is not None:
+            self._answer(HTTPStatus.OK, HTML, page)
+            return
+        report = self.server.study.run_report(path)
+        if report is not None:
+            self._answer(HTTPStatus.OK, HTML, report, SANDBOX)
+            return
+        message = "there are only /, /state, the pages of items and the reports of runs\n"
+        self._answer(HTTPStatus.NOT_FOUND, TEXT, message)
+
+    def _answer(self, status: HTTPStatus, kind: str, text: str, policy: str = POLICY) -> None:
         content = text.encode()
         self.send_response(status)
         headers = {
             "Content-Type": kind,
             "Content-Length": str(len(content)),
             "Cache-Control": "no-store",
-            "Content-Security-Policy": "frame-ancestors 'none'",
+            "Content-Security-Policy": policy,
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
         }

@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.errors import RunError
-from sentbed.helpers import write_atomic
 
 from sentbed_report.page_template import Script, page_template, resource
 from sentbed_report.study.exports import table_names
-from sentbed_report.study.item_differences import TaskItems, task_items
+from sentbed_report.study.item_differences import TaskItems, has_items, task_items
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.latex import reduced
@@ -47,12 +44,12 @@ class ItemPage:
     summary: Summary
     place: int
     """Number of the column."""
-    items: TaskItems
 
     def html(self) -> str:
-        """Return the page."""
+        """Return the page, whose items are read now: those of all tasks may be more than memory holds."""
         column = self.summary.columns[self.place]
-        text = json.dumps(_content(self), ensure_ascii=False)
+        items = task_items(self.data, column.task, self.summary.evaluator, column.metric, column.protocol)
+        text = json.dumps(_content(self, items), ensure_ascii=False)
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
             title=f"{self.data.name}: items of {column.task} ({column.metric})",
@@ -61,51 +58,47 @@ class ItemPage:
             script=script.text,
             script_hash=script.hash,
             style=resource("sentbed_report.page", "style.css"),
-            are_sums=self.items.are_sums,
+            are_sums=items.are_sums,
         )
 
 
-def item_pages(summaries: Sequence[Summary], data: StudyData) -> dict[tuple[str, int], ItemPage]:
-    """Return the pages of a study: name of a table and number of a column -> its page.
+def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
+    """Return the pages of a study.
 
     Further metrics, costs and averages have none, nor have scores without items.
     """
-    pages: dict[tuple[str, int], ItemPage] = {}
+    pages = []
     taken = set()
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         for place, column in enumerate(summary.columns):
             if summary.metric or column.average or column.cost:
                 continue
-            try:
-                items = task_items(data, column.task, summary.evaluator, column.metric, column.protocol)
-            except RunError:
+            if not has_items(data, column.task, summary.evaluator, column.metric, column.protocol):
                 continue
             address = f"{DIRECTORY}/{name}-{reduced(column.task)}.html"
             if address in taken:
                 address = f"{DIRECTORY}/{name}-{reduced(column.task)}-{place}.html"
             taken.add(address)
-            pages[name, place] = ItemPage(address, data, summary, place, items)
+            pages.append(ItemPage(address, data, summary, place))
     return pages
 
 
-def write_item_pages(
-    summaries: Sequence[Summary], directory: Path, data: StudyData
-) -> dict[tuple[str, int], str]:
-    """Write the pages of a study; return their addresses by table and column, as `item_pages`.
-
-    Raises:
-        RunError: if a page cannot be written.
-    """
-    pages = item_pages(summaries, data)
-    for page in pages.values():
-        write_atomic(directory / page.address, page.html())
-    return {key: page.address for key, page in pages.items()}
+def with_addresses(summaries: Sequence[Summary], pages: Sequence[ItemPage]) -> list[Summary]:
+    """Return the tables with columns that lead to their pages."""
+    addresses = {(id(page.summary), page.place): page.address for page in pages}
+    linked = []
+    for summary in summaries:
+        columns = []
+        for place, column in enumerate(summary.columns):
+            columns.append(attrs.evolve(column, address=addresses.get((id(summary), place), "")))
+        linked.append(attrs.evolve(summary, columns=tuple(columns)))
+    return linked
 
 
-def _content(page: ItemPage) -> dict[str, Any]:
-    items, summary = page.items, page.summary
+def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
+    summary = page.summary
     column = summary.columns[page.place]
-    names = list(_shown_cells(page))
+    names = list(_shown_cells(page, items))
     cells = []
     for name in names:
         of_cell = items.cells[name]
@@ -123,16 +116,16 @@ def _content(page: ItemPage) -> dict[str, Any]:
     }
 
 
-def _shown_cells(page: ItemPage) -> Iterator[str]:
+def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
     """Yield the cells of a page, in the order of the study."""
-    items, baseline = page.items, page.data.baseline
+    baseline = page.data.baseline
     lower = page.summary.columns[page.place].lower
     worth = {}
     for row in page.summary.rows:
         estimate = row.cells[page.place]
         if row.cell in items.cells and estimate.value is not None and estimate.is_finite:
             worth[row.cell] = -estimate.value if lower else estimate.value
-    size = next((len(of_cell.shares) for of_cell in items.cells.values()), 1)
+    size = next((len(of_cell.of_seeds[0].x) for of_cell in items.cells.values()), 1)
     most = max(2, min(MOST_CELLS, MOST_NUMBERS // max(1, size)))
     best = sorted(worth, key=lambda cell: (cell != baseline, -worth[cell]))[:most]
     for cell in page.data.cells:

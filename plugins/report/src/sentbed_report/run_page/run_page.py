@@ -16,26 +16,22 @@ from sentbed_report.formatting import (
     count,
     duration,
     expected_digits,
-    expected_kind,
-    expected_verdict,
     moment,
     number,
     signed,
-    tolerance_text,
 )
 from sentbed_report.page.report_page import AnswerLine, Page
-from sentbed_report.page.sections import Section, Text
+from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
-from sentbed_report.run_page.protocols_section import run_protocols_section
 from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
 from sentbed_report.score_planes import geometry_panels
 from sentbed_report.study.summary_tables import Summary, title_of
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Bars, Cell, Header, Link, Row, Table
+from sentbed_report.study_page.protocols_section import protocols_section
+from sentbed_report.study_page.published_section import expected_table, met_line
+from sentbed_report.tables.table import Bars
 
 _STATUS = {
     "finished": "Finished.",
@@ -45,20 +41,25 @@ _STATUS = {
 """Status -> what it means for the numbers in the report."""
 
 
-def run_page(data: RunReport) -> Page:
-    """Return the content of a run's report."""
-    summaries = run_summaries(data)
+def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Page:
+    """Return the content of a run's report; `summaries` are its own where they are left out."""
+    if summaries is None:
+        summaries = run_summaries(data)
+    expected = None
+    if data.expected:
+        table = expected_table(data.expected, "expected")
+        expected = Section("Expected", met_line(data.expected), tables=[table])
     sections = [
         _error(data),
         search_section(data.ranking),
         scores_section(data, summaries),
-        _expected(data.expected),
+        expected,
         differences_section(data),
         *map(_plugin_section, data.sections),
         training_section(data.stages),
         _similarity(data),
         _planes(data),
-        run_protocols_section(data.scores, summaries),
+        protocols_section(summaries, data.scores),
         _record(data),
     ]
     return Page(
@@ -83,18 +84,9 @@ def summary_line(data: RunReport) -> str:
         tasks = {(score.evaluator, score.task) for score in data.scores}
         parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
     if any(row.decides for row in data.expected):
-        parts.append(_met(data.expected))
+        parts.append(met_line(data.expected))
     what = ", ".join(parts or ["nothing was measured"])
     return f"{what}; started {moment(data.started)}, took {duration(data.seconds)}."
-
-
-def _met(rows: Sequence[ExpectedRow]) -> str:
-    """Return how many of the numbers that a recipe has to meet are met; the others are to compare with."""
-    deciding = [row for row in rows if row.decides]
-    if not deciding:
-        return "to compare with"
-    met = sum(row.met is True for row in deciding)
-    return f"{met} of {count(len(deciding), 'expected number')} met"
 
 
 def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLine]:
@@ -125,54 +117,20 @@ def _missed(row: ExpectedRow) -> str:
 def _error(data: RunReport) -> Section | None:
     if not data.error:
         return None
-    return Section("Error", texts=(Text(data.error),), is_open=True)
-
-
-def _expected(rows: Sequence[ExpectedRow]) -> Section | None:
-    """Return the numbers that the recipe expects, with those found; None without any."""
-    if not rows:
-        return None
-    digits = max(map(expected_digits, rows))
-    columns = (
-        Column("found", digits=digits),
-        Column("expected", digits=digits),
-        Column("tolerance"),
-        Column("difference", form="signed", digits=digits),
-        Column("result"),
-        Column("source"),
-    )
-    lines = []
-    for row in rows:
-        cells = (
-            Estimate(value=row.found),
-            Estimate(value=row.value),
-            tolerance_text(row),
-            Estimate(value=row.difference),
-            Link(expected_verdict(row), "", expected_kind(row)),
-            row.source,
-        )
-        lines.append(Row((row.key,), cells))
-    table = Table("", (Header("number"),), columns, tuple(lines))
-    return Section("Expected", _met(rows), tables=(table,))
+    return Section("Error", texts=[Text(data.error)], is_open=True)
 
 
 def _plugin_section(section: ReportSection) -> Section:
     """Return the table of a plugin, whose first column is that of its rows."""
     heading, *columns = section.columns or ("",)
-    rows = []
-    for first, *values in section.rows:
-        rows.append(Row((_text(first),), tuple(map(_plugin_cell, values))))
-    table = Table("", (Header(heading),), tuple(map(Column, columns)), tuple(rows))
-    return Section(section.title, tables=(table,), notes=(section.note,) if section.note else ())
+    rows = [map(_plugin_cell, row) for row in section.rows]
+    table = table_of("", [heading], columns, rows)
+    return Section(section.title, tables=[table], notes=[section.note] if section.note else [])
 
 
-def _plugin_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> Cell:
+def _plugin_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> Value:
     if isinstance(value, tuple):
         return Bars(value)
-    return _text(value)
-
-
-def _text(value: object) -> str:
     return "–" if value is None else str(value)
 
 
@@ -185,14 +143,14 @@ def _similarity(data: RunReport) -> Section | None:
             plots.append(attrs.evolve(plot, title=f"{group.title}: {plot.title}"))
     if not plots:
         return None
-    return Section("Similarity", "; ".join(titles), plots=tuple(plots))
+    return Section("Similarity", "; ".join(titles), plots=plots)
 
 
 def _planes(data: RunReport) -> Section | None:
     panels = geometry_panels(data.scores)
     if not panels:
         return None
-    plots = tuple(geometry_plot(panel, f"g{place}") for place, panel in enumerate(panels))
+    plots = [geometry_plot(panel, f"g{place}") for place, panel in enumerate(panels)]
     title = "; ".join(dict.fromkeys(panel.plane.title for panel in panels))
     return Section(title, plots=plots)
 
@@ -206,4 +164,4 @@ def _record(data: RunReport) -> Section | None:
         texts.append(Text(manifest, "json", "Manifest"))
     if not texts:
         return None
-    return Section("Record", "resolved recipe and manifest", texts=tuple(texts))
+    return Section("Record", "resolved recipe and manifest", texts=texts)

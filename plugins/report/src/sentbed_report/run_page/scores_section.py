@@ -11,7 +11,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.formatting import chance, pairing, resampling_sentence
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.run_report import Bootstrapped, Difference, RunReport
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
@@ -19,7 +19,7 @@ from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
@@ -85,14 +85,14 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
     """Return the scores of a run; None without any."""
     if not summaries:
         return None
-    notes: tuple[str, ...] = ()
+    notes = []
     if data.bootstrap is not None:
-        notes = (resampling_sentence(data.bootstrap.resamples, data.bootstrap.confidence),)
+        notes.append(resampling_sentence(data.bootstrap.resamples, data.bootstrap.confidence))
     skipped = dict.fromkeys(task for score in data.scores for task in score.skipped)
     if skipped:
         listed = ", ".join(skipped)
-        notes = (*notes, f"Left out, as their data is missing: {listed}; the row is not complete.")
-    return Section("Scores", tables=tuple(map(run_table, summaries)), notes=notes, is_open=True)
+        notes.append(f"Left out, as their data is missing: {listed}; the row is not complete.")
+    return Section("Scores", tables=[*map(run_table, summaries)], notes=notes, is_open=True)
 
 
 def differences_section(data: RunReport) -> Section | None:
@@ -100,31 +100,30 @@ def differences_section(data: RunReport) -> Section | None:
     if data.bootstrap is None or not data.bootstrap.differences:
         return None
     differences = data.bootstrap.differences
-    columns = (Column("second − first", form="signed", digits=2), Column("p"))
     groups: dict[int, list[Difference]] = {}
     for difference in differences:
         groups.setdefault(difference.digits, []).append(difference)
     tables = []
     for digits, of_group in groups.items():
-        rows = tuple(map(_difference_row, of_group))
-        printed = tuple(attrs.evolve(column, digits=digits) for column in columns)
-        tables.append(Table("", tuple(map(Header, _DIFFERENCE_HEADERS)), printed, rows))
+        columns = (Column("second − first", form="signed", digits=digits), "p")
+        tables.append(table_of("", _DIFFERENCE_HEADERS, columns, map(_difference_row, of_group)))
     note = pairing(len(differences), data.bootstrap.resamples)
-    return Section("Differences", "between the encoders of this run", tables=tuple(tables), notes=(note,))
+    return Section("Differences", "between the encoders of this run", tables=tables, notes=[note])
 
 
 _DIFFERENCE_HEADERS = ("task", "metric", "evaluator", "protocol", "first", "second")
 
 
-def _difference_row(difference: Difference) -> Row:
+def _difference_row(difference: Difference) -> Sequence[Value]:
     score, comparison = difference.score, difference.comparison
-    headers = (
+    number = Estimate(value=comparison.difference, interval=(comparison.low, comparison.high))
+    return (
         score.task,
         score.metric,
         score.evaluator,
         score.protocol_name,
         difference.first,
         difference.second,
+        number,
+        chance(comparison.p_value),
     )
-    number = Estimate(value=comparison.difference, interval=(comparison.low, comparison.high))
-    return Row(headers, (number, chance(comparison.p_value)))

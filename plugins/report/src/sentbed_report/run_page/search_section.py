@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sentbed_report.figures.candidate_scores import ranking_plot
 from sentbed_report.formatting import number, share_of
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.run_report import Ranking
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def search_section(ranking: Ranking | None) -> Section | None:
@@ -18,9 +17,9 @@ def search_section(ranking: Ranking | None) -> Section | None:
     plot = ranking_plot(ranking, "r")
     return Section(
         "Search",
-        sentences=(verdict(ranking),),
-        tables=(_winner(ranking), _candidates(ranking)),
-        plots=() if plot is None else (plot,),
+        sentences=[verdict(ranking)],
+        tables=[_winner(ranking), _candidates(ranking)],
+        plots=[] if plot is None else [plot],
         is_open=True,
     )
 
@@ -40,31 +39,21 @@ def verdict(ranking: Ranking) -> str:
 
 def _winner(ranking: Ranking) -> Table:
     best, shares = ranking.winner, ranking.shares
-    columns = (
-        Column("word"),
-        Column("improvement", form="signed", digits=ranking.digits),
-        Column("help"),
-        Column("harm"),
-    )
-    cells = (
-        best.word,
-        Estimate(value=ranking.improvement),
-        share_of(shares.helped, shares.total),
-        share_of(shares.harmed, shares.total),
-    )
-    return Table("", (Header("best demonstration"),), columns, (Row((best.sentence,), cells),))
+    improvement = Column("improvement", form="signed", digits=ranking.digits)
+    helped = share_of(shares.helped, shares.total)
+    harmed = share_of(shares.harmed, shares.total)
+    row = (best.sentence, best.word, ranking.improvement, helped, harmed)
+    return table_of("", ["best demonstration"], ["word", improvement, "help", "harm"], [row])
 
 
 def _candidates(ranking: Ranking) -> Table:
     columns = (
-        Column("word"),
+        "word",
         Column("rank", form="count"),
         Column(ranking.evaluator, digits=ranking.digits),
         Column("difference", form="signed", digits=ranking.digits),
     )
     rows = []
     for rank, candidate, difference in ranking.rows:
-        place = None if rank is None else Estimate(value=rank)
-        numbers = (Estimate(value=candidate.score), Estimate(value=difference))
-        rows.append(Row((candidate.sentence,), (candidate.word, place, *numbers)))
-    return Table("", (Header("sentence"),), columns, tuple(rows))
+        rows.append((candidate.sentence, candidate.word, rank, candidate.score, difference))
+    return table_of("", ["sentence"], columns, rows)

@@ -14,10 +14,9 @@ from sentbed_report.figures.trajectories import TrajectoryPanel, trajectory_pane
 from sentbed_report.figures.validation import validation_plot
 from sentbed_report.figures.watched_scores import score_plots
 from sentbed_report.formatting import count, number
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def training_section(stages: Sequence[StageCurve]) -> Section | None:
@@ -32,7 +31,7 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
         panels = trajectory_panels(stage.watched)
         plots += _plots(stage, panels, str(place))
         tables += [_steps(panel) for panel in panels]
-    return Section("Training", count(len(stages), "stage"), tables=tuple(tables), plots=tuple(plots))
+    return Section("Training", count(len(stages), "stage"), tables=tables, plots=plots)
 
 
 def _plots(stage: StageCurve, panels: Sequence[TrajectoryPanel], name: str) -> list[Plot]:
@@ -50,16 +49,16 @@ def _stages(stages: Sequence[StageCurve]) -> Table:
     columns = (
         Column("steps", form="count"),
         Column("last loss", digits=4),
-        Column("validation"),
-        Column("best"),
+        "validation",
+        "best",
     )
     rows = []
     for stage in stages:
-        steps: Cell = Estimate(value=stage.steps[-1]) if len(stage.steps) else None
-        loss: Cell = Estimate(value=stage.losses[-1]) if len(stage.losses) else None
+        step = stage.steps[-1] if len(stage.steps) else None
+        loss = stage.losses[-1] if len(stage.losses) else None
         metric = stage.metric if len(stage.validations) else None
-        rows.append(Row((stage.name,), (steps, loss, metric, _best(stage))))
-    return Table("", (Header("stage"),), columns, tuple(rows))
+        rows.append((stage.name, step, loss, metric, _best(stage)))
+    return table_of("", ["stage"], columns, rows)
 
 
 def _best(stage: StageCurve) -> str | None:
@@ -80,10 +79,10 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
             for place, score in enumerate(watched.scores):
                 values = [of_step[place] for of_step in watched.values]
                 digits = score_digits(values)
-                about = (score.task, score.metric, score.protocol_name, steps)
+                of_score = (score.task, score.metric, score.protocol_name, steps)
                 ends = (number(values[0], digits), number(values[-1], digits))
-                rows.append(Row((stage.name, watched.encoder, watched.evaluator, *about), ends))
-    return Table("Watched", tuple(map(Header, headers)), (Column("first"), Column("last")), tuple(rows))
+                rows.append((stage.name, watched.encoder, watched.evaluator, *of_score, *ends))
+    return table_of("Watched", headers, ["first", "last"], rows)
 
 
 def _steps(panel: TrajectoryPanel) -> Table:
@@ -96,12 +95,8 @@ def _steps(panel: TrajectoryPanel) -> Table:
         ]
     rows = []
     for step, places in panel.rows:
-        cells: list[Cell] = []
+        row: list[Value] = [f"{step:,}"]
         for place in places:
-            if place is None:
-                cells += [None, None]
-            else:
-                cells += [Estimate(value=place.y), Estimate(value=place.x)]
-        rows.append(Row((f"{step:,}",), tuple(cells)))
-    title = f"{panel.plane.title} by step: {panel.title}"
-    return Table(title, (Header("step"),), tuple(columns), tuple(rows))
+            row += [None, None] if place is None else [place.y, place.x]
+        rows.append(row)
+    return table_of(f"{panel.plane.title} by step: {panel.title}", ["step"], columns, rows)

@@ -34,12 +34,27 @@ SUMS = ("mean", "pearson", "spearman")
 
 @attrs.frozen(eq=False)
 class CellItems:
-    """Items of one cell in one task, as means over its seeds."""
+    """Items of one cell in one task. Means over its seeds are made when they are asked for."""
 
-    predictions: Floats
-    """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
-    shares: Floats
-    """`(items,)`, in the unit of the score."""
+    of_seeds: tuple[Items, ...]
+    """Items under each seed, which are the same ones; at least one."""
+
+    @property
+    def predictions(self) -> Floats:
+        """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
+        import numpy as np
+
+        predictions = [items.x if items.y is None else items.y for items in self.of_seeds]
+        mean: Floats = np.mean(predictions, axis=0, dtype=float)
+        return mean
+
+    @property
+    def shares(self) -> Floats:
+        """`(items,)`, in the unit of the score."""
+        import numpy as np
+
+        mean: Floats = np.mean([item_shares(items) for items in self.of_seeds], axis=0)
+        return mean
 
 
 @attrs.frozen(eq=False)
@@ -77,12 +92,10 @@ def task_items(
         if first is None and scores:
             first, name = scores[0].items, scores[0].metric
         of_seeds = [
-            _cell_items(score.items)
-            for score in scores
-            if score.items is not None and _has_same_items(score.items, first)
+            score.items for score in scores if score.items is not None and _has_same_items(score.items, first)
         ]
         if of_seeds:
-            cells[cell.name] = _mean(of_seeds)
+            cells[cell.name] = CellItems(tuple(of_seeds))
     if first is None:
         tasks = {score.task for cell in data.cells for run in cell.runs for score in run.scores}
         raise RunError(f"no score of the task `{task}` has items.{suggest(task, sorted(tasks))}")
@@ -95,6 +108,11 @@ def task_items(
         first.statistic in SUMS,
         cells,
     )
+
+
+def has_items(data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]) -> bool:
+    """Whether a cell has items in a task, as `task_items`."""
+    return any(_scores(cell, task, evaluator, metric, protocol) for cell in data.cells)
 
 
 def item_differences(data: StudyData, first: str, second: str, task: str) -> pandas.DataFrame:
@@ -153,19 +171,6 @@ def _has_same_items(items: Items, first: Items | None) -> bool:
     except RunError:
         return False
     return True
-
-
-def _cell_items(items: Items) -> CellItems:
-    predictions = items.x if items.y is None else items.y
-    return CellItems(predictions.astype(float), item_shares(items))
-
-
-def _mean(of_seeds: list[CellItems]) -> CellItems:
-    import numpy as np
-
-    predictions = np.mean([items.predictions for items in of_seeds], axis=0)
-    shares = np.mean([items.shares for items in of_seeds], axis=0)
-    return CellItems(predictions, shares)
 
 
 def item_shares(items: Items) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -18,6 +17,8 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import effects_line
 from sentbed_report.study_page.power_section import seeds_text
+from sentbed_report.study_page.runs_section import status_counts
+from sentbed_report.study_page.warnings_section import warnings_of_runs
 
 FEW_SEEDS = 3
 """Seeds from which a spread over seeds says something."""
@@ -61,23 +62,21 @@ def main_table(summaries: Sequence[Summary]) -> Summary | None:
 def _best(
     data: StudyData, summaries: Sequence[Summary], selection: Selection | None, main: Summary | None
 ) -> str:
-    if selection is not None:
-        if not selection.cell:
-            return f"none could be chosen: {selection.reason}"
-        how = "on development data"
-        if selection.test_data:
-            how = "on this very test data, so that its score is too good"
-        return _with_score(selection, main, how)
-    if main is None:
+    chosen = selection
+    if chosen is None and main is not None:
+        tasks = tuple(column.task for column in main.columns if not column.average and column.ranked)
+        decide = Decide(tasks, main.evaluator, test_data=not main.development)
+        chosen = select(attrs.evolve(data, decide=decide), summaries)
+    if chosen is None or (selection is None and not chosen.cell):
         return ""
-    tasks = tuple(column.task for column in main.columns if not column.average and column.ranked)
-    decide = Decide(tasks, main.evaluator, test_data=not main.development)
-    by_table = select(attrs.evolve(data, decide=decide), summaries)
-    if by_table is None or not by_table.cell:
-        return ""
-    if main.development:
-        return _with_score(by_table, main, "on development data; no score is on test data")
-    return _with_score(by_table, main, "on this very test data, so that its score is too good")
+    if not chosen.cell:
+        return f"none could be chosen: {chosen.reason}"
+    how = "on development data"
+    if chosen.test_data:
+        how = "on this very test data, so that its score is too good"
+    elif selection is None:
+        how = "on development data; no score is on test data"
+    return _with_score(chosen, main, how)
 
 
 def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
@@ -140,7 +139,7 @@ def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
 def _problems(
     data: StudyData, summaries: Sequence[Summary], selection: Selection | None, main: Summary | None
 ) -> Iterator[str]:
-    statuses = Counter(run.status for cell in data.cells for run in cell.runs)
+    statuses = status_counts(data)
     for status in ("failed", "interrupted", "running", "waiting"):
         if statuses[status]:
             yield f"{statuses[status]:,} of {count(data.total, 'run')} {status}"
@@ -159,7 +158,7 @@ def _problems(
     }
     if degenerate:
         yield f"degenerate scores of {first_names(list(degenerate))}"
-    warned = sum(bool(run.record.get("warnings")) for cell in data.cells for run in cell.runs)
+    warned = sum(bool(warnings) for _, warnings in warnings_of_runs(data))
     if warned:
         yield f"{count(warned, 'run')} warned of something"
     if selection is not None and not selection.complete:
@@ -168,7 +167,7 @@ def _problems(
 
 def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
     """Return what would make the answer surer."""
-    statuses = Counter(run.status for cell in data.cells for run in cell.runs)
+    statuses = status_counts(data)
     if statuses["failed"]:
         return "mend what failed, and run `sentbed study` again: finished runs are kept"
     if data.finished < data.total:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sentbed_report.formatting import count, first_names
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.study_data import CellRun, StudyData
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Header, Row, Table
 
 
 def code_section(data: StudyData) -> Section | None:
@@ -25,7 +23,7 @@ def code_section(data: StudyData) -> Section | None:
     groups: dict[tuple[str, ...], list[CellRun]] = {}
     for run, code in codes:
         groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(run)
-    rows = [Row((runs_and_cells(group),), versions) for versions, group in groups.items()]
+    rows = [(runs_and_cells(group), *versions) for versions, group in groups.items()]
     listed = ", ".join(varying)
     return Section(
         "Code and versions",
@@ -34,14 +32,7 @@ def code_section(data: StudyData) -> Section | None:
             f"The runs were not all made by the same code and versions, which may decide scores: {listed}. "
             "They stand in the same tables all the same.",
         ),
-        (
-            Table(
-                "Version and first digits of the hash of the code",
-                (Header("runs"),),
-                tuple(map(Column, varying)),
-                tuple(rows),
-            ),
-        ),
+        [table_of("Version and first digits of the hash of the code", ["runs"], varying, rows)],
     )
 
 

@@ -8,12 +8,11 @@ import attrs
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count, duration
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.decisions import Decisions, Rule
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def decisions_section(data: StudyData) -> Section | None:
@@ -21,9 +20,9 @@ def decisions_section(data: StudyData) -> Section | None:
     decisions = data.decisions
     if decisions is None or not decisions.looks:
         return None
-    tables = (_table(decisions),) if decisions.claims else ()
+    tables = [_table(decisions)] if decisions.claims else []
     line = f"{count(len(decisions.claims), 'cell')} stopped"
-    return Section("Decisions", line, decided(data), tables, tuple(_notes(decisions)))
+    return Section("Decisions", line, decided(data), tables, [*_notes(decisions)])
 
 
 def _table(decisions: Decisions) -> Table:
@@ -31,18 +30,14 @@ def _table(decisions: Decisions) -> Table:
         number for claim in decisions.claims for number in (claim.difference, claim.at_least)
     )
     columns = (
-        Column("worse than"),
+        "worse than",
         Column("seeds", form="count"),
         Column("by", digits=digits),
         Column("at least", digits=digits),
         Column("p", form="p-value"),
     )
-    rows = []
-    for claim in decisions.claims:
-        numbers = (claim.seeds, claim.difference, claim.at_least, claim.p_value)
-        cells: list[Cell] = [claim.than, *(Estimate(value=number) for number in numbers)]
-        rows.append(Row((claim.cell,), tuple(cells), cell=claim.cell))
-    return Table("", (Header("stopped"),), columns, tuple(rows))
+    # The columns are the first fields of a claim.
+    return table_of("Stopped", ["cell"], columns, map(attrs.astuple, decisions.claims))
 
 
 def outcome(decisions: Decisions) -> str:

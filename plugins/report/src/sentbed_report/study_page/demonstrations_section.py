@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import share_of
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.found_demonstrations import found_demonstrations
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Header
 
 
 def demonstrations_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -26,34 +24,33 @@ def demonstrations_section(data: StudyData, summaries: Sequence[Summary]) -> Sec
     searches = found_demonstrations(data, ranked)
     if not searches:
         return None
-    several = any(search.cell is other.cell for search, other in pairwise(searches))
+    several = len({search.cell.name for search in searches}) < len(searches)
     gaining = {id(gain.summary) for search in searches for gain in search.gains}
     gained = [summary for summary in ranked if id(summary) in gaining]
     digits = score_digits(score for search in searches for score in search.found.scores)
-    columns = (
-        Column("best demonstration"),
-        Column("word"),
+    columns: tuple[Column | str, ...] = (
+        "best demonstration",
+        "word",
         Column("score", digits=digits),
         Column("improvement", form="signed", digits=digits),
-        Column("help"),
-        Column("harm"),
+        "help",
+        "harm",
         *(Column(title_of(summary), form="signed", digits=summary.digits) for summary in gained),
     )
     rows = []
     for search in searches:
         best, shares = search.found, search.found.shares
         gains = {id(gain.summary): gain.difference for gain in search.gains}
-        cells: list[Cell] = [
+        cells = (
             best.sentence,
             best.word,
-            Estimate(value=best.score),
-            Estimate(value=best.improvement),
+            best.score,
+            best.improvement,
             None if shares is None else share_of(shares.helped, shares.total),
             None if shares is None else share_of(shares.harmed, shares.total),
-            *(Estimate(value=gains.get(id(summary))) for summary in gained),
-        ]
-        name = f"{search.cell.name}, seed {search.seed}" if several else search.cell.name
-        rows.append(Row((name,), tuple(cells), cell=search.cell.name))
+            *(gains.get(id(summary)) for summary in gained),
+        )
+        rows.append((search.cell.name, str(search.seed), *cells))
     evaluators = ", ".join(dict.fromkeys(search.found.evaluator for search in searches))
     note = (
         "Improvement, help and harm are against the prompt without a demonstration, on the development "
@@ -61,6 +58,6 @@ def demonstrations_section(data: StudyData, summaries: Sequence[Summary]) -> Sec
     )
     if gained:
         note += " Columns of evaluations: the mean of the cell less that of the cell without a search."
-    table = Table("", (Header("cell"),), columns, tuple(rows), (note,))
+    table = table_of("", ["cell", Header("seed", shown=several)], columns, rows, [note])
     best = max(searches, key=lambda search: search.found.score).found
-    return Section("Demonstrations", f"best: “{best.sentence}” → “{best.word}”", tables=(table,))
+    return Section("Demonstrations", f"best: “{best.sentence}” → “{best.word}”", tables=[table])

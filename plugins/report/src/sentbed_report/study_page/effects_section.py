@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from sentbed_report.figures.axis_effects import effects_plot
+import attrs
+
+from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import sign_of, signed
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.significance import Judged
+from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.main_effects import Grid, interaction
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Cell, Table
 
 _NOTES = (
     "Mean: over matched cells, the combinations of everything else that all compared labels have, and their "
@@ -33,20 +36,19 @@ def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Sectio
     """Return the section of the effects of single axes; None where there are none."""
     if not findings:
         return None
-    tables, plots, notes = [], [], []
-    for number, of_table in enumerate(findings):
+    tables, notes = [], []
+    for of_table in findings:
         title = title_of(of_table.summary)
         notes += [f"{title}: {note}" for note in _remarks(of_table)]
         if of_table.compared:
             tables.append(_effect_table(of_table))
-            plot = effects_plot(data, of_table.summary, f"e{number}")
-            plots += [] if plot is None else [plot]
+    summaries = [of_table.summary for of_table in findings]
     return Section(
         "Effects",
         effects_line(findings[0]),
-        tables=tuple(tables),
-        notes=(*_NOTES, *notes),
-        plots=tuple(plots),
+        tables=tables,
+        notes=[*_NOTES, *notes],
+        plots=plots_of(KINDS["effects"], data, summaries),
     )
 
 
@@ -114,8 +116,8 @@ def _effect_table(findings: AxisFindings) -> Table:
                     count=label.pairs,
                     judged=test,
                 )
-            rows.append(Row((effect.axis, label.label), (mean, difference)))
-    return Table(title_of(summary), (Header("axis"), Header("label")), columns, tuple(rows))
+            rows.append((effect.axis, label.label, mean, difference))
+    return table_of(title_of(summary), ["axis", "label"], columns, rows)
 
 
 def _remarks(findings: AxisFindings) -> Iterator[str]:
@@ -172,7 +174,7 @@ def interactions_section(data: StudyData, findings: Sequence[AxisFindings]) -> S
         "Whether two axes interact: the clearest difference of differences against their references, over "
         "seeds and items, corrected over all of them (Holm)."
     )
-    return Section("Two axes", line, tables=tuple(tables), notes=(note,))
+    return Section("Two axes", line, tables=tables, notes=[note])
 
 
 def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
@@ -193,24 +195,14 @@ def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
 
 def _grid_table(grid: Grid, summary: Summary) -> Table:
     last = summary.columns[-1]
-    columns = tuple(
-        Column(
-            label,
-            last.metric,
-            direction=last.direction,
-            heading=label,
-            group=grid.columns.name,
-            digits=summary.digits,
-        )
-        for label in grid.columns.labels
-    )
-    rows = []
-    for label, means in zip(grid.rows.labels, grid.means, strict=True):
-        rows.append(Row((label,), tuple(Estimate(value=mean) for mean in means)))
+    alike = Column("", last.metric, direction=last.direction, group=grid.columns.name, digits=summary.digits)
+    columns = [attrs.evolve(alike, task=label, heading=label) for label in grid.columns.labels]
+    rows = [(label, *means) for label, means in zip(grid.rows.labels, grid.means, strict=True)]
     cells = "one cell" if grid.contexts == 1 else f"{grid.contexts:,} matched cells"
     notes = [f"Mean of {cells}, of the same combinations of everything else everywhere."]
     left = {f"{row}, {column}": reason for (row, column), reason in grid.left.items()}
     notes += [f"Not shown: {'; '.join(pairs)}: {reason}." for reason, pairs in by_reason(left).items()]
     notes += [note[0].upper() + note[1:] for note in _seeds_and_degenerate(summary)]
     title = f"{title_of(summary)}: {grid.rows.name} by {grid.columns.name}"
-    return Table(title, (Header(grid.rows.name),), columns, tuple(rows), tuple(notes), is_heat_map=True)
+    table = table_of(title, [axis_column(grid.rows.name)], columns, rows, notes)
+    return attrs.evolve(table, is_heat_map=True)

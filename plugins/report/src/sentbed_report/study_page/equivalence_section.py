@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sentbed_report.formatting import count, related_probability, sign_of
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.equivalence import CONFIDENCE
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -35,7 +35,7 @@ def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
             "tests (TOST), of which the larger p-value counts. Each question is corrected over the cells of "
             "its table (Holm).",
         ),
-        tuple(tables),
+        tables,
         (
             "† p < 0.05, ‡ p < 0.01: the claim is shown. Without a sign it is not, and neither is its "
             f"opposite. The interval, of {100 * CONFIDENCE:g} %, belongs to the tests at a level of 0.05 "
@@ -52,14 +52,13 @@ def _table(summary: Summary) -> Table:
         if test is None or judged is None:
             continue
         difference = Estimate(value=judged.difference, interval=(test.low, test.high))
-        claims = (_claim(test.corrected_no_worse), _claim(test.corrected_equivalent))
-        rows.append(Row((row.name,), (difference, *claims), cell=row.cell))
+        rows.append((row, difference, _claim(test.corrected_no_worse), _claim(test.corrected_equivalent)))
     columns = (
         Column("difference", form="signed", digits=summary.digits),
-        Column(f"no worse by more than {margin}"),
-        Column(f"equivalent within {margin}"),
+        f"no worse by more than {margin}",
+        f"equivalent within {margin}",
     )
-    return Table(title_of(summary), (Header("cell"),), columns, tuple(rows))
+    return table_of(title_of(summary), ["cell"], columns, rows)
 
 
 def _claim(p_value: float) -> str:

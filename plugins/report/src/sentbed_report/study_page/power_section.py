@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.power import LEVEL, POWER
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.observed_power import TIMES, ObservedPower, judged_rows, observed_power
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 _PERCENT = f"{100 * POWER:g} %"
 
@@ -46,8 +45,8 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             f"Smallest true difference from {data.baseline} that a number of seeds finds with a probability "
             f"of {_PERCENT}, at a level of {LEVEL:g} for all comparisons of the column together.",
         ),
-        (*_smallest_differences(powers), *needed),
-        tuple(notes),
+        [*_smallest_differences(powers), *needed],
+        notes,
     )
 
 
@@ -68,9 +67,8 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
         for power in of_group:
             item_std = power.spread.item_std or None
             values = (power.comparisons, power.spread.seed_std, item_std, *map(power.smallest, numbers))
-            cells = tuple(Estimate(value=value) for value in values)
-            rows.append(Row((title_of(power.summary),), cells))
-        yield Table("", (Header("column"),), columns, tuple(rows))
+            rows.append((title_of(power.summary), *values))
+        yield table_of("", ["column"], columns, rows)
 
 
 def _seeds_needed(power: ObservedPower) -> Table:
@@ -79,16 +77,14 @@ def _seeds_needed(power: ObservedPower) -> Table:
     for row, judged in judged_rows(power.summary):
         if judged.significant or judged.corrected is None:
             continue
-        numbers = (Estimate(value=judged.difference), Estimate(value=judged.corrected))
-        cells = (*numbers, seeds_text(power, judged))
-        rows.append(Row((row.name,), cells, cell=row.cell))
+        rows.append((row, judged.difference, judged.corrected, seeds_text(power, judged)))
     title = f"{title_of(power.summary)}: seeds that would find the observed difference ({_PERCENT} power)"
     columns = (
         Column("difference", form="signed", digits=power.summary.digits),
         Column("corrected p", form="p-value"),
-        Column("seeds needed"),
+        "seeds needed",
     )
-    return Table(title, (Header("cell"),), columns, tuple(rows))
+    return table_of(title, ["cell"], columns, rows)
 
 
 def seeds_text(power: ObservedPower, judged: Judged) -> str:

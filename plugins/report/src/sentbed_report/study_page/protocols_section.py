@@ -4,24 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sentbed.protocols import Score
 from sentbed.tools import plain
 
-from sentbed_report.comparability import shown
-from sentbed_report.page.sections import Section
+from sentbed_report.comparability import encoder_protocol, shown
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
-def protocols_section(summaries: Sequence[Summary]) -> Section | None:
-    """Return the entries of each table's protocol; None if evaluators state none."""
+def protocols_section(summaries: Sequence[Summary], scores: Sequence[Score] = ()) -> Section | None:
+    """Return the entries of each table's protocol; None if evaluators state none.
+
+    `scores` are those of a run, whose encoders and notes are added.
+    """
     rows = []
     for summary in summaries:
-        rows += [Row((summary.note, entry), (value,)) for entry, value in _entries(summary)]
+        rows += [(summary.note, entry, value) for entry, value in _entries(summary)]
     if not rows:
         return None
-    table = Table("", (Header("table"), Header("entry")), (Column("value"),), tuple(rows))
-    return Section("How these numbers were made", "the protocol of each score", tables=(table,))
+    tables = [table_of("", ["table", "entry"], ["value"], rows), _encoders(scores)]
+    notes = dict.fromkeys(f"{score.evaluator}: {score.note}" for score in scores if score.note)
+    return Section(
+        "How these numbers were made",
+        "the protocol of each score",
+        tables=[table for table in tables if table.rows],
+        notes=[*notes],
+    )
+
+
+def _encoders(scores: Sequence[Score]) -> Table:
+    """Return the entries of each encoder; of one that evaluators use in several ways, each value."""
+    entries: dict[tuple[str, str], dict[str, None]] = {}
+    for score in scores:
+        for name, value in encoder_protocol(score).items():
+            entries.setdefault((score.encoder, name), {})[shown(value)] = None
+    rows = [(*of_entry, "; ".join(values)) for of_entry, values in entries.items()]
+    return table_of("", ["encoder", "entry"], ["value"], rows)
 
 
 def _entries(summary: Summary) -> list[tuple[str, str]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sentbed.protocols import ExpectedRow
+
 from sentbed_report.formatting import count, expected_digits, expected_kind, expected_verdict, tolerance_text
-from sentbed_report.page.sections import Section
-from sentbed_report.study.published_number_comparison import Number, published_numbers
+from sentbed_report.page.sections import Section, Value, table_of
+from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Link, Row, Table
+from sentbed_report.tables.table import Link, Table
 
 
 def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -19,38 +20,41 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
     numbers = published_numbers(data, summaries)
     if not numbers:
         return None
-    deciding = [one.row for one in numbers if one.row.decides]
+    rows = [number.row for number in numbers]
+    table = expected_table(rows, "published", [number.cell for number in numbers])
+    return Section("Published", met_line(rows), tables=[table], notes=published_notes(data))
+
+
+def met_line(rows: Sequence[ExpectedRow]) -> str:
+    """Return how many of the numbers that are to be met are met; the others are to compare with."""
+    deciding = [row for row in rows if row.decides]
+    if not deciding:
+        return "to compare with"
     met = sum(row.met is True for row in deciding)
-    line = f"{count(len(numbers), 'number')} to compare"
-    if deciding:
-        line = f"{met} of {count(len(deciding), 'number')} met"
-    return Section("Published", line, tables=(published_table(numbers),), notes=published_notes(data))
+    return f"{met} of {count(len(deciding), 'expected number')} met"
 
 
-def published_table(numbers: Sequence[Number]) -> Table:
-    """Return published numbers with those found."""
-    digits = max((expected_digits(one.row) for one in numbers), default=2)
+def expected_table(rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()) -> Table:
+    """Return expected numbers, which are called `name`, with those found; `cells` are what they are of."""
+    digits = max(map(expected_digits, rows), default=2)
     columns = (
         Column("found", digits=digits),
-        Column("published", digits=digits),
+        Column(name, digits=digits),
         Column("difference", form="signed", digits=digits),
-        Column("tolerance"),
-        Column("result"),
-        Column("source"),
+        "tolerance",
+        "result",
+        "source",
     )
-    rows = []
-    for one in numbers:
-        row = one.row
-        cells = (
-            Estimate(value=row.found),
-            Estimate(value=row.value),
-            Estimate(value=row.difference),
-            tolerance_text(row),
-            Link(expected_verdict(row), "", expected_kind(row)),
-            row.source,
-        )
-        rows.append(Row((one.cell, row.key), cells, cell=one.cell))
-    return Table("", (Header("cell"), Header("number")), columns, tuple(rows))
+    lines: list[list[Value]] = []
+    for row in rows:
+        verdict = Link(expected_verdict(row), "", expected_kind(row))
+        numbers = (row.found, row.value, row.difference)
+        lines.append([row.key, *numbers, tolerance_text(row), verdict, row.source])
+    headers = ["number"]
+    if cells:
+        headers = ["cell", "number"]
+        lines = [[cell, *line] for cell, line in zip(cells, lines, strict=True)]
+    return table_of("", headers, columns, lines)
 
 
 def published_notes(data: StudyData) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sentbed_report.figures.rank_groups import rank_groups_plot
+from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import number, related_probability
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
@@ -15,7 +15,7 @@ from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import by_reason
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 _LEVEL = f"{100 * SIGNIFICANT:g} %"
 
@@ -27,20 +27,16 @@ def rank_groups_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
         return None
     tables: list[Table] = []
     notes: list[str] = []
-    plots = []
-    for place, (summary, groups) in enumerate(grouped):
+    for summary, groups in grouped:
         if groups.rows:
             tables.append(_table(summary, groups))
-            plot = rank_groups_plot(data, summary, f"r{place}")
-            plots += [] if plot is None else [plot]
         notes += _notes(title_of(summary), groups)
         if groups.tasks is not None:
             tables.append(_task_table(summary, groups.tasks))
     if any(groups.rows for _, groups in grouped):
         notes += _decided(data.decisions)
-    return Section(
-        "Rank groups", _line(grouped), tuple(_sentences(grouped)), tuple(tables), tuple(notes), tuple(plots)
-    )
+    plots = plots_of(KINDS["ranks"], data, summaries)
+    return Section("Rank groups", _line(grouped), [*_sentences(grouped)], tables, notes, plots)
 
 
 def _line(grouped: Sequence[tuple[Summary, RankGroups]]) -> str:
@@ -93,28 +89,24 @@ def _table(summary: Summary, groups: RankGroups) -> Table:
     last = summary.columns[-1]
     columns = (
         Column(last.task, last.metric, heading=last.heading, digits=summary.digits),
-        Column("groups"),
-        Column("ranks"),
+        "groups",
+        "ranks",
         Column("from the best", form="signed", digits=summary.digits),
     )
     rows = []
     for row in groups.rows:
         from_best = Estimate(value=row.from_best, interval=(row.low, row.high))
-        cells = (Estimate(value=row.mean), row.letters or None, row.ranks, from_best)
-        rows.append(Row((row.name,), cells, cell=row.cell))
-    return Table(title_of(summary), (Header("cell"),), columns, tuple(rows))
+        rows.append((row, row.mean, row.letters or None, row.ranks, from_best))
+    return table_of(title_of(summary), ["cell"], columns, rows)
 
 
 def _task_table(summary: Summary, tasks: TaskRanks) -> Table:
-    rows = []
-    for row in tasks.rows:
-        rows.append(Row((row.name,), (Estimate(value=row.mean_rank), row.letters), cell=row.cell))
-    return Table(
+    return table_of(
         f"{title_of(summary)}: ranks over {len(tasks.tasks)} tasks",
-        (Header("cell"),),
-        (Column("mean rank"), Column("groups")),
-        tuple(rows),
-        tuple(_task_notes(summary, tasks)),
+        ["cell"],
+        [Column("mean rank"), "groups"],
+        [(row, row.mean_rank, row.letters) for row in tasks.rows],
+        _task_notes(summary, tasks),
     )
 
 

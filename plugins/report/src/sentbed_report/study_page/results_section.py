@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 from sentbed_report.page.sections import Section
 from sentbed_report.study.axis_columns import axis_column
-from sentbed_report.study.exports import table_names
 from sentbed_report.study.run_costs_in_tables import is_table_of_costs
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
@@ -17,23 +16,15 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Cell, Header, Row, Table
 
 
-def results_sections(
-    data: StudyData, summaries: Sequence[Summary], item_pages: Mapping[tuple[str, int], str]
-) -> list[Section]:
-    """Return the wide table, then what stands behind it: further metrics, costs and protocols.
-
-    `item_pages` are those of `write_item_pages`, to which numbers lead.
-    """
+def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
+    """Return the wide table, then what stands behind it: further metrics, costs and protocols."""
     first = [summary for summary in summaries if not summary.metric and not is_table_of_costs(summary)]
     further = [summary for summary in summaries if summary not in first]
     if not summaries:
         return [Section("Results", sentences=("No run has finished with scores yet.",), is_open=True)]
     sections = []
     if first:
-        table = wide_table(data, first)
-        sections.append(
-            Section("Results", tables=(_with_item_pages(table, first, summaries, item_pages),), is_open=True)
-        )
+        sections.append(Section("Results", tables=(wide_table(data, first),), is_open=True))
     if further:
         titles = dict.fromkeys(f"{summary.evaluator} {summary.metric}".strip() for summary in further)
         sections.append(
@@ -49,73 +40,64 @@ def results_sections(
     return sections
 
 
-def _with_item_pages(
-    table: Table,
-    first: Sequence[Summary],
-    summaries: Sequence[Summary],
-    item_pages: Mapping[tuple[str, int], str],
-) -> Table:
-    """Return the wide table of the first summaries, with columns that lead to their items."""
-    names = dict(zip(map(id, summaries), table_names(summaries), strict=True))
-    addresses = []
-    for summary in _in_order(first):
-        addresses += [
-            item_pages.get((names[id(summary)], place), "") for place in range(len(summary.columns))
-        ]
-    columns = zip(table.columns, addresses, strict=True)
-    return attrs.evolve(
-        table, columns=tuple(attrs.evolve(column, address=address) for column, address in columns)
-    )
-
-
-def _in_order(summaries: Sequence[Summary]) -> list[Summary]:
-    """Return tables in the order of the wide one: those of development data last."""
-    return sorted(summaries, key=lambda summary: summary.development)
-
-
 def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     """Return one table of several: a row a cell, a column an axis, then the columns of each summary.
 
     Scores on development data come last.
     """
-    summaries = _in_order(summaries)
+    summaries = sorted(summaries, key=lambda summary: summary.development)
+    tables = [summary.table for summary in summaries]
     columns: list[Column] = []
     for summary in summaries:
         group = _group(summary) if len(summaries) > 1 else ""
         columns += [attrs.evolve(column, group=group) for column in summary.columns]
-    axes = [axis for axis in data.axes if len(axis.labels) > 1]
-    keys = _row_keys(summaries)
-    several = len(keys) > len({cell for cell, _ in keys})
-    headers = (
-        Header("cell", shown=not axes),
-        Header("encoder", shown=several),
-        *(Header(axis_column(axis.name)) for axis in axes),
-    )
-    rows_of_tables = [{row.key: row for row in summary.rows} for summary in summaries]
-    rows = []
-    for key in keys:
-        cell, encoder = key
-        of_tables = [rows_of_table.get(key) for rows_of_table in rows_of_tables]
-        known = next(row for row in of_tables if row is not None)
-        labels = tuple(known.labels[axis.name] for axis in axes)
-        cells: list[Cell] = []
-        for summary, row in zip(summaries, of_tables, strict=True):
-            cells += [None] * len(summary.columns) if row is None else row.cells
-        tags = ["baseline"] if cell == data.baseline else []
-        if known.remark:
-            tags.append(known.remark)
-        rows.append(Row((cell, encoder, *labels), tuple(cells), tuple(tags), cell))
-    title = summaries[0].note if len(summaries) == 1 else ""
+    rows = _joined_rows(tables)
+    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1] or ["cell"]
+    place_of_name = [header.name for header in tables[0].headers].index(shown[0])
+    cells = [row.cell for row in rows if not row.is_reference]
+    if len(cells) > len(set(cells)):
+        shown.append("encoder")
+    for place, row in enumerate(rows):
+        if row.is_reference:
+            names = [""] * len(row.headers)
+            names[place_of_name] = row.headers[0]
+            rows[place] = attrs.evolve(row, headers=tuple(names))
     return Table(
-        title,
-        headers,
+        summaries[0].note if len(summaries) == 1 else "",
+        tuple(Header(header.name, header.name in shown) for header in tables[0].headers),
         tuple(columns),
-        (*rows, *_references(summaries, len(axes))),
+        tuple(rows),
         tuple(_notes(summaries)),
         baseline=data.baseline or "",
         is_complete=data.finished == data.total,
         ranked_within=data.ranks,
     )
+
+
+def _joined_rows(tables: Sequence[Table]) -> list[Row]:
+    """Return the rows of all tables with their cells side by side, those of published systems last.
+
+    A cell without scores has a row if no table has scores of it.
+    """
+    alike: dict[tuple[str, ...], dict[int, Row]] = {}
+    scored = set()
+    for place, table in enumerate(tables):
+        for row in table.rows:
+            name, encoder, *_ = row.headers
+            key = ("published", name, *row.tags) if row.is_reference else (name, encoder)
+            alike.setdefault(key, {})[place] = row
+            if encoder:
+                scored.add(row.cell)
+    rows = []
+    for of_tables in alike.values():
+        row = next(iter(of_tables.values()))
+        if row.cell in scored and not row.headers[1]:
+            continue
+        cells: list[Cell] = []
+        for place, table in enumerate(tables):
+            cells += of_tables[place].cells if place in of_tables else [None] * len(table.columns)
+        rows.append(attrs.evolve(row, cells=tuple(cells)))
+    return sorted(rows, key=lambda row: row.is_reference)
 
 
 def _group(summary: Summary) -> str:
@@ -129,31 +111,6 @@ def _group(summary: Summary) -> str:
     if summary.development:
         parts.append("development data")
     return ", ".join(parts)
-
-
-def _row_keys(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
-    """Return cell and encoder of each row; a cell without scores has a row if no table has scores of it."""
-    keys = dict.fromkeys(row.key for summary in summaries for row in summary.rows)
-    scored = {cell for cell, encoder in keys if encoder}
-    return [(cell, encoder) for cell, encoder in keys if encoder or cell not in scored]
-
-
-def _references(summaries: Sequence[Summary], axes: int) -> list[Row]:
-    """Return a row for each published system, with its numbers in all tables."""
-    systems: dict[tuple[str, ...], list[Row | None]] = {}
-    for place, summary in enumerate(summaries):
-        for row in summary.table.rows:
-            if row.is_reference:
-                of_system = systems.setdefault((row.headers[0], *row.tags), [None] * len(summaries))
-                of_system[place] = row
-    rows = []
-    for (name, *tags), of_tables in systems.items():
-        cells: list[Cell] = []
-        for summary, reference in zip(summaries, of_tables, strict=True):
-            cells += [None] * len(summary.columns) if reference is None else reference.cells
-        labels = [name, *([""] * (axes - 1))] if axes else []
-        rows.append(Row((name, "", *labels), tuple(cells), tuple(tags), is_reference=True))
-    return rows
 
 
 def _notes(summaries: Sequence[Summary]) -> list[str]:

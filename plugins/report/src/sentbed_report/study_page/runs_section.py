@@ -8,7 +8,7 @@ from typing import get_args
 from urllib.parse import quote
 
 from sentbed_report.formatting import count, duration
-from sentbed_report.page.sections import Section, Text
+from sentbed_report.page.sections import Section, Text, table_of
 from sentbed_report.recipe_facts import Fact, recipe_facts
 from sentbed_report.study.study_cost import study_cost
 from sentbed_report.study.study_data import CellInfo, CellRun, CellStatus, StudyData
@@ -16,9 +16,14 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Header, Link, Row, Table
 
 
+def status_counts(data: StudyData) -> Counter[CellStatus]:
+    """Return the number of runs in each state."""
+    return Counter(run.status for run in _runs(data))
+
+
 def status_line(data: StudyData) -> str:
     """Return a sentence on the number of runs in each state."""
-    counts = Counter(run.status for run in _runs(data))
+    counts = status_counts(data)
     parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
     for status in get_args(CellStatus):
         if status != "finished" and counts[status]:
@@ -28,7 +33,7 @@ def status_line(data: StudyData) -> str:
 
 def status_class(data: StudyData) -> str:
     """Return the state of the whole, as the page colours it."""
-    if any(run.status == "failed" for run in _runs(data)):
+    if status_counts(data)["failed"]:
         return "failed"
     return "finished" if data.finished == data.total else "interrupted"
 
@@ -71,10 +76,10 @@ def failures_section(data: StudyData) -> Section | None:
     failed = [run for run in _runs(data) if run.status == "failed"]
     if not failed:
         return None
-    texts = tuple(Text(run.error or "no message", title=f"{run.cell}, seed {run.seed}") for run in failed)
-    rows = [Row((run.cell,), (_linked(run, f"seed {run.seed}"),), cell=run.cell) for run in failed]
-    table = Table("", (Header("cell"),), (Column("run"),), tuple(rows))
-    return Section("Failed", count(len(failed), "run"), tables=(table,), texts=texts, is_open=True)
+    texts = [Text(run.error or "no message", title=f"{run.cell}, seed {run.seed}") for run in failed]
+    rows = [(run.cell, _linked(run, f"seed {run.seed}")) for run in failed]
+    table = table_of("", ["cell"], ["run"], rows)
+    return Section("Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True)
 
 
 def runs_section(data: StudyData) -> Section:
@@ -88,10 +93,10 @@ def runs_section(data: StudyData) -> Section:
     tables = [Table("", (Header("cell"),), columns, tuple(rows))]
     different = [cell for cell in data.cells if cell.differences]
     if different:
-        lines = [Row((cell.name,), ("; ".join(cell.differences),), cell=cell.name) for cell in different]
+        lines = [(cell.name, "; ".join(cell.differences)) for cell in different]
         title = f"Recipes against that of the {'baseline' if data.baseline else 'first cell'}"
-        tables.append(Table(title, (Header("cell"),), (Column("differences"),), tuple(lines)))
-    return Section("Cells and runs", status_line(data), tables=tuple(tables))
+        tables.append(table_of(title, ["cell"], ["differences"], lines))
+    return Section("Cells and runs", status_line(data), tables=tables)
 
 
 def _states(cell: CellInfo, seeds: Sequence[int]) -> list[Link | None]:
@@ -108,11 +113,14 @@ def _states(cell: CellInfo, seeds: Sequence[int]) -> list[Link | None]:
 
 
 def _linked(run: CellRun, text: str) -> Link:
-    """Return a link to a run's own report, if it has one."""
-    address = ""
-    if run.directory is not None and (run.record or run.status == "finished"):
-        address = quote((run.directory / "report.html").as_posix())
-    return Link(text, address, f"state-{run.status}")
+    return Link(text, report_address(run), f"state-{run.status}")
+
+
+def report_address(run: CellRun) -> str:
+    """Return the address of a run's own report, relative to that of the study; empty without one."""
+    if run.directory is None or not (run.record or run.status == "finished"):
+        return ""
+    return quote((run.directory / "report.html").as_posix())
 
 
 def _runs(data: StudyData) -> list[CellRun]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from sentbed.helpers import score_digits
 
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of, without_mean
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Header, Row, Table
 
 
 def sampled_cells_section(data: StudyData) -> Section | None:
@@ -23,10 +21,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
         Column("chosen", form="count"),
         Column("score", digits=score_digits(score for score in scores.values() if score is not None)),
     )
-    rows = []
-    for place, name in enumerate(sampled.names, 1):
-        cells = (Estimate(value=place), Estimate(value=scores.get(name)))
-        rows.append(Row((name,), cells, cell=name))
+    rows = [(name, place, scores.get(name)) for place, name in enumerate(sampled.names, 1)]
     before = sum(cell.name not in sampled.names for cell in data.cells)
     more = f" {before:,} more {'was' if before == 1 else 'were'} run before." if before else ""
     sentences = [f"{sampled}.{more} Nothing is known of the others."]
@@ -34,8 +29,7 @@ def sampled_cells_section(data: StudyData) -> Section | None:
     if left > 0:
         sentences.append(f"The study is to run {left:,} more.")
     title = f"In the order in which they were chosen, with the mean of the deciding scores of seed {seed}"
-    table = Table(title, (Header("cell"),), columns, tuple(rows))
-    return Section("Sampled cells", str(sampled), tuple(sentences), (table,))
+    return Section("Sampled cells", str(sampled), sentences, [table_of(title, ["cell"], columns, rows)])
 
 
 def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:
@@ -43,7 +37,9 @@ def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | Non
     means = {}
     for cell in data.cells:
         for run in cell.runs:
+            if run.seed != seed:
+                continue
             scores = deciding_scores(run.scores, data.decide or Decide())
-            if run.seed == seed and not without_mean(scores):
+            if not without_mean(scores):
                 means[cell.name] = mean_of(scores)
     return means

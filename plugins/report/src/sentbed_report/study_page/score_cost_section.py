@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.score_cost import cost_plot
-from sentbed_report.page.sections import Section
+from sentbed_report.figures.study_figures import KINDS, plots_of
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.score_against_cost import (
     ScoreAgainstCost,
     scores_against_cost,
@@ -19,7 +18,7 @@ from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate, Place
-from sentbed_report.tables.table import Header, Row, Table
+from sentbed_report.tables.table import Table
 
 
 def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
@@ -35,15 +34,10 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
     return Section(
         "Score against cost",
         line,
-        (unknown,) if unknown else (),
-        tuple(map(_table, against)),
-        plots=tuple(_plots(data, against)),
+        [unknown] if unknown else [],
+        [*map(_table, against)],
+        plots=plots_of(KINDS["cost"], data, summaries),
     )
-
-
-def _plots(data: StudyData, against: Sequence[ScoreAgainstCost]) -> Iterator[Plot]:
-    for place, points in enumerate(against):
-        yield cost_plot(data, points, f"c{place}")
 
 
 def _table(against: ScoreAgainstCost) -> Table:
@@ -51,22 +45,16 @@ def _table(against: ScoreAgainstCost) -> Table:
     order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
     columns = [
         Column("front", form="count"),
-        attrs.evolve(scores.columns[-1], digits=scores.digits),
+        attrs.evolve(scores.columns[-1], digits=scores.digits, address=""),
         # Units are in the headings of the table of costs; here are many columns.
         *(attrs.evolve(costs.columns[index], heading=costs.columns[index].task) for index in order),
     ]
     rows = []
     for point in against.points:
         place: Place | None = 1 if point.front else None
-        cells = [
-            Estimate(value=point.front) if point.front else None,
-            Estimate(value=point.score, place=place),
-            *(Estimate(value=point.costs[index].value) for index in order),
-        ]
-        rows.append(Row((point.row.name,), tuple(cells), cell=point.row.cell))
-    return Table(
-        title_of_both(against), (Header("cell"),), tuple(columns), tuple(rows), tuple(_notes(against))
-    )
+        score = Estimate(value=point.score, place=place)
+        rows.append((point.row, point.front, score, *(point.costs[index].value for index in order)))
+    return table_of(title_of_both(against), ["cell"], columns, rows, _notes(against))
 
 
 def _notes(against: ScoreAgainstCost) -> Iterator[str]:

@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.selection import Selection
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Header, Table
 
 
 def selection_section(selection: Selection | None) -> Section | None:
     """Return the section; None if the study does not say what decides."""
     if selection is None:
         return None
-    tables = (_table(selection),) if selection.scores else ()
+    tables = [_table(selection)] if selection.scores else []
     return Section(
         "Chosen cell",
         selection.cell or "none was chosen",
-        tuple(_sentences(selection)),
+        [*_sentences(selection)],
         tables,
-        tuple(_notes(selection)),
+        [*_notes(selection)],
     )
 
 
@@ -60,31 +60,25 @@ def _sentences(selection: Selection) -> Iterator[str]:
 def _table(selection: Selection) -> Table:
     several = len({score.encoder for score in selection.scores}) > 1
     digits = score_digits(score.mean for score in selection.scores)
-    columns = [Column("score", digits=digits), Column("interval over")]
-    if selection.test_data:
-        columns.append(Column("chosen by"))
+    columns = (Column("score", digits=digits), "interval over", "chosen by")
     rows = []
     for score in selection.scores:
         interval = None
         if score.low is not None and score.high is not None:
             interval = (score.low, score.high)
-        cells: list[Cell] = [
-            Estimate(value=score.mean, std=score.std, interval=interval),
-            score.over or None,
-        ]
-        if selection.test_data:
-            cells.append("yes" if score.decided else "no")
+        estimate = Estimate(value=score.mean, std=score.std, interval=interval)
+        decided = "yes" if score.decided else "no"
         headers = (score.task, score.encoder, score.evaluator, score.metric)
-        rows.append(Row(headers, tuple(cells)))
-    return Table(
+        rows.append((*headers, estimate, score.over or None, decided))
+    return table_of(
         f"Scores of “{selection.cell}” on test data, with intervals of {100 * selection.confidence:.4g} %",
-        (Header("task"), Header("encoder", shown=several), Header("evaluator"), Header("metric")),
-        tuple(columns),
-        tuple(rows),
-        (
+        ["task", Header("encoder", shown=several), "evaluator", "metric"],
+        columns if selection.test_data else columns[:-1],
+        rows,
+        [
             "Mean and standard deviation over the seeds. Intervals are of this cell alone: they do not "
-            "compare it with another.",
-        ),
+            "compare it with another."
+        ],
     )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed_report.formatting import count, share
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.run_cost import RunCost
 from sentbed_report.study.study_cost import StudyCost, study_cost
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Table
 
 _AMOUNTS = {
     "seconds": Column("time of runs", form="duration"),
@@ -35,7 +34,7 @@ def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section 
     taken = cost.taken.seconds
     if taken is not None:
         line = f"{_AMOUNTS['seconds'].text(taken)} of runs"
-    return Section("Cost of the study", line, (*_sentences(cost), *further), (table,), tuple(_notes(cost)))
+    return Section("Cost of the study", line, [*_sentences(cost), *further], [table], [*_notes(cost)])
 
 
 def _table(cost: StudyCost) -> Table:
@@ -48,14 +47,13 @@ def _table(cost: StudyCost) -> Table:
             "unshared": cost.alone,
         }
     names = [name for name in _AMOUNTS if any(getattr(part, name, None) for part in parts.values())]
-    rows = []
+    rows: list[list[Value]] = []
     for title, part in parts.items():
         amounts = [getattr(part, name) for name in names]
-        cells: list[Cell] = ["not known" if amount is None else Estimate(value=amount) for amount in amounts]
-        rows.append(Row((title,), tuple(cells)))
+        rows.append([title, *("not known" if amount is None else amount for amount in amounts)])
     if cost.shared is not None:
-        rows.append(Row(("saved",), tuple(_saved(cost.taken, cost.alone, name) for name in names)))
-    return Table("", (Header("part"),), tuple(_AMOUNTS[name] for name in names), tuple(rows))
+        rows.append(["saved", *(_saved(cost.taken, cost.alone, name) for name in names)])
+    return table_of("", ["part"], [_AMOUNTS[name] for name in names], rows)
 
 
 def _saved(taken: RunCost, alone: RunCost, name: str) -> str | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from sentbed.helpers import write_atomic
+from sentbed.errors import DataError
+from sentbed.helpers import read_file, write_atomic
 
-from sentbed_report.item_page.item_page import write_item_pages
+from sentbed_report.item_page.item_page import DIRECTORY, ItemPage, item_pages, with_addresses
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.study.axis_tests import axis_findings
@@ -23,26 +25,42 @@ from sentbed_report.study_page.study_sections import sections_of
 def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> Path:
     """Write `report.md` and `report.html` into `directory`; return the path of the last.
 
-    `summaries` are the study's own where they are left out.
+    `summaries` are the study's own where they are left out. Pages of items to which an earlier `report.html`
+    leads and this one does not are taken away.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
     """
     if summaries is None:
         summaries = summarise(data)
-    page = study_page(data, summaries, write_item_pages(summaries, directory, data))
+    pages = item_pages(summaries, data)
+    for of_task in pages:
+        write_atomic(directory / of_task.address, of_task.html())
+    page = study_page(data, summaries, pages)
     # The numbers first: whatever happens while figures are drawn, they are on disk.
     write_atomic(directory / "report.md", page_markdown(page))
+    earlier = _item_pages_of_report(directory)
     write_atomic(directory / "report.html", page_html(page))
+    for address in earlier.difference(of_task.address for of_task in pages):
+        (directory / address).unlink(missing_ok=True)
     return directory / "report.html"
 
 
-def study_page(
-    data: StudyData,
-    summaries: Sequence[Summary],
-    item_pages: Mapping[tuple[str, int], str],
-) -> Page:
-    """Return the content of a study's report; `item_pages` are those of `write_item_pages`."""
+def _item_pages_of_report(directory: Path) -> set[str]:
+    """Return the addresses of the pages of items that `report.html` names; none where a link stands."""
+    report = directory / "report.html"
+    if report.is_symlink() or (directory / DIRECTORY).is_symlink():
+        return set()
+    try:
+        text = read_file(report).decode("utf-8", "replace")
+    except (OSError, DataError):
+        return set()
+    return set(re.findall(rf'href="({DIRECTORY}/[\w.-]+\.html)#', text))
+
+
+def study_page(data: StudyData, summaries: Sequence[Summary], item_pages: Sequence[ItemPage]) -> Page:
+    """Return the content of a study's report, whose numbers lead to these pages of items."""
+    summaries = with_addresses(summaries, item_pages)
     selection = select(data, summaries)
     findings = axis_findings(data, summaries)
     return Page(
@@ -52,7 +70,7 @@ def study_page(
         summary_line(data),
         tuple(answer_lines(data, summaries, selection, findings)),
         facts(data),
-        tuple(sections_of(data, summaries, selection, item_pages, findings)),
+        tuple(sections_of(data, summaries, selection, findings)),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
     )

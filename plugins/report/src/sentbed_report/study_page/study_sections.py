@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import count
@@ -35,13 +35,12 @@ def sections_of(
     data: StudyData,
     summaries: Sequence[Summary],
     selection: Selection | None,
-    item_pages: Mapping[tuple[str, int], str],
     findings: Sequence[AxisFindings],
 ) -> list[Section]:
     """Return the sections of a study's report; those with nothing to say are left out."""
     sections = [
         failures_section(data),
-        *results_sections(data, summaries, item_pages),
+        *results_sections(data, summaries),
         selection_section(selection),
         rank_groups_section(data, summaries),
         effects_section(data, findings),
@@ -70,10 +69,10 @@ def _figures(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
             plots += plots_of(kind, data, summaries)
     if not plots:
         return None
-    return Section("Figures", count(len(plots), "figure"), plots=tuple(plots))
+    return Section("Figures", count(len(plots), "figure"), plots=plots)
 
 
 def _recipe(data: StudyData) -> Section | None:
     if not data.recipe:
         return None
-    return Section("Recipe", "of the study", texts=(Text(data.recipe, "toml"),))
+    return Section("Recipe", "of the study", texts=[Text(data.recipe, "toml")])

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from sentbed_report.formatting import count
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, table_of
 from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.code_section import runs_and_cells
-from sentbed_report.tables.column import Column
-from sentbed_report.tables.table import Header, Row, Table
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
+    """Return each finished run, also those that confirm, with the warnings that its report has, each once."""
+    warned = []
+    for cell in data.cells:
+        for run in (*cell.runs, *cell.confirmation):
+            if run.status == "finished":
+                warnings = run.record.get("warnings")
+                texts = warnings if isinstance(warnings, list) else []
+                warned.append((run, [*dict.fromkeys(text for text in texts if isinstance(text, str))]))
+    return warned
 
 
 def warnings_section(data: StudyData) -> Section | None:
@@ -20,20 +29,18 @@ def warnings_section(data: StudyData) -> Section | None:
 
     Warnings that differ in their numbers only are one row, with the words of the first of them.
     """
+    finished = warnings_of_runs(data)
     runs_of: dict[str, tuple[str, list[CellRun]]] = {}
-    warned: set[int] = set()
-    every = [run for cell in data.cells for run in (*cell.runs, *cell.confirmation)]
-    finished = [run for run in every if run.status == "finished"]
-    for run in finished:
-        for warning in dict.fromkeys(_warnings(run)):
+    for run, warnings in finished:
+        for warning in warnings:
             _, runs = runs_of.setdefault(_NUMBER.sub("0", warning), (warning, []))
             if run not in runs:
                 runs.append(run)
-            warned.add(id(run))
     if not runs_of:
         return None
-    rows = [Row((runs_and_cells(runs),), (warning,)) for warning, runs in runs_of.values()]
-    line = f"{len(warned):,} of {count(len(finished), 'finished run')} warned of something"
+    rows = [(runs_and_cells(runs), warning) for warning, runs in runs_of.values()]
+    warned = sum(bool(warnings) for _, warnings in finished)
+    line = f"{warned:,} of {count(len(finished), 'finished run')} warned of something"
     return Section(
         "Warnings",
         line,
@@ -41,13 +48,6 @@ def warnings_section(data: StudyData) -> Section | None:
             f"{line}. Their scores stand in the tables all the same; read what they say before you compare "
             "cells.",
         ),
-        (Table("", (Header("runs"),), (Column("warning"),), tuple(rows)),),
+        [table_of("", ["runs"], ["warning"], rows)],
         ("Numbers in a warning are those of the first run that has it.",),
     )
-
-
-def _warnings(run: CellRun) -> Iterator[str]:
-    """Yield the warnings that the run's report has."""
-    warnings = run.record.get("warnings")
-    if isinstance(warnings, list):
-        yield from (warning for warning in warnings if isinstance(warning, str))
