@@ -1,0 +1,1 @@
+"""Audit of results: what may be compared, and what may be claimed."""

@@ -1,0 +1,59 @@
+"""`audit_results`: from paths to what may be compared and claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import attrs
+from sentbed.errors import DataError, suggest
+
+from sentbed_audit.audit_report import Audit
+from sentbed_audit.benchmarks import benchmark as benchmark_named
+from sentbed_audit.benchmarks import task_types
+from sentbed_audit.claims import claims_of
+from sentbed_audit.comparable_scores import comparable_scores
+from sentbed_audit.read_results import Results, read_results
+
+
+def audit_results(
+    paths: Sequence[str | Path],
+    benchmark: str | None = None,
+    tasks: Collection[str] = (),
+    models: Collection[str] = (),
+    ignore_data: bool = False,
+) -> Audit:
+    """Read results and return their audit.
+
+    `benchmark` names the tasks, splits and subsets that are compared, `tasks` and `models` some of them; with
+    `ignore_data`, scores on different revisions of the data are paired, too.
+
+    Raises:
+        DataError: if a path, benchmark, task or model does not exist.
+    """
+    results = read_results(paths)
+    results = _restricted(results, "task", tasks)
+    results = _restricted(results, "model", models)
+    chosen = None
+    if benchmark is not None:
+        chosen = benchmark_named(benchmark)
+        if tasks:
+            chosen = {name: task for name, task in chosen.items() if name in tasks}
+    name = benchmark or ", ".join(Path(path).name for path in paths)
+    comparable = comparable_scores(results, chosen)
+    try:
+        claims = claims_of(comparable, task_types(), ignore_data)
+    except ValueError as error:
+        return Audit(name, results, comparable, None, str(error))
+    return Audit(name, results, comparable, claims)
+
+
+def _restricted(results: Results, column: str, names: Collection[str]) -> Results:
+    """Return the results of some tasks or models; of all where none is named."""
+    if not names:
+        return results
+    present = set(results.scores[column])
+    for name in names:
+        if name not in present:
+            raise DataError(f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}")
+    return attrs.evolve(results, scores=results.scores[results.scores[column].isin(names)])

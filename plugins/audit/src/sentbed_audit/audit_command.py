@@ -1,0 +1,47 @@
+"""The command `audit`."""
+
+from __future__ import annotations
+
+import click
+from sentbed.tools import echo
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option("--benchmark", metavar="NAME", help="Compare its tasks, splits and subsets: `MTEB(eng, v2)`.")
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Compare these tasks only.")
+@click.option("--model", "models", multiple=True, metavar="MODEL", help="Compare these models only.")
+@click.option("--ignore-data-revisions", is_flag=True, help="Pair scores on different revisions of the data.")
+@click.option("--output", type=click.Path(file_okay=False), help="Write report, frame and JSON here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def audit(
+    paths: tuple[str, ...],
+    benchmark: str | None,
+    tasks: tuple[str, ...],
+    models: tuple[str, ...],
+    ignore_data_revisions: bool,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Say what may be compared in the results in PATHS, and what may be claimed from them.
+
+    PATHS are folders or archives of MTEB's result files, directories of runs or studies, result files of
+    lm-eval, or CSV files with the columns model, task and score. Nothing is downloaded, no model is loaded.
+    """
+    import json
+    from pathlib import Path
+
+    from sentbed_audit.audit import audit_results
+    from sentbed_audit.audit_report import answers, audit_record, write_audit
+
+    result = audit_results(
+        paths, benchmark=benchmark, tasks=tasks, models=models, ignore_data=ignore_data_revisions
+    )
+    written = write_audit(Path(output), result) if output is not None else None
+    if as_json:
+        echo(json.dumps(audit_record(result), indent=2, ensure_ascii=False))
+        return
+    for line in answers(result):
+        echo(f"{line.question}: {line.answer}")
+    if written is not None:
+        echo(str(written))

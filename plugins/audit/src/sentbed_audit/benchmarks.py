@@ -1,0 +1,56 @@
+"""Benchmarks: which splits and subsets of which tasks count, and the types of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import attrs
+from sentbed.errors import DataError, suggest
+
+
+@attrs.frozen
+class BenchmarkTask:
+    """A task of a benchmark."""
+
+    type: str
+    """Such as `Retrieval`."""
+    splits: tuple[str, ...]
+    subsets: tuple[str, ...]
+
+
+@cache
+def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
+    """Return the benchmarks by name, as MTEB 2.26 defines them."""
+    text = resources.files("sentbed_audit").joinpath("benchmarks.json").read_text("utf-8")
+    tables = {}
+    for name, tasks in json.loads(text).items():
+        table = {}
+        for task in tasks:
+            table[task["task"]] = BenchmarkTask(task["type"], tuple(task["splits"]), tuple(task["subsets"]))
+        tables[name] = table
+    return tables
+
+
+def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
+    """Return the tasks of a benchmark.
+
+    Raises:
+        DataError: if there is none of that name.
+    """
+    tables = benchmarks()
+    if name not in tables:
+        names = ", ".join(f"`{known}`" for known in tables)
+        raise DataError(f"there is no benchmark `{name}`; choose among {names}.{suggest(name, list(tables))}")
+    return tables[name]
+
+
+def task_types() -> dict[str, str]:
+    """Return the type of each task of all benchmarks, by name."""
+    types = {}
+    for tasks in benchmarks().values():
+        for name, task in tasks.items():
+            types[name] = task.type
+    return types

@@ -1,0 +1,300 @@
+"""What may be claimed from a table of scores: which rows differ over the tasks, and what a ranking hangs on.
+
+Tasks are the sample: every test asks whether other tasks of the kind would give the same order. Two rows are
+compared by Wilcoxon's signed-rank test over the tasks that both have on the same revision of the data; the
+p-values of all pairs are corrected by Holm's method. Intervals of ranks follow from the pairs that differ
+(Klein, Wright and Wieczorek, 2020). Tasks that resemble each other make all of this too certain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pandas
+from numpy.typing import NDArray
+from scipy import stats
+from sentbed_report.statistics.letter_groups import rank_intervals
+
+from sentbed_audit.comparable_scores import ComparableScores
+from sentbed_audit.signed_ranks import signed_rank_p_values
+
+LEVEL = 0.05
+POWER = 0.8
+EFFICIENCY = 3 / math.pi
+"""Of Wilcoxon's test beside the t-test, for normal differences (Lehmann, 1975)."""
+
+MOST_TASKS = 10_000
+"""Tasks beyond which no number of them is given."""
+
+Floats = NDArray[np.float64]
+
+
+@attrs.frozen(eq=False)
+class Pairs:
+    """Comparisons of all pairs of rows, in the order of the table. All arrays are `(rows, rows)`."""
+
+    differences: Floats
+    """Mean over the shared tasks of row less column."""
+    spreads: Floats
+    """Standard deviation of the differences over these tasks."""
+    tasks: NDArray[np.int64]
+    """Number of tasks that both rows have on the same data."""
+    p_values: Floats
+    corrected: Floats
+    """P-values of all pairs by Holm's method."""
+
+    def better(self, corrected: bool = True) -> NDArray[np.bool_]:
+        """Return which rows are significantly better than which others, the columns."""
+        p_values = self.corrected if corrected else self.p_values
+        return (p_values < LEVEL) & (self.differences > 0)
+
+
+@attrs.frozen
+class Neighbours:
+    """Two rows that follow each other in the ranking by mean."""
+
+    first: str
+    second: str
+    difference: float
+    p_value: float
+    corrected: float
+    tasks: int
+    """Tasks that they share."""
+    wins: int
+    """Tasks on which the first is better."""
+    tasks_needed: int | None
+    """Tasks like these that would separate them in four of five cases; None for more than 10,000."""
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether the first has the better mean and loses on more tasks than it wins."""
+        return 2 * self.wins < self.tasks
+
+
+@attrs.frozen
+class WithoutPart:
+    """The ranking by mean without a task, a type of tasks or duplicates."""
+
+    left_out: str
+    first: str
+    """Row that is first then."""
+    rank_changes: int
+    """Rows whose rank is another one."""
+    largest_move: int
+    """Ranks that a row moves at most."""
+    tau: float
+    """Kendall's correlation with the whole ranking."""
+
+
+@attrs.frozen(eq=False)
+class Claims:
+    """What may be claimed."""
+
+    scores: pandas.DataFrame
+    """Rows with all tasks, the best mean first, times 100 where all scores are shares."""
+    means: pandas.Series
+    mean_ranks: pandas.Series
+    """Mean over tasks of the rank, 1 for the best."""
+    type_means: pandas.DataFrame
+    """Mean of each type of tasks, a column a type; empty where types are not known."""
+    rank_intervals: tuple[tuple[int, int], ...]
+    type_rank_intervals: Mapping[str, tuple[tuple[int, int], ...]]
+    """Intervals of ranks within each type of tasks."""
+    pairs: Pairs
+    neighbours: tuple[Neighbours, ...]
+    without_task: tuple[WithoutPart, ...]
+    without_type: tuple[WithoutPart, ...]
+    without_duplicates: tuple[WithoutPart, ...]
+    types: Mapping[str, str]
+    """Type of each task, where it is known."""
+
+    @property
+    def leaders(self) -> dict[str, str]:
+        """The first row by each way to rank."""
+        leaders = {"mean over tasks": str(self.means.index[0]), "mean rank": str(self.mean_ranks.idxmin())}
+        if not self.type_means.empty:
+            leaders["mean over types of tasks"] = str(self.type_means.mean(axis=1).idxmax())
+        return leaders
+
+    @property
+    def not_told_apart_from_first(self) -> int:
+        """Number of rows that do not differ from the first one."""
+        return int((~self.pairs.better()[0]).sum()) - 1
+
+
+def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_data: bool = False) -> Claims:
+    """Return what may be claimed from the rows that have all tasks.
+
+    `types` are those of tasks; with `ignore_data`, scores on different revisions of the data are paired, too.
+
+    Raises:
+        ValueError: if fewer than two rows have all tasks.
+    """
+    scores = comparable.scores.dropna()
+    if len(scores) < 2:
+        raise ValueError(
+            f"{len(scores)} of {len(comparable.scores)} models have all {comparable.scores.shape[1]} tasks, "
+            "expected two or more; name fewer tasks with `--task`"
+        )
+    if scores.to_numpy().max() <= 1:
+        scores = 100 * scores
+    order = scores.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    scores = scores.loc[order]
+    revisions = comparable.revisions.loc[order]
+    if ignore_data:
+        revisions = revisions.where(revisions == "", "")
+    tasks_of_type: dict[str, list[str]] = {}
+    for task in scores.columns:
+        if task in types:
+            tasks_of_type.setdefault(types[task], []).append(task)
+    pairs = compare_all(scores, revisions)
+    within_types = {}
+    for name, tasks in sorted(tasks_of_type.items()):
+        within = compare_all(scores[tasks], revisions[tasks])
+        within_types[name] = tuple(rank_intervals(within.better()))
+    type_means = pandas.DataFrame({name: scores[tasks].mean(axis=1) for name, tasks in tasks_of_type.items()})
+    return Claims(
+        scores=scores,
+        means=scores.mean(axis=1),
+        mean_ranks=scores.rank(ascending=False).mean(axis=1),
+        type_means=type_means,
+        rank_intervals=tuple(rank_intervals(pairs.better())),
+        type_rank_intervals=within_types,
+        pairs=pairs,
+        neighbours=tuple(_neighbours(scores, revisions, pairs)),
+        without_task=tuple(without_columns(scores, {task: [task] for task in scores.columns})),
+        without_type=tuple(without_columns(scores, tasks_of_type)),
+        without_duplicates=tuple(_without_duplicates(scores, comparable.duplicates)),
+        types={task: types[task] for task in scores.columns if task in types},
+    )
+
+
+def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
+    """Compare each pair of rows over the tasks that both have on the same revision of the data."""
+    values = scores.to_numpy(float)
+    codes = _codes(revisions)
+    rows = len(values)
+    firsts, seconds = np.triu_indices(rows, 1)
+    apart = values[firsts] - values[seconds]
+    apart[codes[firsts] != codes[seconds]] = np.nan
+    count = np.isfinite(apart).sum(axis=1)
+    total = np.nansum(apart, axis=1)
+    means = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+    squares = np.nansum((apart - means[:, None]) ** 2, axis=1)
+    variances = np.divide(squares, count - 1, out=np.full(len(total), np.nan), where=count > 1)
+    p_values = signed_rank_p_values(apart)
+    return Pairs(
+        differences=_matrix(means, rows, sign=-1),
+        spreads=_matrix(np.sqrt(variances), rows),
+        tasks=_matrix(count, rows),
+        p_values=_matrix(p_values, rows),
+        corrected=_matrix(holm(p_values), rows),
+    )
+
+
+def _matrix(values: NDArray[Any], rows: int, sign: int = 1) -> NDArray[Any]:
+    """Return values of all pairs as a matrix; below its diagonal they have the sign."""
+    matrix = np.zeros((rows, rows), values.dtype)
+    firsts, seconds = np.triu_indices(rows, 1)
+    matrix[firsts, seconds] = values
+    matrix[seconds, firsts] = sign * values
+    return matrix
+
+
+def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
+    """Return a number for each revision of a task's data, the same for the same one."""
+    codes: NDArray[np.int64] = revisions.apply(lambda column: pandas.factorize(column)[0]).to_numpy(np.int64)
+    return codes
+
+
+def holm(p_values: Floats) -> Floats:
+    """Return p-values corrected by Holm's method (1979); NaN stays, and counts as no test."""
+    corrected = np.full(len(p_values), np.nan)
+    tested = np.flatnonzero(np.isfinite(p_values))
+    order = tested[np.argsort(p_values[tested], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1)
+    return corrected
+
+
+def _neighbours(scores: pandas.DataFrame, revisions: pandas.DataFrame, pairs: Pairs) -> Iterator[Neighbours]:
+    values = scores.to_numpy()
+    codes = _codes(revisions)
+    for row in range(len(scores) - 1):
+        is_shared = codes[row] == codes[row + 1]
+        wins = (values[row] > values[row + 1]) & is_shared
+        yield Neighbours(
+            first=str(scores.index[row]),
+            second=str(scores.index[row + 1]),
+            difference=float(pairs.differences[row, row + 1]),
+            p_value=float(pairs.p_values[row, row + 1]),
+            corrected=float(pairs.corrected[row, row + 1]),
+            tasks=int(pairs.tasks[row, row + 1]),
+            wins=int(wins.sum()),
+            tasks_needed=tasks_needed(
+                float(pairs.differences[row, row + 1]), float(pairs.spreads[row, row + 1])
+            ),
+        )
+
+
+def tasks_needed(difference: float, spread: float) -> int | None:
+    """Return how many tasks separate two rows with a power of 0.8 at 5 %, two-sided.
+
+    `difference` is the mean of the differences over tasks, `spread` their standard deviation. The number is
+    that of the paired t-test, divided by the efficiency of Wilcoxon's. None for more than 10,000, or without
+    a difference.
+    """
+    if not difference or not math.isfinite(difference) or not math.isfinite(spread):
+        return None
+    if spread == 0:
+        return 2
+    effect = abs(difference) / spread
+    low, high = 2, MOST_TASKS
+    if _power(effect, high) < POWER:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if _power(effect, middle) < POWER:
+            low = middle + 1
+        else:
+            high = middle
+    needed = math.ceil(low / EFFICIENCY)
+    return needed if needed <= MOST_TASKS else None
+
+
+def _power(effect: float, tasks: int) -> float:
+    """Return the power of the two-sided paired t-test."""
+    critical = stats.t.ppf(1 - LEVEL / 2, tasks - 1)
+    shift = effect * math.sqrt(tasks)
+    return float(stats.nct.sf(critical, tasks - 1, shift) + stats.nct.cdf(-critical, tasks - 1, shift))
+
+
+def without_columns(scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]) -> Iterator[WithoutPart]:
+    """Yield the ranking by mean without each part, a list of tasks, where a task is left."""
+    ranks = scores.mean(axis=1).rank(ascending=False)
+    for name, tasks in parts.items():
+        rest = scores.drop(columns=list(tasks))
+        if not rest.empty and rest.shape[1]:
+            yield _changed(name, ranks, rest.mean(axis=1))
+
+
+def _without_duplicates(
+    scores: pandas.DataFrame, duplicates: Sequence[Sequence[str]]
+) -> Iterator[WithoutPart]:
+    """Yield the ranking by mean without all but one row of each group of duplicates."""
+    for group in duplicates:
+        present = [name for name in group if name in scores.index]
+        if len(present) > 1:
+            rest = scores.drop(index=present[1:])
+            ranks = scores.mean(axis=1).loc[rest.index].rank(ascending=False)
+            yield _changed(", ".join(present[1:]), ranks, rest.mean(axis=1))
+
+
+def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
+    moves = (means.rank(ascending=False) - ranks).abs()
+    tau: Any = stats.kendalltau(ranks, -means).statistic
+    return WithoutPart(name, str(means.idxmax()), int((moves > 0).sum()), math.ceil(moves.max()), float(tau))

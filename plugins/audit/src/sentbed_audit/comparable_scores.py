@@ -1,0 +1,245 @@
+"""Which scores may be compared: one number for each model and task, under one condition.
+
+A task's scores are compared on one metric and split and over the same subsets. Where a benchmark is named,
+they are the benchmark's, otherwise those that most models have. The rest is left out, each with a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import attrs
+import numpy as np
+import pandas
+
+from sentbed_audit.benchmarks import BenchmarkTask
+from sentbed_audit.findings import Finding, Kind, listed
+from sentbed_audit.read_results import Results
+
+COMMON = 0.95
+"""Share of the models with a task's most common subset that must have another one for it to count."""
+
+UNKNOWN_REVISIONS = ("", "no_revision_available", "external")
+"""Revisions of models that are not known."""
+
+OTHER_SCALE = 20.0
+"""A score that is so many times the median of its task is on another scale."""
+
+FEWEST_SHARED = 5
+"""Tasks that two models must share before equal scores make them duplicates."""
+
+KEY = ["system", "task"]
+
+
+@attrs.frozen(eq=False)
+class ComparableScores:
+    """What is compared: a row a model and revision, a column a task."""
+
+    scores: pandas.DataFrame
+    """Mean over subsets and seeds; NaN where there is no score that may be compared."""
+    revisions: pandas.DataFrame
+    """Revision of the data behind each score, of the same shape; empty where it is not known."""
+    findings: tuple[Finding, ...]
+    duplicates: tuple[tuple[str, ...], ...]
+    """Groups of rows with the same scores."""
+
+
+def comparable_scores(results: Results, tasks: Mapping[str, BenchmarkTask] | None = None) -> ComparableScores:
+    """Return what may be compared in results; `tasks` are those of a benchmark."""
+    findings = [
+        Finding("unreadable", "left out", entry.file, entry.reason, (entry.file,))
+        for entry in results.unreadable
+    ]
+    frame = results.scores.copy()
+    frame["system"] = _system_names(frame)
+    findings += _model_revisions(frame)
+    if tasks is not None:
+        frame = frame[frame["task"].isin(tasks)]
+    findings += _formats(frame)
+    frame = _on_one_condition(frame, tasks, findings)
+    table = _mean_scores(frame, findings)
+    wanted = list(tasks) if tasks is not None else _common_tasks(table)
+    scores = table.pivot(index="system", columns="task", values="score").reindex(columns=wanted)
+    revisions = table.pivot(index="system", columns="task", values="data_revision").reindex(columns=wanted)
+    findings += _software(frame, wanted)
+    findings += _data_revisions(table, wanted)
+    findings += _missing_tasks(scores)
+    duplicates = _duplicates(scores)
+    for group in duplicates:
+        findings.append(
+            Finding("duplicate", "mind", group[0], f"has the scores of {listed(list(group[1:]))}")
+        )
+    return ComparableScores(scores, revisions.fillna(""), tuple(findings), duplicates)
+
+
+def _system_names(frame: pandas.DataFrame) -> pandas.Series:
+    """Return a name for each model and revision: the revision is part of it where a model has several."""
+    revisions = frame.groupby("model")["revision"].transform("nunique")
+    short = frame["revision"].str.slice(0, 12).replace("", "unknown")
+    return frame["model"].where(revisions == 1, frame["model"] + "@" + short)
+
+
+def _model_revisions(frame: pandas.DataFrame) -> Iterator[Finding]:
+    for model, rows in frame.groupby("model"):
+        revisions = sorted(rows["revision"].unique())
+        if len(revisions) > 1:
+            named = [revision or "unknown" for revision in revisions]
+            yield Finding(
+                "model revision", "mind", str(model), f"{len(revisions)} revisions: {listed(named)}"
+            )
+
+
+def _formats(frame: pandas.DataFrame) -> Iterator[Finding]:
+    old = frame[frame["layout"] == "mteb 1.0"]
+    for system, rows in old.groupby("system"):
+        files = tuple(rows["file"].unique())
+        yield Finding("format", "mind", str(system), f"{len(files)} files of before MTEB 1.11", files)
+
+
+def _on_one_condition(
+    frame: pandas.DataFrame, tasks: Mapping[str, BenchmarkTask] | None, findings: list[Finding]
+) -> pandas.DataFrame:
+    """Return the rows whose metric, split and subset are compared, of models that have all subsets."""
+    finite = np.isfinite(frame["score"])
+    findings += _left_out("not finite", frame[~finite], "is no finite number")
+    frame = frame[finite]
+    parts = []
+    for task, of_task in frame.groupby("task", sort=False):
+        metric = _most_common(of_task, "metric")
+        findings += _without(of_task, "metric", [metric])
+        of_metric = of_task[of_task["metric"] == metric]
+        splits = [_most_common(of_metric, "split")] if tasks is None else list(tasks[str(task)].splits)
+        findings += _without(of_metric, "split", splits)
+        of_split = of_metric[of_metric["split"].isin(splits)]
+        subsets = _common_subsets(of_split) if tasks is None else list(tasks[str(task)].subsets)
+        of_subsets = of_split[of_split["subset"].isin(subsets)]
+        parts.append(_with_all_subsets(of_subsets, subsets, findings))
+    return pandas.concat(parts)
+
+
+def _most_common(rows: pandas.DataFrame, column: str) -> str:
+    """Return the value that most models have; of several, `test` or the first in the alphabet."""
+    counts = rows.groupby(column)["system"].nunique()
+    best = sorted(counts[counts == counts.max()].index)
+    return "test" if "test" in best else str(best[0])
+
+
+def _without(
+    rows: pandas.DataFrame, column: Literal["metric", "split"], values: list[str]
+) -> Iterator[Finding]:
+    """Yield a finding for each model that has none of the values of a column."""
+    has_value = rows[rows[column].isin(values)]["system"].unique()
+    others = rows[~rows["system"].isin(has_value)]
+    for (system, task), part in others.groupby(KEY):
+        present = listed(sorted(part[column].unique()))
+        detail = f"{task}: has the {column} {present}, compared is {listed(values)}"
+        yield Finding(column, "left out", system, detail, tuple(part["file"].unique()))
+
+
+def _common_subsets(rows: pandas.DataFrame) -> list[str]:
+    """Return the subsets that nearly all models have which have the most common one."""
+    counts = rows.groupby("subset")["system"].nunique()
+    return sorted(counts[counts >= COMMON * counts.max()].index)
+
+
+def _with_all_subsets(
+    rows: pandas.DataFrame, subsets: list[str], findings: list[Finding]
+) -> pandas.DataFrame:
+    """Return the rows of models that have every subset."""
+    counts = rows.groupby("system")["subset"].nunique()
+    partial = counts[counts < len(subsets)].index
+    for (system, task), part in rows[rows["system"].isin(partial)].groupby(KEY):
+        missing = sorted(set(subsets) - set(part["subset"]))
+        detail = f"{task}: lacks the subset {listed(missing)}"
+        findings.append(Finding("subset", "left out", system, detail, tuple(part["file"].unique())))
+    return rows[~rows["system"].isin(partial)]
+
+
+def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
+    """Return one row for each model and task: the mean over subsets and seeds."""
+    frame = frame.drop_duplicates([*KEY, "split", "subset", "seed", "score", "data_revision", "file"])
+    single = _one_score_each(frame, findings)
+    table = single.groupby(KEY, as_index=False).agg(
+        score=("score", "mean"),
+        data_revision=("data_revision", "first"),
+        file=("file", "first"),
+    )
+    medians = table.groupby("task")["score"].transform(lambda scores: scores.abs().median())
+    is_other = (table["score"].abs() > OTHER_SCALE * medians) & (medians > 0)
+    findings += _left_out("scale", table[is_other], "is on another scale than the others of its task")
+    return table[~is_other]
+
+
+def _one_score_each(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
+    """Return the rows without those models and tasks for which files of one seed and subset disagree."""
+    same = [*KEY, "split", "subset", "seed", "layout"]
+    from_files = frame[frame["layout"] != "table"]
+    groups = from_files.groupby(same, dropna=False)["score"]
+    spread = groups.transform("max") - groups.transform("min")
+    contradicted = from_files[spread > 1e-9]
+    for (system, task), part in contradicted.groupby(KEY):
+        scores = [f"{score:.4f}" for score in part["score"]]
+        detail = f"{task}: {listed(scores)}"
+        findings.append(Finding("two scores", "left out", system, detail, tuple(part["file"].unique())))
+    places = pandas.MultiIndex.from_frame(contradicted[KEY])
+    return frame[~pandas.MultiIndex.from_frame(frame[KEY]).isin(places)]
+
+
+def _left_out(kind: Kind, rows: pandas.DataFrame, reason: str) -> Iterator[Finding]:
+    for row in rows.itertuples():
+        detail = f"{row.task}: {row.score:.6g} {reason}"
+        yield Finding(kind, "left out", row.system, detail, (row.file,))
+
+
+def _common_tasks(table: pandas.DataFrame) -> list[str]:
+    """Return the tasks that at least half of the models have."""
+    counts = table.groupby("task")["system"].nunique()
+    return sorted(counts[counts >= table["system"].nunique() / 2].index)
+
+
+def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
+    for task, rows in frame[frame["task"].isin(tasks)].groupby("task"):
+        versions = rows["software"].replace("", "unknown").value_counts()
+        if len(versions) > 1:
+            named = [f"{version} ({count})" for version, count in versions.items()]
+            yield Finding("software", "mind", str(task), f"{len(versions)} versions: {listed(named)}")
+
+
+def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
+    for task, rows in table[table["task"].isin(tasks)].groupby("task"):
+        revisions = rows["data_revision"].replace("", "unknown")
+        counts = revisions.value_counts()
+        if len(counts) > 1:
+            named = [f"{revision[:12]} ({count})" for revision, count in counts.items()]
+            others = rows[revisions != counts.index[0]]
+            detail = f"{len(counts)} revisions of the data: {listed(named)}"
+            yield Finding("data revision", "not paired", str(task), detail, tuple(others["file"]))
+
+
+def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
+    for system, row in scores.iterrows():
+        missing = list(row.index[row.isna()])
+        if missing:
+            detail = f"{len(missing)} of {len(row)} tasks: {listed(missing)}"
+            yield Finding("missing tasks", "left out", str(system), detail)
+
+
+def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:
+    """Return groups of rows whose scores are equal on all tasks that both have, at least five of them."""
+    values = scores.to_numpy()
+    names = [str(name) for name in scores.index]
+    group_of = list(range(len(names)))
+    for first in range(len(names)):
+        if group_of[first] != first:
+            continue
+        both = ~np.isnan(values[first]) & ~np.isnan(values)
+        differs = both & (np.abs(values - values[first]) > 1e-9)
+        is_same = (both.sum(axis=1) >= FEWEST_SHARED) & ~differs.any(axis=1)
+        for second in np.flatnonzero(is_same):
+            if second > first and group_of[second] == second:
+                group_of[second] = first
+    groups: dict[int, list[str]] = {}
+    for name, group in zip(names, group_of, strict=True):
+        groups.setdefault(group, []).append(name)
+    return tuple(tuple(members) for members in groups.values() if len(members) > 1)

@@ -1,0 +1,63 @@
+"""`Finding`: something in results that a reader must know before comparing them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import attrs
+
+Kind: TypeAlias = Literal[
+    "unreadable",
+    "not finite",
+    "scale",
+    "two scores",
+    "metric",
+    "split",
+    "subset",
+    "data revision",
+    "missing tasks",
+    "duplicate",
+    "model revision",
+    "software",
+    "format",
+]
+
+Consequence: TypeAlias = Literal["left out", "not paired", "mind"]
+"""`left out`: the scores are compared with no others; `not paired`: not with those of another condition;
+`mind`: they are compared, and the reader decides."""
+
+SENTENCES: dict[Kind, str] = {
+    "unreadable": "Files that are no results, or damaged ones.",
+    "not finite": "Scores that are no finite number.",
+    "scale": "Scores on another scale than the others of their task, such as per cent among shares.",
+    "two scores": "Files that say different things of one model and task.",
+    "metric": "Scores in another metric than most of their task.",
+    "split": "Scores on another split than most of their task.",
+    "subset": "Scores without a subset (a language) that the others of their task average over.",
+    "data revision": "Scores on another revision of the data than others of their task.",
+    "missing tasks": "Models without a score on some task that is compared.",
+    "duplicate": "Different models with the same scores on all tasks that both have.",
+    "model revision": "Models with several revisions, each of which is a row of its own.",
+    "software": "Tasks whose scores come from several versions of the software.",
+    "format": "Files of before MTEB 1.11, whose main score is found by its name.",
+}
+"""What each kind of finding is, in the order of the report."""
+
+
+@attrs.frozen
+class Finding:
+    """One finding, with the files that show it."""
+
+    kind: Kind
+    consequence: Consequence
+    subject: str
+    """The model or task that it is about."""
+    detail: str
+    files: tuple[str, ...] = ()
+
+
+def listed(names: list[str], most: int = 4) -> str:
+    """Return the first names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    rest = len(names) - most
+    return f"{shown} and {rest} more" if rest > 0 else shown

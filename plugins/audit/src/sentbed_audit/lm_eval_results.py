@@ -1,0 +1,57 @@
+"""Result files of lm-evaluation-harness: one JSON file with the scores of all tasks of a run.
+
+`results` has a table for each task, whose keys are a metric and a filter (`acc,none`); beside each stands its
+standard error (`acc_stderr,none`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from sentbed_audit.score_rows import ScoreRow
+
+
+def is_lm_eval_result(content: Any) -> bool:
+    """Whether the content of a JSON file is a result of lm-eval."""
+    return isinstance(content, Mapping) and "results" in content and "versions" in content
+
+
+def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
+    """Yield every metric of every task.
+
+    Raises:
+        ValueError: if the file has no scores.
+    """
+    results = content["results"]
+    if not isinstance(results, Mapping) or not results:
+        raise ValueError("`results` has no task")
+    versions = content["versions"]
+    release = content.get("lm_eval_version")
+    for task, numbers in results.items():
+        if not isinstance(numbers, Mapping):
+            raise ValueError(f"`results.{task}` is no table")  # noqa: TRY004
+        for metric, value in numbers.items():
+            is_error = "_stderr" in metric
+            if is_error or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            yield ScoreRow(
+                model=str(content.get("model_name") or path.parent.name or path.stem),
+                revision=str(content.get("model_sha") or ""),
+                task=f"{task} ({metric})",
+                split="test",
+                subset="default",
+                metric=metric,
+                score=float(value),
+                software=f"lm-eval {release}" if release else "",
+                data_revision=_version(versions, task),
+                layout="lm-eval",
+                file=str(path),
+            )
+
+
+def _version(versions: Any, task: str) -> str:
+    if not isinstance(versions, Mapping) or task not in versions:
+        return ""
+    return str(versions[task])

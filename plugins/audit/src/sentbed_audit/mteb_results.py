@@ -1,0 +1,133 @@
+"""Result files of MTEB, one a task: those of 1.11 and later, and those of before.
+
+Since 1.11 a file has `scores`: split -> a list of subsets, each with its `main_score`. Before, it had the
+splits at the top, a split had its numbers or a table for each subset, and the main score bore the name of its
+metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from sentbed_audit.score_rows import ScoreRow
+
+DEFAULT = "default"
+"""Subset of a task without parts, as MTEB calls it."""
+
+UNKNOWN_REVISIONS = ("no_revision_available", "external", "None")
+"""What MTEB calls the revision of a model or data set that is not known."""
+
+SPLITS = ("test", "validation", "dev", "train")
+
+_OLD_MAIN_SCORES = (
+    ("main_score",),
+    ("cos_sim", "spearman"),
+    ("cos_sim", "ap"),
+    ("ndcg_at_10",),
+    ("map",),
+    ("v_measure",),
+    ("f1",),
+    ("accuracy",),
+)
+"""Where files of before 1.11 have the main score, the first that is there: those of retrieval have no `map`,
+those of STS no `ap`."""
+
+
+def is_mteb_result(content: Any) -> bool:
+    """Whether the content of a JSON file is a result of MTEB."""
+    if not isinstance(content, Mapping):
+        return False
+    return "mteb_dataset_name" in content or ("task_name" in content and "scores" in content)
+
+
+def model_of_path(path: PurePosixPath) -> tuple[str, str]:
+    """Return model and revision by the folders `MODEL/REVISION/TASK.json`; `__` stands for a slash.
+
+    A file that lies in one folder only has that folder's name as its model, and no revision.
+    """
+    folders = path.parts[:-1]
+    if len(folders) >= 2:
+        return folders[-2].replace("__", "/"), folders[-1]
+    return (folders[-1] if folders else path.stem).replace("__", "/"), ""
+
+
+def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
+    """Yield the main score of each split and subset.
+
+    Raises:
+        ValueError: if the file has no score, or one that is no number.
+    """
+    model, revision = model_of_path(path)
+    version = content.get("mteb_version")
+    is_old = "scores" not in content
+    task = content.get("task_name") or content["mteb_dataset_name"]
+    data_revision = str(content.get("dataset_revision") or "")
+    layout = "mteb 1.0" if is_old else "mteb 1.11"
+    scores = _old_scores(content) if is_old else _scores(content)
+    for split, subset, score in scores:
+        yield ScoreRow(
+            model=model,
+            revision=revision,
+            task=str(task),
+            split=split,
+            subset=subset,
+            metric="main_score",
+            score=score,
+            software=f"mteb {version}" if version else "",
+            data_revision="" if data_revision in UNKNOWN_REVISIONS else data_revision,
+            layout=layout,
+            file=str(path),
+        )
+
+
+def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield split, subset and main score of a file since 1.11."""
+    scores = content["scores"]
+    if not isinstance(scores, Mapping) or not scores:
+        raise ValueError("`scores` has no split")
+    for split, subsets in scores.items():
+        if not isinstance(subsets, list) or not subsets:
+            raise ValueError(f"`scores.{split}` has no subset")
+        for entry in subsets:
+            if not isinstance(entry, Mapping) or "main_score" not in entry:
+                raise ValueError(f"`scores.{split}` has an entry without `main_score`")
+            yield split, str(entry.get("hf_subset", DEFAULT)), _number(entry["main_score"], split)
+
+
+def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Yield split, subset and main score of a file of before 1.11."""
+    has_split = False
+    for split in SPLITS:
+        numbers = content.get(split)
+        if not isinstance(numbers, Mapping):
+            continue
+        has_split = True
+        score = _main_score(numbers)
+        if score is not None:
+            yield split, DEFAULT, _number(score, split)
+            continue
+        for subset, part in numbers.items():
+            score = _main_score(part) if isinstance(part, Mapping) else None
+            if score is not None:
+                yield split, str(subset), _number(score, split)
+    if not has_split:
+        raise ValueError(f"there is none of the splits {', '.join(SPLITS)}")
+
+
+def _main_score(numbers: Mapping[str, Any]) -> Any:
+    """Return the main score of a split or subset; None where it has none of the known names."""
+    for keys in _OLD_MAIN_SCORES:
+        value: Any = numbers
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and not isinstance(value, Mapping):
+            return value
+    return None
+
+
+def _number(value: Any, split: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"the main score of `{split}` is {value!r}, expected a number")  # noqa: TRY004
+    return float(value)

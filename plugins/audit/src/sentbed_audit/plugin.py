@@ -1,0 +1,21 @@
+"""Hooks of sentbed-audit: the command `audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sentbed import hookimpl
+from sentbed.protocols import Lazy
+
+sentbed_api = "2.0"
+
+
+@hookimpl
+def commands() -> Mapping[str, Lazy]:
+    """Return the command."""
+    return {
+        "audit": Lazy(
+            "sentbed_audit.audit_command:audit",
+            "Say what may be compared and claimed in results: MTEB's, ours, lm-eval's, a CSV.",
+        )
+    }

@@ -1,0 +1,159 @@
+"""Reading of results, whatever they lie in: folders, archives, single files."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import attrs
+import pandas
+from sentbed.errors import DataError, SentbedError
+from sentbed.helpers import open_file, read_file, reason_of
+
+from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
+from sentbed_audit.mteb_results import is_mteb_result, mteb_rows
+from sentbed_audit.score_rows import COLUMNS, ScoreRow, Unreadable
+from sentbed_audit.sentbed_results import run_rows, study_rows
+from sentbed_audit.table_results import is_score_table, table_rows
+
+LARGEST_FILE = 64 << 20
+"""Bytes of the largest file of results; those of retrieval with many metrics have some hundred kB."""
+
+MOST_FILES = 200_000
+"""Files that are read of one archive or folder."""
+
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
+RUN, STUDY = "report.json", "study.json"
+
+
+@attrs.frozen(eq=False)
+class Results:
+    """All scores of all files."""
+
+    scores: pandas.DataFrame
+    """A row a score, with the columns `score_rows.COLUMNS`."""
+    files: int
+    """Number of files that had scores."""
+    unreadable: tuple[Unreadable, ...]
+
+
+def read_results(paths: Iterable[str | Path]) -> Results:
+    """Read the results in folders, archives and files.
+
+    JSON files that are no results, such as descriptions of models, are passed over. Archives are read as
+    streams; nothing of them is written to disk, and no link is followed.
+
+    Raises:
+        DataError: if a path does not exist, or no score is found in any of them.
+    """
+    rows: list[ScoreRow] = []
+    unreadable: list[Unreadable] = []
+    places = [Path(path) for path in paths]
+    for place in places:
+        for content in _contents(place):
+            if isinstance(content, Unreadable):
+                unreadable.append(content)
+            else:
+                rows += content
+    if not rows:
+        names = ", ".join(f"`{place}`" for place in places)
+        reason = f"; {unreadable[0].file}: {unreadable[0].reason}" if unreadable else ""
+        raise DataError(
+            f"found no scores in {names}{reason}; name folders or archives of MTEB's results, directories "
+            "of runs or studies, lm-eval's files, or a CSV with the columns model, task and score"
+        )
+    frame = pandas.DataFrame([attrs.astuple(row) for row in rows], columns=list(COLUMNS))
+    return Results(frame, frame["file"].nunique(), tuple(unreadable))
+
+
+def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+    """Yield the scores of each file below a path, or why they cannot be read."""
+    if not path.exists():
+        raise DataError("there is no such file or directory; name one that exists", path)
+    if path.is_dir():
+        yield from _of_directory(path)
+    elif path.name.endswith(ARCHIVES):
+        yield from _of_archive(path)
+    else:
+        yield _of_file(path, PurePosixPath(path.as_posix()))
+
+
+def _of_directory(directory: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+    """Yield the scores of a directory: of a study, of a run, or of all files below it."""
+    if (directory / STUDY).is_file() or (directory / RUN).is_file():
+        read = study_rows if (directory / STUDY).is_file() else run_rows
+        try:
+            yield list(read(directory))
+        except (SentbedError, OSError) as error:
+            yield Unreadable(str(directory), reason_of(error))
+        return
+    for entry in sorted(directory.iterdir()):
+        if entry.is_symlink():
+            continue
+        if entry.is_dir():
+            yield from _of_directory(entry)
+        elif entry.suffix in (".json", ".csv"):
+            yield _of_file(entry, PurePosixPath(entry.as_posix()))
+
+
+def _of_file(file: Path, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
+    try:
+        return _rows(read_file(file, LARGEST_FILE), name)
+    except (SentbedError, OSError) as error:
+        return Unreadable(str(name), reason_of(error))
+
+
+def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+    """Yield the scores of each file of an archive, as it is unpacked in memory, file by file."""
+    members = _zip_members if path.name.endswith(".zip") else _tar_members
+    try:
+        for number, (name, size, stream) in enumerate(members(path)):
+            if number >= MOST_FILES:
+                yield Unreadable(str(path), f"it has more than {MOST_FILES:,} files; the rest is not read")
+                return
+            if name.suffix not in (".json", ".csv"):
+                continue
+            if size > LARGEST_FILE:
+                yield Unreadable(str(name), f"it has more than {LARGEST_FILE:,} bytes")
+                continue
+            yield _rows(stream.read(LARGEST_FILE), name)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError) as error:
+        yield Unreadable(str(path), f"the archive is damaged: {error}")
+
+
+def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
+    with open_file(path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.isreg() else None
+            if stream is not None:
+                yield PurePosixPath(member.name), member.size, stream
+
+
+def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if not member.is_dir():
+                with archive.open(member) as stream:
+                    yield PurePosixPath(member.filename), member.file_size, stream
+
+
+def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
+    """Return the scores of a file's content; none where it is no file of results."""
+    try:
+        if name.suffix == ".csv":
+            text = content.decode("utf-8-sig")
+            return list(table_rows(text, str(name))) if is_score_table(text) else []
+        document: Any = json.loads(content)
+        if is_mteb_result(document):
+            return list(mteb_rows(document, name))
+        if is_lm_eval_result(document):
+            return list(lm_eval_rows(document, name))
+    except RecursionError:
+        return Unreadable(str(name), "its arrays or tables are nested too deeply")
+    except ValueError as error:
+        return Unreadable(str(name), str(error))
+    return []

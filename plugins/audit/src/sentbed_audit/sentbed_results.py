@@ -1,0 +1,61 @@
+"""Scores of our own: directories of runs and of studies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from sentbed.protocols import Score
+from sentbed.tools import plain
+from sentbed_report.run_results import read_results
+from sentbed_report.study.measurements import study_frame
+from sentbed_report.study.read_study_directory import read_data
+
+from sentbed_audit.score_rows import ScoreRow
+
+
+def run_rows(directory: Path) -> Iterator[ScoreRow]:
+    """Yield the scores of a run.
+
+    Raises:
+        RunError: if it cannot be read.
+    """
+    results = read_results(directory)
+    for score in results.scores:
+        if score.direction == "higher":
+            yield _row(score, f"{results.name}/{score.encoder}", directory, None)
+
+
+def study_rows(directory: Path) -> Iterator[ScoreRow]:
+    """Yield the scores of all finished runs of a study; a cell is a model, with as many scores as seeds.
+
+    Raises:
+        RunError: if it cannot be read.
+    """
+    frame = study_frame(read_data(directory))
+    tested = frame[(frame["direction"] == "higher") & (frame["axis"] != "cost")]
+    for number in tested.itertuples():
+        model = f"{number.cell}/{number.encoder}"
+        yield _row(number.score, model, directory, int(number.seed))
+
+
+def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRow:
+    protocol = dict(score.evaluator_protocol)
+    canonical = json.dumps(plain(protocol), sort_keys=True, default=str)
+    return ScoreRow(
+        model=model,
+        revision="",
+        task=f"{score.evaluator} {score.task} ({score.metric})",
+        split=str(protocol.get("split", "test")),
+        subset="default",
+        metric=score.metric,
+        score=score.value,
+        software=score.plugin,
+        # Two scores of ours can be compared where the whole protocol of the evaluator is the same.
+        data_revision=hashlib.sha256(canonical.encode()).hexdigest()[:12],
+        layout="sentbed",
+        file=str(directory),
+        seed=seed,
+    )

@@ -1,0 +1,59 @@
+"""A plain table of scores: CSV with the columns `model`, `task` and `score`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+
+from sentbed_audit.score_rows import ScoreRow
+
+REQUIRED = ("model", "task", "score")
+OPTIONAL = ("revision", "split", "subset", "metric", "seed", "item", "software", "data_revision")
+"""Columns that a table may have besides; scores of several seeds and items are averaged."""
+
+
+def is_score_table(text: str) -> bool:
+    """Whether a CSV has the required columns; other tables beside results are none of ours."""
+    header = next(csv.reader(io.StringIO(text[:100_000])), [])
+    return set(REQUIRED) <= {name.strip().lower() for name in header}
+
+
+def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
+    """Yield a row a line.
+
+    Raises:
+        ValueError: for a line whose score or seed is no number, with the number of the line.
+    """
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or ()]
+    for line in reader:
+        try:
+            yield _row(line, file)
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"line {reader.line_num}: {error}") from error
+
+
+def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
+    def text(column: str, default: str = "") -> str:
+        return (line.get(column) or default).strip()
+
+    score = float(text("score"))
+    if not math.isfinite(score):
+        raise ValueError(f"the score is {score}, expected a finite number")
+    seed = text("seed")
+    return ScoreRow(
+        model=text("model"),
+        revision=text("revision"),
+        task=text("task"),
+        split=text("split", "test"),
+        subset=text("subset", "default"),
+        metric=text("metric", "score"),
+        score=score,
+        software=text("software"),
+        data_revision=text("data_revision"),
+        layout="table",
+        file=file,
+        seed=int(seed) if seed else None,
+    )

@@ -1,0 +1,125 @@
+"""The command, from folders to the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from result_folders import TASKS, write_folder, write_mteb_file
+from scipy import stats
+from sentbed_audit.audit import audit_results
+from sentbed_audit.audit_command import audit
+from sentbed_audit.audit_report import pair_counts
+from sentbed_audit.benchmarks import benchmark
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(audit, [str(argument) for argument in arguments])
+
+
+def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path: Path) -> None:
+    write_folder(tmp_path / "results")
+    ended = run(tmp_path / "results", "--output", tmp_path / "out")
+    assert ended.exit_code == 0, ended.output
+    assert "First: org/model3 has the best mean" in ended.output
+    assert "0 models of 3 cannot be told apart from it over 12 tasks" in ended.output
+    assert "Mind: No mixture of conditions was found." in ended.output
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert not re.search(r'(?:src|href)="https?:', page)
+    for text in ("Ranking", "What may be compared", "org/model3"):
+        assert text in page
+    record = json.loads((tmp_path / "out" / "audit.json").read_text("utf-8"))
+    assert record["ranking"][0]["rank_interval"] == [1, 1]
+    assert (tmp_path / "out" / "scores.csv").read_text("utf-8").count("\n") == 1 + 4 * len(TASKS)
+    assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# results")
+
+
+def test_json_is_printed(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    record = json.loads(run(tmp_path, "--json", "--task", TASKS[0], "--task", TASKS[1]).output)
+    assert record["tasks"] == [TASKS[0], TASKS[1]]
+    assert record["pairs"]["all"] == 6
+
+
+def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(tmp_path: Path) -> None:
+    write_mteb_file(tmp_path, "org/a", "A", 0.5)
+    write_mteb_file(tmp_path, "org/b", "B", 0.5)
+    ended = run(tmp_path, "--output", tmp_path / "out")
+    assert ended.exit_code == 0
+    assert "Claims: None: 0 of 2 models have all 2 tasks" in ended.output
+    assert "missing tasks 2" in ended.output
+    assert "Nothing can be claimed" in (tmp_path / "out" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--task", "Task0", "no score is of the task `Task0`"),
+        ("--model", "org/model9", "no score is of the model `org/model9`"),
+        ("--benchmark", "MTEB(eng)", "there is no benchmark `MTEB(eng)`"),
+    ],
+)
+def test_a_name_that_is_not_there_is_an_error(tmp_path: Path, option: str, name: str, message: str) -> None:
+    write_folder(tmp_path)
+    ended = run(tmp_path, option, name)
+    assert ended.exit_code != 0
+    assert message in str(ended.exception)
+
+
+def test_a_model_with_a_name_of_markup_stays_text(tmp_path: Path) -> None:
+    write_folder(tmp_path / "results")
+    for task in TASKS:
+        write_mteb_file(tmp_path / "results", "<script>alert(1)<", task, 0.9)
+    assert run(tmp_path / "results", "--output", tmp_path / "out").exit_code == 0
+    assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text("utf-8")
+
+
+ARCHIVE = Path(os.environ.get("SENTBED_DATA", ".")) / "mteb_results" / "mteb-eng-v2.tar.xz"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason="needs real data: mteb_results in SENTBED_DATA")
+def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
+    tasks = benchmark("MTEB(eng, v2)")
+    scores: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    revisions: dict[str, set[str]] = defaultdict(set)
+    with tarfile.open(ARCHIVE) as archive:
+        for member in archive:
+            _, model, revision, name = Path(member.name).parts if member.isfile() else ("", "", "", "")
+            if not name.endswith(".json") or name == "model_meta.json":
+                continue
+            stream = archive.extractfile(member)
+            assert stream is not None
+            content = json.load(stream)
+            revisions[model].add(revision)
+            task = tasks.get(content.get("task_name"))
+            if task is None or "scores" not in content:
+                continue
+            values = [
+                entry["main_score"]
+                for split in task.splits
+                for entry in content["scores"].get(split, [])
+                if entry["hf_subset"] in task.subsets
+            ]
+            if len(values) == len(task.splits) * len(task.subsets):
+                scores[model, revision][content["task_name"]] = float(np.mean(values))
+    complete = {name: row for name, row in scores.items() if len(row) == len(tasks)}
+    rows = sorted(([row[task] for task in tasks] for row in complete.values()), key=np.mean)
+    alike = 0
+    for first, second in zip(rows[1:], rows, strict=False):
+        apart = np.subtract(first, second)
+        alike += not apart.any() or stats.wilcoxon(apart).pvalue >= 0.05
+    result = audit_results([ARCHIVE], benchmark="MTEB(eng, v2)", ignore_data=True)
+    assert result.claims is not None
+    assert len(result.claims.scores) == len(complete) == 103
+    counts = pair_counts(result.claims)
+    assert counts["neighbours"] - counts["neighbours_differ"] == alike
+    several = [finding for finding in result.comparable.findings if finding.kind == "model revision"]
+    assert len(several) == sum(len(names) > 1 for names in revisions.values())

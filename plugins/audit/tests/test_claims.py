@@ -1,0 +1,126 @@
+"""What may be claimed, against hand-computed values, naive loops and the reference libraries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from scipy import stats
+from sentbed_audit.claims import Claims, claims_of, compare_all, holm, tasks_needed, without_columns
+from sentbed_audit.comparable_scores import ComparableScores
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+TASKS = [f"T{number}" for number in range(10)]
+
+
+def table(values: np.ndarray, revisions: np.ndarray | None = None) -> ComparableScores:
+    index = [f"m{number}" for number in range(len(values))]
+    columns = TASKS[: values.shape[1]]
+    marks = np.full(values.shape, "r") if revisions is None else revisions
+    return ComparableScores(
+        pandas.DataFrame(values, index, columns), pandas.DataFrame(marks, index, columns), (), ()
+    )
+
+
+def random_scores(rows: int = 6, seed: int = 0) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    return generator.normal(0.5, 0.02, (rows, 10)) + 0.02 * np.arange(rows)[::-1, None]
+
+
+def claims(values: np.ndarray, types: dict[str, str] | None = None) -> Claims:
+    return claims_of(table(values), types or {})
+
+
+def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data() -> None:
+    values = random_scores()
+    revisions = np.random.default_rng(1).choice(["r", "s"], values.shape, p=[0.8, 0.2])
+    comparable = table(values, revisions)
+    pairs = compare_all(comparable.scores, comparable.revisions)
+    p_values = []
+    for first in range(6):
+        for second in range(first + 1, 6):
+            shared = revisions[first] == revisions[second]
+            apart = values[first, shared] - values[second, shared]
+            assert pairs.tasks[first, second] == shared.sum()
+            assert pairs.differences[first, second] == pytest.approx(apart.mean())
+            assert pairs.differences[second, first] == pytest.approx(-apart.mean())
+            assert pairs.spreads[first, second] == pytest.approx(apart.std(ddof=1))
+            assert pairs.p_values[first, second] == pytest.approx(stats.wilcoxon(apart).pvalue)
+            p_values.append(pairs.p_values[first, second])
+    corrected = multipletests(p_values, method="holm")[1]
+    np.testing.assert_allclose(pairs.corrected[np.triu_indices(6, 1)], corrected)
+
+
+def test_holm_leaves_out_what_was_not_tested() -> None:
+    np.testing.assert_allclose(holm(np.array([0.01, np.nan, 0.04, 0.03])), [0.03, np.nan, 0.06, 0.06])
+
+
+@pytest.mark.parametrize("effect", [0.2, 0.5, 1.3])
+def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(effect: float) -> None:
+    count = TTestPower().solve_power(effect_size=effect, alpha=0.05, power=0.8)
+    assert tasks_needed(effect * 3, 3) == np.ceil(np.ceil(count) * np.pi / 3)
+
+
+@pytest.mark.parametrize(("difference", "spread"), [(0, 1), (1e-6, 1), (np.nan, 1), (1, np.nan)])
+def test_no_number_of_tasks_separates_what_does_not_differ(difference: float, spread: float) -> None:
+    assert tasks_needed(difference, spread) is None
+
+
+def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs() -> None:
+    result = claims(random_scores(3) + np.array([[2], [0], [0]]) - np.array([[0], [0], [0.02]]))
+    assert result.scores.index[0] == "m0"
+    assert result.rank_intervals[0] == (1, 1)
+    same = np.tile(np.linspace(0.4, 0.6, 10), (3, 1))
+    assert claims(same).rank_intervals == ((1, 3), (1, 3), (1, 3))
+
+
+def test_the_first_by_mean_may_lose_on_most_tasks() -> None:
+    values = np.full((2, 10), 0.5)
+    values[0, :3] += 0.3
+    values[1, 3:] += 0.1
+    (pair,) = claims(values).neighbours
+    assert (pair.first, pair.wins, pair.tasks, pair.is_conflict) == ("m0", 3, 10, True)
+    assert claims(values).leaders == {"mean over tasks": "m0", "mean rank": "m1"}
+
+
+def test_without_a_part_the_ranking_is_that_of_the_rest() -> None:
+    values = random_scores()
+    values[2, 4] += 3
+    scores = pandas.DataFrame(values, [f"m{number}" for number in range(6)], TASKS)
+    (part,) = without_columns(scores, {"T4": ["T4"]})
+    before = stats.rankdata(-values.mean(axis=1))
+    after = stats.rankdata(-np.delete(values, 4, axis=1).mean(axis=1))
+    assert scores.mean(axis=1).idxmax() == "m2"
+    assert part.first == "m0"
+    assert part.rank_changes == (before != after).sum()
+    assert part.largest_move == np.abs(before - after).max()
+    assert part.tau == pytest.approx(stats.kendalltau(before, after).statistic)
+
+
+def test_types_have_ranks_of_their_own() -> None:
+    types = {task: "few" if number < 3 else "many" for number, task in enumerate(TASKS)}
+    result = claims(random_scores(3) + 0.1 * np.arange(3)[::-1, None], types)
+    # Three tasks separate no two models, seven do: 2 / 2 ** 7 times three pairs is below 5 %.
+    assert result.type_rank_intervals == {"few": ((1, 3),) * 3, "many": ((1, 1), (2, 2), (3, 3))}
+    expected = result.scores[TASKS[:3]].mean(axis=1)
+    np.testing.assert_allclose(result.type_means["few"], expected)
+
+
+def test_models_without_all_tasks_make_no_claim() -> None:
+    values = random_scores(3)
+    values[1:, 0] = np.nan
+    with pytest.raises(ValueError, match="1 of 3 models have all 10 tasks"):
+        claims(values)
+
+
+def test_equal_models_are_rarely_told_apart() -> None:
+    """Family-wise error of 300 tables of 8 equal models over 20 tasks."""
+    generator = np.random.default_rng(7)
+    wrong = 0
+    columns = [f"T{number}" for number in range(20)]
+    for _ in range(300):
+        scores = pandas.DataFrame(generator.normal(0.5, 0.1, (8, 20)), columns=columns)
+        pairs = compare_all(scores, pandas.DataFrame("", scores.index, columns))
+        wrong += bool(pairs.better().any())
+    assert wrong <= 24

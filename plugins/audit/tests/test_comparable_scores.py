@@ -1,0 +1,114 @@
+"""What may be compared: planted mixtures are found, and a clean folder has no finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from result_folders import TASKS, write_folder, write_mteb_file
+from sentbed_audit.benchmarks import BenchmarkTask
+from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
+from sentbed_audit.read_results import read_results
+
+
+def compared(directory: Path) -> ComparableScores:
+    return comparable_scores(read_results([directory]))
+
+
+def entry(score: float, subset: str = "default") -> dict[str, object]:
+    return {"hf_subset": subset, "main_score": score}
+
+
+def test_a_clean_folder_has_no_finding(tmp_path: Path) -> None:
+    expected = write_folder(tmp_path)
+    table = compared(tmp_path)
+    assert table.findings == ()
+    np.testing.assert_allclose(table.scores[list(TASKS)].to_numpy(), expected)
+
+
+def test_each_planted_mixture_is_found_and_nothing_else(tmp_path: Path) -> None:
+    scores = write_folder(tmp_path, models=6)
+    value = float(scores[0, 0])
+    write_mteb_file(tmp_path, "org/model1", TASKS[1], 0.5, dataset_revision="data2")
+    write_mteb_file(tmp_path, "org/model2", TASKS[2], 0.5, mteb_version="1.18.0")
+    write_mteb_file(tmp_path, "org/model3", TASKS[3], 0.5, scores={"dev": [entry(0.5)]})
+    write_mteb_file(tmp_path, "org/model4", TASKS[4], 100 * value)
+    write_mteb_file(tmp_path, "org/model5", TASKS[5], float("nan"))
+    (tmp_path / "org__model0" / "rev1" / f"{TASKS[6]}.json").unlink()
+    for task, score in zip(TASKS, scores[0], strict=True):
+        write_mteb_file(tmp_path, "other/name", task, float(score))
+    for task in TASKS[:11]:
+        write_mteb_file(tmp_path, "org/model0", task, 0.3, revision="rev2")
+    old = tmp_path / "org__model5" / "rev1" / f"{TASKS[7]}.json"
+    old.write_text(
+        f'{{"mteb_dataset_name": "{TASKS[7]}", "mteb_version": "2.6.7", "dataset_revision": "data1", '
+        '"test": {"v_measure": 0.5}}'
+    )
+    findings = {(finding.kind, finding.subject) for finding in compared(tmp_path).findings}
+    assert findings == {
+        ("data revision", TASKS[1]),
+        ("software", TASKS[2]),
+        ("split", "org/model3"),
+        ("scale", "org/model4"),
+        ("not finite", "org/model5"),
+        ("missing tasks", "org/model0@rev1"),
+        ("missing tasks", "org/model0@rev2"),
+        ("missing tasks", "org/model3"),
+        ("missing tasks", "org/model4"),
+        ("missing tasks", "org/model5"),
+        ("duplicate", "org/model0@rev1"),
+        ("model revision", "org/model0"),
+        ("format", "org/model5"),
+    }
+
+
+def test_files_are_named(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    file = write_mteb_file(tmp_path, "org/model1", TASKS[1], 0.5, scores={"dev": [entry(0.5)]})
+    (finding, _) = compared(tmp_path).findings
+    assert finding.files == (file.as_posix(),)
+    assert finding.detail == f"{TASKS[1]}: has the split dev, compared is test"
+
+
+def test_a_score_is_the_mean_over_subsets_and_who_lacks_one_is_left_out(tmp_path: Path) -> None:
+    write_folder(tmp_path, models=30)
+    for model in range(30):
+        subsets = [entry(0.5, "en"), entry(0.2, "de")]
+        # A subset that few models have does not count.
+        subsets += [entry(0.9, "fr")] if model < 3 else []
+        write_mteb_file(tmp_path, f"org/model{model}", "Languages", 0, scores={"test": subsets})
+    write_mteb_file(tmp_path, "org/model7", "Languages", 0, scores={"test": [entry(0.5, "en")]})
+    table = compared(tmp_path)
+    column = table.scores["Languages"]
+    assert column.drop("org/model7").to_numpy() == pytest.approx(0.35)
+    assert np.isnan(column["org/model7"])
+    details = [finding.detail for finding in table.findings if finding.kind == "subset"]
+    assert details == ["Languages: lacks the subset de"]
+
+
+def test_a_benchmark_decides_splits_and_subsets(tmp_path: Path) -> None:
+    scores = {"test": [entry(0.5, "en"), entry(0.2, "de")], "dev": [entry(0.7, "en")]}
+    for model in range(3):
+        write_mteb_file(tmp_path, f"org/model{model}", "Languages", 0, scores=scores)
+    tasks = {"Languages": BenchmarkTask("STS", ("dev",), ("en",))}
+    table = comparable_scores(read_results([tmp_path]), tasks)
+    assert table.scores["Languages"].tolist() == [0.7, 0.7, 0.7]
+
+
+def test_files_that_contradict_each_other_are_left_out(tmp_path: Path) -> None:
+    write_folder(tmp_path / "first")
+    write_folder(tmp_path / "second")
+    assert compared(tmp_path).findings == ()
+    write_mteb_file(tmp_path / "second", "org/model1", TASKS[0], 0.9)
+    table = compared(tmp_path)
+    assert Counter(finding.kind for finding in table.findings) == {"two scores": 1, "missing tasks": 1}
+    assert np.isnan(table.scores.loc["org/model1", TASKS[0]])
+
+
+def test_seeds_and_items_of_a_table_are_averaged(tmp_path: Path) -> None:
+    lines = ["model,task,seed,score"]
+    lines += [f"{model},{task},{seed},{0.1 * seed}" for model in "ab" for task in "TU" for seed in (1, 2)]
+    (tmp_path / "scores.csv").write_text("\n".join(lines))
+    np.testing.assert_allclose(compared(tmp_path).scores.to_numpy(), 0.15)
