@@ -37,7 +37,7 @@ def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Why a look at vectors is not enough."""
-    monkeypatch.setattr("sentbed_hardware._torch.engine.require_finite_weights", lambda module: None)
+    monkeypatch.setattr("sentbed_hardware._torch.placed_encoder.require_finite_weights", lambda module: None)
     (name,) = (name for name in weights(encoder) if name.endswith("0.attention.self.query.weight"))
     with broken(encoder, name, math.nan, Random(0)):
         assert np.isfinite(encoder.encode(TEXTS)).all()

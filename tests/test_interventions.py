@@ -23,7 +23,7 @@ from sentbed.protocols import BuildContext
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._torch.cpu import bf16_instructions
-from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES

@@ -17,7 +17,7 @@ from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware._torch.cpu import bf16_instructions
-from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_workbench.cache_contents import held
 from sentbed_workbench.vector_cache import VectorCache
 

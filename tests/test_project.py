@@ -76,3 +76,38 @@ def test_standard_is_every_distribution_but_the_conformance_kit() -> None:
     extra = project(ROOT / "core")["optional-dependencies"]["standard"]
     names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - {"sentbed-testing"}
     assert extra == sorted(f"{name}=={sentbed.__version__}" for name in names)
+
+
+def circle_contract() -> dict[str, Any]:
+    """The contract of import-linter that forbids circles."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (contract for contract in contracts if contract["type"] == "acyclic_siblings")
+    table: dict[str, Any] = contract
+    return table
+
+
+def test_no_distribution_is_exempt_from_the_contract_against_circles() -> None:
+    packages = {path.name for directory in DISTRIBUTIONS for path in (directory / "src").glob("sentbed*")}
+    assert len(packages) == len(DISTRIBUTIONS)
+    assert packages <= set(circle_contract()["ancestors"])
+
+
+def has_circle(graph: Any) -> bool:
+    """Whether modules or packages beside each other import each other, as the contract asks it."""
+    return any(graph.nominate_cycle_breakers(package) for package in graph.modules)
+
+
+def test_without_the_listed_imports_there_is_no_circle_and_each_of_them_closes_one() -> None:
+    grimp = pytest.importorskip("grimp")
+    graph = grimp.build_graph("sentbed_hardware", cache_dir=None)
+    imports = []
+    for line in circle_contract()["ignore_imports"]:
+        importer, imported = line.split(" -> ")
+        imports.append({"importer": importer, "imported": imported})
+        graph.remove_import(**imports[-1])
+    assert imports
+    assert not has_circle(graph)
+    for listed in imports:
+        graph.add_import(**listed)
+        assert has_circle(graph), listed
+        graph.remove_import(**listed)

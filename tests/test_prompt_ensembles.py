@@ -25,7 +25,7 @@ from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_corpus.encode_lines import encode_lines
-from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant
 from sentbed_interop.export_and_import import export_encoder

@@ -20,7 +20,8 @@ from sentbed_backbones.bert import Bert
 from sentbed_backbones.opt import Opt
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
 from sentbed_studies.shared_forward_passes import (

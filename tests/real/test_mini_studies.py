@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_studies.runner import run_study

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sentbed
 from sentbed.protocols import TokenBatch
-from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 Spearman = Callable[[object], dict[str, float]]
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -21,10 +21,10 @@ from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed._files import sha256
 from sentbed.protocols import BuildContext
-from sentbed_backbones._torch.loading import model_files
 from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER, LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.hub_models import Listing, chosen_weights, find_conversion
+from sentbed_backbones.model_files import model_files
 
 TAG = "v1"
 

@@ -13,7 +13,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from sentbed import ModelError
 from sentbed.protocols import BuildContext
 from sentbed_backbones._torch import tokenizer_loading
-from sentbed_backbones._torch.built_transformer import DTYPES
+from sentbed_backbones._torch.weight_dtypes import DTYPES
 from sentbed_backbones.adaptation import Freeze, LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal

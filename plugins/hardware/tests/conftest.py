@@ -32,7 +32,8 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.nn import functional

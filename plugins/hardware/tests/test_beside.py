@@ -10,7 +10,8 @@ import pytest
 import torch
 from sentbed import RunError
 from sentbed.protocols import BuildContext, Head
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
 Engines = Callable[..., TorchEngine]

@@ -16,7 +16,8 @@ from sentbed import ModelError, RunError
 from sentbed._files import verified_sums
 from sentbed.helpers import sha256, write_sums
 from sentbed.protocols import BuildContext, Head, TokenIds
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.adamw import AdamW
 
 ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")

@@ -13,8 +13,9 @@ import torch
 from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.gradient_caching import BatchVectors
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.tower import Tower, plan_chunks
 from sentbed_hardware.adamw import AdamW
 

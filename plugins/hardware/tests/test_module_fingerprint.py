@@ -12,7 +12,8 @@ import torch
 from sentbed.protocols import Head, TokenIds
 from sentbed_common import source_code_hashes as sources
 from sentbed_hardware._common.module_fingerprint import fingerprint
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 Assemble = Callable[..., TorchEncoder]
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 from sentbed.protocols import Head
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.tower import Tower
 
 # Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 from sentbed.protocols import Head, TokenBatch, TokenStates
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.streams import MALLOC_VARIABLES, in_streams, streams_on
 
 

@@ -13,7 +13,8 @@ import pytest
 import torch
 from sentbed import PluginError, RunError
 from sentbed.protocols import Head, LossOutput, ParameterSettings, TokenIds
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.tower import Tower
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from sentbed import ModelError, RunError
 from sentbed.protocols import Head, TokenIds
-from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW

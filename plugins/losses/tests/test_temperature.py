@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 from sentbed.protocols import ParameterSettings
-from sentbed_losses._torch.temperature import Temperature
+from sentbed_losses._torch.temperature import LearnedTemperature
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
-from sentbed_losses.temperature import LearnableTemperature
+from sentbed_losses.temperature import LearnableTemperature, temperature_module
 
 SIMILARITIES = [[0.8, 0.1], [0.3, 0.5]]
 TEMPERATURE = 0.4
@@ -54,7 +54,7 @@ def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
 def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
     parameter: str, low: float, high: float
 ) -> None:
-    module = Temperature(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
+    module = temperature_module(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
     held = module.get_parameter(parameter)
     for value, bound in ((low, 0.01), (high, 100.0)):
         with torch.no_grad():
@@ -71,7 +71,7 @@ def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
     [("log", math.exp(-0.5)), ("value", 0.5), ("inverse", 1 / 1.5)],
 )
 def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter: str, reached: float) -> None:
-    module = Temperature(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
+    module = temperature_module(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
     held = module.get_parameter(parameter)
     for _ in range(100):
         temperature = module()
@@ -88,8 +88,8 @@ def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter: str, reache
 def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands() -> None:
     learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
     own = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
-    assert Temperature(learnable).parameter_settings == own
-    assert Temperature(LearnableTemperature()).parameter_settings == {}
+    assert temperature_module(learnable).parameter_settings == own
+    assert temperature_module(LearnableTemperature()).parameter_settings == {}
     nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
-    found = [part.parameter_settings for part in nested.modules() if isinstance(part, Temperature)]
+    found = [part.parameter_settings for part in nested.modules() if isinstance(part, LearnedTemperature)]
     assert found == [own, own]

@@ -11,7 +11,7 @@ from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
 from sentbed.helpers import read_file
 from sentbed.protocols import BackboneTraits, Intervention, InterventionTraits
-from sentbed_common import Outline, OutlineContext, PlannedBackbone
+from sentbed_common import PlannedBackbone
 
 from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
 from sentbed_backbones.attention_settings import attends_both_ways
@@ -192,16 +192,6 @@ class Transformer(PlannedBackbone):
     def layer_numbers(self) -> tuple[int, ...]:
         """The numbers of the layers to read."""
         return LAYERS[self.layers] if isinstance(self.layers, str) else self.layers
-
-    def outline(self, context: OutlineContext) -> Outline:
-        """Return the outline that the configuration gives, without reading weights.
-
-        Raises:
-            ModelError: if no configuration is available.
-        """
-        from sentbed_backbones._torch.size_and_cost_from_config import outline
-
-        return outline(self, context)
 
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `sentbed export` writes it."""

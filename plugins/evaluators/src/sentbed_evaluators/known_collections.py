@@ -13,7 +13,6 @@ from pathlib import Path
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
 from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
-from sentbed_evaluators.sentbench_sets import sources
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
 _PROBING = "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing"
@@ -41,9 +40,14 @@ _DBPEDIA = KnownArchive(
 _SPRING = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
 
 
+def known_collection(name: str) -> KnownData:
+    """Return the collection `name`."""
+    return next(known for known in known_collections() if known.name == name)
+
+
 def how_to_get(name: str) -> str:
     """Return how to obtain the collection `name`, as a clause for messages about missing files."""
-    return next(known for known in known_collections() if known.name == name).remedy
+    return known_collection(name).remedy
 
 
 @cache
@@ -142,22 +146,31 @@ def _sentbench() -> tuple[KnownData, ...]:
     # The bucket's name is really spelt this way.
     questions = "https://s3.amazonaws.com/commensenseqa"
     return (
-        _source("SWAG", "which ending follows a caption", "https://github.com/rowanz/swagaf", url=swag),
         _source(
-            "DBpedia",
+            "swag",
+            ("swag", "swagaf/data"),
+            "which ending follows a caption",
+            "https://github.com/rowanz/swagaf",
+            url=swag,
+        ),
+        _source(
+            "dbpedia",
+            ("dbpedia", "dbpedia_csv"),
             "Wikipedia abstracts in 14 classes",
             "https://www.dbpedia.org",
             archive=_DBPEDIA,
             licence="CC BY-SA and GFDL",
         ),
         _source(
-            "GoEmo",
+            "goemotions",
+            ("goemotions", "goemotions/data"),
             "Reddit comments in 28 emotions",
             "https://github.com/google-research/google-research/tree/master/goemotions",
             url=emotions,
         ),
         _source(
-            "ROC",
+            "rocstories",
+            ("rocstories", "ROCStories"),
             "which ending a story of four sentences has",
             "https://www.cs.rochester.edu/nlp/rocstories/",
             licence="free for those who fill in the form",
@@ -165,13 +178,15 @@ def _sentbench() -> tuple[KnownData, ...]:
             "file of the Story Cloze Test into `rocstories` below `SENTBED_DATA`, under the name that it has",
         ),
         _source(
-            "ST",
+            "styletransfer",
+            ("styletransfer", "Shakespearizing-Modern-English/data"),
             "Shakespeare's lines and modern ones",
             "https://github.com/harsh19/Shakespearizing-Modern-English",
             url=style,
         ),
         _source(
-            "CQA",
+            "commonsenseqa",
+            ("commonsenseqa", "csqa"),
             "questions of common sense with five answers",
             "https://www.tau-nlp.org/commonsenseqa",
             url=questions,
@@ -180,7 +195,8 @@ def _sentbench() -> tuple[KnownData, ...]:
 
 
 def _source(
-    task: str,
+    name: str,
+    places: tuple[str, ...],
     summary: str,
     page: str,
     url: str | None = None,
@@ -188,12 +204,11 @@ def _source(
     licence: str = "",
     advice: str = "",
 ) -> KnownData:
-    source = sources.SOURCES[task]
     return KnownData(
-        name=source.data,
+        name=name,
         summary=f"{summary}; sentbench",
-        places=source.folders,
-        files=tuple(_files(source.data, url).values()),
+        places=places,
+        files=tuple(_files(name, url).values()),
         source=page,
         archives=() if archive is None else (archive,),
         licence=licence,

@@ -62,5 +62,14 @@ class Cuda(Distributed, PlannedAccelerator):
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         import_heavy("sentbed_hardware._torch.cuda")
         from sentbed_hardware._torch.cuda import build_cuda_engine
+        from sentbed_hardware._torch.lead_engine import spread
 
-        return build_cuda_engine(self)
+        engine = build_cuda_engine(
+            runtime=self.name,
+            precision=self.precision,
+            tf32=self.tf32,
+            compile=self.compile,
+            deterministic=self.deterministic,
+            token_budget=self.token_budget,
+        )
+        return spread(engine, self)

@@ -86,7 +86,8 @@ def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[
 
     Returns why it is not in sentence-transformers' format, or None, and its differences in that format.
     """
-    from sentbed_interop.to_sentence_transformers import OtherVectorsError, ToSentenceTransformers
+    from sentbed_interop.other_vectors_error import OtherVectorsError
+    from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 
     try:
         return None, tuple(ToSentenceTransformers().write(encoder, directory))

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-from sentbed import ModelError
 from sentbed.protocols import Exporter
 
 from sentbed_interop.interventions import require_none
 
 if TYPE_CHECKING:
     from sentbed import Encoder
-
-
-class OtherVectorsError(ModelError):
-    """The folder was written, but does not load as the same encoder."""
 
 
 @attrs.frozen

@@ -32,4 +32,4 @@ class Angle(Ranking):
         """Return `module(inputs) -> LossOutput`; see `CoSENT` for its metric."""
         from sentbed_losses._torch.angle import AngleLoss
 
-        return AngleLoss(self)
+        return AngleLoss(temperature=self.temperature, rows=self.rows)

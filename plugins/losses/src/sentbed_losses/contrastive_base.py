@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, gt
 from sentbed.protocols import Loss, LossTraits
 
 from sentbed_losses.columns import HARD_NEGATIVES
-from sentbed_losses.temperature import LearnableTemperature, positive_temperature
+from sentbed_losses.temperature import LearnableTemperature, positive_temperature, temperature_module
 
 
 @attrs.frozen
@@ -81,6 +81,21 @@ class Contrastive(Loss):
     def masked(self) -> bool:
         """Whether the rows of a batch may have denominators of different sizes."""
         return self.mask_duplicates or self.false_negative_threshold is not None
+
+    def module_arguments(self) -> dict[str, Any]:
+        """Return the arguments that these fields are of a contrastive module."""
+        return {
+            "temperature": temperature_module(self.temperature),
+            "similarity": self.similarity,
+            "symmetric": self.symmetric,
+            "margin": self.margin,
+            "hard_negatives": self.hard_negatives,
+            "hard_negative_weight": self.hard_negative_weight,
+            "hardness": self.hardness,
+            "hardness_of": self.hardness_of,
+            "mask_duplicates": self.mask_duplicates,
+            "false_negative_threshold": self.false_negative_threshold,
+        }
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator: other positives and all hard negatives."""

@@ -34,4 +34,4 @@ class CoSENT(Ranking):
         """
         from sentbed_losses._torch.cosent import CoSENTLoss
 
-        return CoSENTLoss(self)
+        return CoSENTLoss(temperature=self.temperature, rows=self.rows)

@@ -10,7 +10,7 @@ from sentbed.protocols import LossTraits, Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
-from sentbed_losses.temperature import LearnableTemperature, positive_temperature
+from sentbed_losses.temperature import LearnableTemperature, positive_temperature, temperature_module
 
 
 @attrs.frozen
@@ -60,7 +60,13 @@ class Gist(Taught):
         """
         from sentbed_losses._torch.gist import GistLoss
 
-        return GistLoss(self)
+        return GistLoss(
+            temperature=temperature_module(self.temperature),
+            margin=self.margin,
+            margin_kind=self.margin_kind,
+            contrast_anchors=self.contrast_anchors,
+            contrast_positives=self.contrast_positives,
+        )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the number of negatives in a denominator from which the teacher takes none out."""

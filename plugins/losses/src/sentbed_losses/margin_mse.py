@@ -37,7 +37,7 @@ class MarginMSE(Loss):
         """Return `module(inputs) -> LossOutput`; metric `margin`, the mean margin."""
         from sentbed_losses._torch.margin_mse import MarginMSELoss
 
-        return MarginMSELoss(self)
+        return MarginMSELoss(similarity=self.similarity)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 1: the row's own hard negative."""

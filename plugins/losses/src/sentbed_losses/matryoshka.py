@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len
+from sentbed.errors import RunError
 from sentbed.protocols import Loss, LossTraits, Module
 
-from sentbed_losses.nested_loss_base import Nested, combined
+from sentbed_losses.nested_loss_base import Nested, combined, inner_module
 
 
 def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:
@@ -69,4 +70,13 @@ class Matryoshka(Nested):
         """
         from sentbed_losses._torch.matryoshka import MatryoshkaLoss, StatefulMatryoshkaLoss
 
-        return (StatefulMatryoshkaLoss if self.traits.stateful else MatryoshkaLoss)(self, width)
+        largest = max(self.dimensions)
+        if largest > width:
+            raise RunError(
+                f"the loss `{self.name}` has the dimension {largest}, more than the {width} of the "
+                "vectors; choose `dimensions` of at most their width"
+            )
+        traits = self.traits
+        losses = {size: inner_module(self.loss, size) for size in self.dimensions}
+        module = StatefulMatryoshkaLoss if traits.stateful else MatryoshkaLoss
+        return module(losses, weights=self.weights, targets=traits.targets)

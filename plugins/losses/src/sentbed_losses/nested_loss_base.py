@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import attrs
-from sentbed.protocols import LABEL, Loss, LossTraits
+from sentbed.helpers import returned
+from sentbed.protocols import LABEL, Loss, LossTraits, Module
 
 
 def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
@@ -27,6 +28,17 @@ def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
         keys=frozenset[str]().union(*(each.keys for each in traits)),
         targets=frozenset[str]().union(*(each.targets for each in traits)),
     )
+
+
+def inner_module(loss: Loss, width: int) -> Module:
+    """Return the module of a loss within another, for vectors of `width`.
+
+    Raises:
+        PluginError: if it builds anything else than a module.
+    """
+    import torch
+
+    return returned(loss.build(width), torch.nn.Module, loss, "build")
 
 
 def conflicts(losses: Sequence[Loss]) -> Iterator[str]:

@@ -37,7 +37,7 @@ class NLISoftmax(Loss):
         """Return `module(inputs) -> LossOutput`; its metric `accuracy` is the share of correct rows."""
         from sentbed_losses._torch.nli_softmax import NLISoftmaxLoss
 
-        return NLISoftmaxLoss(self, width)
+        return NLISoftmaxLoss(width, classes=len(self.classes), product=self.product)
 
     @property
     def traits(self) -> LossTraits:

@@ -74,7 +74,9 @@ class Queue(Contrastive):
         from sentbed_losses._torch.info_nce import InfoNCELoss
         from sentbed_losses._torch.queue import QueueLoss
 
-        return QueueLoss(self, width) if self.size else InfoNCELoss(self, counted=True)
+        if self.size == 0:
+            return InfoNCELoss(**self.module_arguments(), counts_negatives=True)
+        return QueueLoss(**self.module_arguments(), width=width, size=self.size, in_batch=self.in_batch)
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield why the memory cannot work in a stage with these batches and these `fixed` columns."""

@@ -60,7 +60,12 @@ class SimilarityKL(Taught):
         """
         from sentbed_losses._torch.similarity_kl import SimilarityKLLoss
 
-        return SimilarityKLLoss(self)
+        return SimilarityKLLoss(
+            candidates=self.candidates,
+            temperature=self.temperature,
+            teacher_temperature=self.teacher_temperature,
+            similarity=self.similarity,
+        )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0: candidates have the teacher's probability and are neither right nor wrong."""

@@ -55,7 +55,13 @@ class SpreadOut(Loss):
         """
         from sentbed_losses._torch.spread_out import SpreadOutLoss
 
-        return SpreadOutLoss(self)
+        return SpreadOutLoss(
+            columns=self.columns,
+            mean_weight=self.mean_weight,
+            second_moment_weight=self.second_moment_weight,
+            excess=self.excess,
+            aggregation=self.aggregation,
+        )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0: no anchor is compared with candidates."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import attrs
 from attrs.validators import ge, gt, optional
+from sentbed.protocols import Module
 
 
 @attrs.frozen
@@ -40,6 +41,22 @@ class LearnableTemperature:
                 f"a learnable temperature starts at {self.initial!r}, which is not between its bounds "
                 f"{self.min!r} and {self.max!r}; choose `min` <= `initial` <= `max`"
             )
+
+
+def temperature_module(temperature: float | LearnableTemperature) -> Module:
+    """Return `module() -> temperature`: a float, or a scalar tensor if it is learned."""
+    from sentbed_losses._torch.temperature import FixedTemperature, LearnedTemperature
+
+    if not isinstance(temperature, LearnableTemperature):
+        return FixedTemperature(temperature)
+    return LearnedTemperature(
+        initial=temperature.initial,
+        minimum=temperature.min,
+        maximum=temperature.max,
+        parameter=temperature.parameter,
+        lr=temperature.lr,
+        weight_decay=temperature.weight_decay,
+    )
 
 
 def positive_temperature(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ import attrs
 from attrs.validators import deep_iterable, ge, min_len
 from sentbed.protocols import Loss, Module
 
-from sentbed_losses.nested_loss_base import Nested
+from sentbed_losses.nested_loss_base import Nested, inner_module
 
 
 @attrs.frozen
@@ -49,4 +50,20 @@ class WeightedSum(Nested):
         """
         from sentbed_losses._torch.weighted_sum import StatefulWeightedSumLoss, WeightedSumLoss
 
-        return (StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss)(self, width)
+        seen: Counter[str] = Counter()
+        losses: dict[str, Module] = {}
+        columns = []
+        for loss in self.losses:
+            seen[loss.name] += 1
+            number = seen[loss.name]
+            name = loss.name if number == 1 else f"{loss.name}-{number}"
+            losses[name] = inner_module(loss, width)
+            traits = loss.traits
+            columns.append(None if traits.takes is None else traits.needs | traits.takes)
+        module = StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss
+        return module(
+            losses,
+            weights=self.weights,
+            columns=columns,
+            compares_texts=[loss.traits.compares_texts for loss in self.losses],
+        )

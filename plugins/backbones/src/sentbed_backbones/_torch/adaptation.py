@@ -22,7 +22,7 @@ from sentbed.helpers import foreign, read_file
 from sentbed_common import is_finite_tensor
 from transformers.pytorch_utils import Conv1D
 
-from sentbed_backbones._torch.built_transformer import cast
+from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
     PICKLED_ADAPTER,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -34,11 +34,10 @@ from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import EmptyTemplate, Read, TemplateDenoising
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
+from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
-from sentbed_backbones.transformer_base import TEMPLATE_ALONE
-
-if TYPE_CHECKING:
-    from sentbed_backbones.transformer_base import Transformer
+from sentbed_backbones.model_files import model_files
+from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
 
 CALIBRATION_TEXTS, CALIBRATION_LENGTH = "calibration.txt", 128
 """The file of this package with the sentences on which int8 is calibrated, one a line, and their longest in
@@ -46,8 +45,6 @@ tokens."""
 
 REPLACED = (0.0, 0.3, 1.0)
 """Shares of the tokens that are replaced by random ones, of every third sentence each."""
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Family:
@@ -340,8 +337,6 @@ class BuiltTransformer(BuiltBackbone):
             return self.weights_directory
         if self.parameters.model is None or self.parameters.init != "pretrained":
             return None
-        from sentbed_backbones._torch.loading import model_files
-
         # A saved encoder, which may be a stranger's, names the model.
         return model_files(self.parameters, may_convert=False).directory
 
@@ -404,13 +399,6 @@ class BuiltTransformer(BuiltBackbone):
             self.tokenizer.original,
             {**origin, "merged": True},
         )
-
-
-def cast(model: Any, dtype: torch.dtype) -> Any:
-    """Cast the weights of a model but not its buffers: LLaMA's rotary frequencies need their precision."""
-    for parameter in model.parameters():
-        parameter.data = parameter.data.to(dtype)
-    return model
 
 
 def has_adapter(model: Any) -> bool:

@@ -6,28 +6,23 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import attrs
 import torch
 import transformers
 from safetensors import safe_open
-from sentbed import ModelError, SentbedError, locate
+from sentbed import ModelError, locate
 from sentbed.helpers import foreign, physical_memory, read_file, sha256
 from sentbed.protocols import BuildContext, InterventionTraits
 from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
 
-from sentbed_backbones._torch.built_transformer import (
-    DTYPES,
-    BuiltTransformer,
-    Family,
-    quiet,
-)
+from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
     note_tokens_without_embeddings,
 )
+from sentbed_backbones._torch.weight_dtypes import DTYPES
 from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER, problems_of_adapter
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
@@ -37,9 +32,8 @@ from sentbed_backbones.model_file_checks import (
     only_pickled,
     problems_of,
 )
-
-if TYPE_CHECKING:
-    from sentbed_backbones.transformer_base import Transformer
+from sentbed_backbones.model_files import ModelFiles, base_files, model_files
+from sentbed_backbones.transformer_base import Transformer
 
 DROPOUTS = (
     "hidden_dropout_prob",
@@ -67,14 +61,6 @@ WHOLE_NUMBERS = frozenset({"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64"
 """Names that safetensors has for types of whole numbers."""
 
 
-@attrs.frozen
-class ModelFiles:
-    """The directory of a model in safetensors, and what the manifest says of where it is from."""
-
-    directory: Path
-    origin: Mapping[str, Any] = attrs.field(factory=dict)
-
-
 def build(parameters: Transformer, family: Family, context: BuildContext) -> BuiltTransformer:
     """Load or initialise a backbone.
 
@@ -85,7 +71,7 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
     # An encoder saved with `BASE_FILE` holds the hashes of its base, and no weights but its adapter's.
     source: ModelFiles | None = None
     if saved is not None and (saved / BASE_FILE).is_file():
-        source = _base_files(parameters, saved)
+        source = base_files(parameters, saved)
     elif saved is not None:
         source = ModelFiles(saved)
     elif parameters.model is not None:
@@ -376,51 +362,6 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
             f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`, or "
             "on another conversion of them; put the model back, or name the right one as `model`"
         )
-
-
-def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
-    """Return the files of the recipe's `model`, a hub id downloaded first, with weights as safetensors.
-
-    Raises:
-        ModelError: if they cannot be had; without `may_convert`, also if they are pickled and were not
-            converted before.
-    """
-    assert parameters.model is not None
-    with_weights = parameters.init == "pretrained"
-    origin: dict[str, Any] = {}
-    if is_local(parameters.model):
-        directory = locate(parameters.model)
-    else:
-        fetched = fetch(
-            parameters.model,
-            parameters.revision,
-            code=parameters.trust_remote_code,
-            weights=with_weights,
-            pickles=may_convert,
-        )
-        directory = fetched.directory
-        origin["commit"] = directory.name
-        if fetched.conversion is not None:
-            origin["conversion"] = fetched.conversion
-    if with_weights:
-        for problem in problems_of(directory, True, parameters.trust_remote_code):
-            raise ModelError(problem)
-        directory, pickled = in_safetensors(directory, may_convert, f"`{parameters.model}`")
-        if pickled:
-            origin["pickled_sha256"] = dict(pickled)
-    return ModelFiles(directory, origin)
-
-
-def _base_files(parameters: Transformer, saved: Path) -> ModelFiles:
-    """Return the files of the model that a saved adapter belongs to."""
-    try:
-        # The saved encoder, which may be a stranger's, says which model that is.
-        return model_files(parameters, may_convert=False)
-    except SentbedError as error:
-        raise ModelError(
-            f"`{saved}` holds no weights but an adapter's, and its model cannot be had: {error}; put the "
-            "model back, or change `model` in the encoder's `encoder.toml` and delete its `checksums.json`"
-        ) from error
 
 
 def _set_dropout(config: Any, dropout: float | None) -> None:

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from sentbed_backbones._torch.built_transformer import DTYPES
+from sentbed_backbones._torch.weight_dtypes import DTYPES
 
 LENGTHS = (8, 16, 24)
 """Lengths of the texts in the trial passes, in tokens."""

@@ -5,10 +5,8 @@ The model is built on the device `meta`, where tensors have no content; `pass_co
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import transformers
@@ -16,25 +14,15 @@ from sentbed import ModelError, SentbedError, locate
 from sentbed_common import Outline, OutlineContext, hub_errors
 from transformers.pytorch_utils import Conv1D
 
-from sentbed_backbones._torch.built_transformer import DTYPES, Family, base_of, quiet
-from sentbed_backbones._torch.loading import _initialise, _set_dropout
+from sentbed_backbones._torch.built_transformer import Family, base_of, quiet
+from sentbed_backbones._torch.loading import _adapt, _initialise, _set_dropout
 from sentbed_backbones._torch.pass_costs_on_meta_tensors import costs
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
+from sentbed_backbones._torch.weight_dtypes import DTYPES
 from sentbed_backbones.hub_models import directory_fetched_before, hub_answers
 from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
-
-if TYPE_CHECKING:
-    from sentbed_backbones.transformer_base import Transformer
-
-FAMILIES: Mapping[str, str] = {
-    "bert": "BertFamily",
-    "t5": "T5Family",
-    "opt": "OptFamily",
-    "causal": "CausalFamily",
-}
-"""Backbone -> class in the module of its name, which imports the library's models of its own family alone."""
-
+from sentbed_backbones.transformer_base import Transformer
 
 ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 """Settings of attention dropout. At 0, attention on a processor keeps as little for the backward pass as on
@@ -57,10 +45,8 @@ class _Vocabulary:
         return self.size
 
 
-def outline(parameters: Transformer, context: OutlineContext) -> Outline:
+def outline(parameters: Transformer, family: Family, context: OutlineContext) -> Outline:
     """See `sentbed_common.resource_planning`. Raises `ModelError` if no configuration is available."""
-    module = importlib.import_module(f"sentbed_backbones._torch.{parameters.name}")
-    family: Family = getattr(module, FAMILIES[parameters.name])(parameters, context.needs, context.readings)
     with quiet():
         tokenizer, at_most = None, ""
         if parameters.model is None:
@@ -126,8 +112,6 @@ def _outline(
 
 def _adapted(model: Any, parameters: Transformer) -> Any:
     """Add the adapter and freeze weights, as loading does."""
-    from sentbed_backbones._torch.loading import _adapt
-
     if parameters.adapter is None:
         return _adapt(model, parameters, None, {})
     import peft

@@ -1,4 +1,4 @@
-"""The six sources of SentBench's pair and contrast sets: the paths of their files, and the sizes of the sets.
+"""The six sources of SentBench's pair and contrast sets: the names of their files, and the sizes of the sets.
 
 The construction of the sets, inferred from the sizes in the paper's Table 1 and checked against the files or
 the published row counts:
@@ -28,6 +28,7 @@ import attrs
 from sentbed import DataError
 
 from sentbed_evaluators import data_directories
+from sentbed_evaluators.known_collections import known_collection
 from sentbed_evaluators.sentbench_sets.readers import (
     read_commonsenseqa,
     read_dbpedia,
@@ -72,9 +73,7 @@ class Source:
     """One source."""
 
     data: str
-    """Name of its collection for `sentbed data get`."""
-    folders: tuple[str, ...]
-    """Possible paths of its folder, relative to the data directory, the usual one first."""
+    """Name of its collection for `sentbed data get`, which has the possible places of its folder."""
     layouts: tuple[Layout, ...]
     """Possible layouts; the first complete one is read."""
     read: Callable[[Path], Iterator[Row]]
@@ -87,7 +86,6 @@ class Source:
 SOURCES: dict[str, Source] = {
     "ST": Source(
         "styletransfer",
-        ("styletransfer", "Shakespearizing-Modern-English/data"),
         (
             Layout(
                 ("train.modern.nltktok", "valid.modern.nltktok", "test.modern.nltktok"),
@@ -100,7 +98,6 @@ SOURCES: dict[str, Source] = {
     ),
     "DBpedia": Source(
         "dbpedia",
-        ("dbpedia", "dbpedia_csv"),
         (
             Layout(("train.csv", "test.csv"), ("test.csv",)),
             Layout(("train_*.csv", "val_*.csv", "test_*.csv"), ("test_*.csv",)),
@@ -110,14 +107,12 @@ SOURCES: dict[str, Source] = {
     ),
     "GoEmo": Source(
         "goemotions",
-        ("goemotions", "goemotions/data"),
         (Layout(("train.tsv", "dev.tsv", "test.tsv"), ("test.tsv",)),),
         read_goemotions,
         Sizes(54_535, 18_178, 18_179, 4_590),
     ),
     "ROC": Source(
         "rocstories",
-        ("rocstories", "ROCStories"),
         (
             Layout(("cloze_test_val*winter2018*.csv",), ("cloze_test_val*winter2018*.csv",)),
             Layout(("cloze_test_val*.csv",), ("cloze_test_val*.csv",)),
@@ -127,14 +122,12 @@ SOURCES: dict[str, Source] = {
     ),
     "CQA": Source(
         "commonsenseqa",
-        ("commonsenseqa", "csqa"),
         (Layout(("train_rand_split.jsonl", "dev_rand_split.jsonl"), ("dev_rand_split.jsonl",)),),
         read_commonsenseqa,
         Sizes(13_154, 4_384, 4_386, 1_221),
     ),
     "SWAG": Source(
         "swag",
-        ("swag", "swagaf/data"),
         (Layout(("train.csv", "val.csv"), ("val.csv",)),),
         read_swag,
         Sizes(56_131, 18_711, 18_711, 20_006),
@@ -161,13 +154,14 @@ class SourceFiles:
 
 def data_directory(data_dir: str | None) -> Path:
     """Return the directory that holds the sources' folders; raises `DataError` if none is known."""
-    return data_directories.data_directory(data_dir, SOURCES["DBpedia"].folders[0], "dbpedia")
+    return data_directories.data_directory(data_dir, known_collection("dbpedia").places[0], "dbpedia")
 
 
 def find_files(base: Path, task: str) -> SourceFiles:
     """Return a task's files; raises `DataError` with the first missing one and how to get it."""
     source = SOURCES[task]
-    folders = [base / folder for folder in source.folders]
+    known = known_collection(source.data)
+    folders = [base / place for place in known.places]
     missing = None
     for folder in [folder for folder in folders if folder.is_dir()] or folders[:1]:
         for layout in source.layouts:
@@ -193,10 +187,7 @@ def find_files(base: Path, task: str) -> SourceFiles:
     assert missing is not None
     folder, gaps = missing
     more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-    # Imported here because it imports this module.
-    from sentbed_evaluators.known_collections import how_to_get
-
     raise DataError(
         f"task `{task}` needs `{gaps[0]}`{more}, missing in `{folder}`; put the files there "
-        f"({how_to_get(source.data)}), or leave the task out (`skip_missing = true`)"
+        f"({known.remedy}), or leave the task out (`skip_missing = true`)"
     )

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import PluginError
 from sentbed.errors import NotFiniteError
-from sentbed.helpers import fault, number, release_of, returned
+from sentbed.helpers import fault, number, release_of
 from sentbed.protocols import (
-    BuiltBackbone,
     Columns,
     Loss,
     Module,
-    Pooler,
     TokenBatch,
     TokenIds,
     TokenStates,
@@ -27,62 +24,8 @@ from sentbed_common import is_finite_tensor
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.batch_rows import rows_of
+from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._common.module_fingerprint import weights_of
-
-if TYPE_CHECKING:
-    from sentbed_hardware._common.encoder_module import EncoderModule
-
-
-def require_built(backbone: BuiltBackbone) -> None:
-    """Raise `PluginError` if a built backbone lacks an attribute."""
-    for name in BuiltBackbone.__annotations__:
-        if not hasattr(backbone, name):
-            raise fault(type(backbone), "__init__", f"leaves out the attribute `{name}`")
-    returned(backbone.width, Integral, type(backbone), "width")
-    returned(backbone.module, torch.nn.Module, type(backbone), "module")
-
-
-def require_states(states: Any, rows: int | None, width: int, backbone: type[Any]) -> None:
-    """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
-    if not isinstance(states, TokenStates):
-        raise fault(backbone, "module", f"returned a `{type(states).__name__}`, expected `TokenStates`")
-    found = tuple(states.last_hidden_state.shape)
-    if len(found) != 3 or found[2] != width or rows not in (None, found[0]):
-        expected = f"({'batch' if rows is None else rows}, length, {width})"
-        raise fault(backbone, "module", f"returned states of the shape {found}, expected {expected}")
-    mask = states.attention_mask
-    if mask is not None and tuple(mask.shape) != found[:2]:
-        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {found}"
-        raise fault(backbone, "module", wrong)
-
-
-def require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False) -> None:
-    """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape.
-
-    `width` is what the pooler says of its vectors when encoding, or in `training`.
-    """
-    method = "build"
-    if not isinstance(vectors, torch.Tensor):
-        wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
-    elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
-        found = vectors.shape[1]
-        wrong = (
-            f"built a module that returned vectors of {found} numbers, expected {width}; a pooler whose "
-            "vectors have another width than the states says so in `output_width`"
-        )
-        if training and type(pooler).trained_width is not Pooler.trained_width:
-            method = "trained_width"
-        elif type(pooler).output_width is not Pooler.output_width:
-            method = "output_width"
-        if method != "build":
-            wrong = f"returned {width}, its module returned vectors of {found} numbers"
-    elif tuple(vectors.shape) != (rows, width):
-        wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
-    elif not vectors.is_floating_point():
-        wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
-    else:
-        return
-    raise fault(pooler, method, wrong)
 
 
 def learning_rate(training: Training, step: int) -> float:

@@ -19,7 +19,6 @@ from sentbed.helpers import fault, returned
 from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
 from torch.nn import functional
 
-from sentbed_hardware._common.component_output_checks import require_built, require_states, require_vectors
 from sentbed_hardware._common.tensor_files import read_tensors_and_notes, write_tensors
 
 MODULES_FILE = "modules.safetensors"
@@ -40,7 +39,7 @@ class EncoderModule(torch.nn.Module):
 
     def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
         super().__init__()
-        require_built(backbone)
+        _require_built(backbone)
         self.states_width = width = backbone.width
         self.pooled_width = returned(pooler.output_width(width), Integral, pooler, "output_width")
         self.trained_pooled_width = returned(pooler.trained_width(width), Integral, pooler, "trained_width")
@@ -124,11 +123,11 @@ class EncoderModule(torch.nn.Module):
         Raises `PluginError` if backbone or pooler gives another shape.
         """
         cls, pooler = self.owners
-        require_states(states, rows, self.states_width, cls)
+        _require_states(states, rows, self.states_width, cls)
         pooled = self.pooler(self.in_fp32(states))
         training = self.pooler.training
         width = self.trained_pooled_width if training else self.pooled_width
-        require_vectors(pooled, len(states.last_hidden_state), width, pooler, training)
+        _require_vectors(pooled, len(states.last_hidden_state), width, pooler, training)
         vectors: torch.Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
@@ -161,6 +160,58 @@ class EncoderModule(torch.nn.Module):
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)
         module = InferenceModule(self.eval(), backbone.inference(self.backbone, dtype, traceable=True))
         return torch.compile(module, dynamic=False)
+
+
+def _require_built(backbone: BuiltBackbone) -> None:
+    """Raise `PluginError` if a built backbone lacks an attribute."""
+    for name in BuiltBackbone.__annotations__:
+        if not hasattr(backbone, name):
+            raise fault(type(backbone), "__init__", f"leaves out the attribute `{name}`")
+    returned(backbone.width, Integral, type(backbone), "width")
+    returned(backbone.module, torch.nn.Module, type(backbone), "module")
+
+
+def _require_states(states: Any, rows: int | None, width: int, backbone: type[Any]) -> None:
+    """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
+    if not isinstance(states, TokenStates):
+        raise fault(backbone, "module", f"returned a `{type(states).__name__}`, expected `TokenStates`")
+    found = tuple(states.last_hidden_state.shape)
+    if len(found) != 3 or found[2] != width or rows not in (None, found[0]):
+        expected = f"({'batch' if rows is None else rows}, length, {width})"
+        raise fault(backbone, "module", f"returned states of the shape {found}, expected {expected}")
+    mask = states.attention_mask
+    if mask is not None and tuple(mask.shape) != found[:2]:
+        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {found}"
+        raise fault(backbone, "module", wrong)
+
+
+def _require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False) -> None:
+    """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape.
+
+    `width` is what the pooler says of its vectors when encoding, or in `training`.
+    """
+    method = "build"
+    if not isinstance(vectors, torch.Tensor):
+        wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
+    elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
+        found = vectors.shape[1]
+        wrong = (
+            f"built a module that returned vectors of {found} numbers, expected {width}; a pooler whose "
+            "vectors have another width than the states says so in `output_width`"
+        )
+        if training and type(pooler).trained_width is not Pooler.trained_width:
+            method = "trained_width"
+        elif type(pooler).output_width is not Pooler.output_width:
+            method = "output_width"
+        if method != "build":
+            wrong = f"returned {width}, its module returned vectors of {found} numbers"
+    elif tuple(vectors.shape) != (rows, width):
+        wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
+    elif not vectors.is_floating_point():
+        wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
+    else:
+        return
+    raise fault(pooler, method, wrong)
 
 
 class InferenceModule(torch.nn.Module):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from sentbed import RunError
 from sentbed.helpers import fault
 from sentbed.protocols import Loss, LossOutput, Training
 
+from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._common.prompt_ensembles import widths
-
-if TYPE_CHECKING:
-    from sentbed_hardware._common.encoder_module import EncoderModule
 
 
 def common_width(encoders: Mapping[str, Any], training: Training) -> int:

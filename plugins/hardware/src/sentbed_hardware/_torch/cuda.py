@@ -13,24 +13,21 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
-from sentbed.protocols import BuiltBackbone, Engine, TokenBatch, Training
+from sentbed.protocols import BuiltBackbone, TokenBatch, Training
 
 from sentbed_hardware._common.encoder_module import EncoderModule
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
-from sentbed_hardware._torch.lead_engine import spread
+from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.distributed_base import is_member
-
-if TYPE_CHECKING:
-    from sentbed_hardware.cuda import Cuda
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -132,40 +129,40 @@ def budget(width: int, bytes_a_number: int, memory: int) -> int:
     return min(LARGEST_BUDGET, max(SMALLEST_BUDGET, 1 << (tokens.bit_length() - 1)))
 
 
-def build_cuda_engine(parameters: Cuda) -> Engine:
-    """See `Cuda.build`."""
+def build_cuda_engine(
+    runtime: str, precision: str, tf32: bool, compile: bool, deterministic: bool, token_budget: int | None
+) -> CudaEngine:
+    """Return the engine of this process; see `Cuda.build`, whose name is `runtime`."""
     device = _claimed()
     native = torch.cuda.is_bf16_supported(including_emulation=False)
     about = torch.cuda.get_device_properties(device)
     capability = f"{about.major}.{about.minor}"
-    if parameters.precision == "bf16" and not native:
+    if precision == "bf16" and not native:
         raise RuntimeUnavailableError(
             f"this GPU ({about.name}, compute capability {capability}) has no bf16 instructions, which came "
             'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
         )
-    precision = parameters.precision
     if precision == "auto":
         precision = "bf16" if native else "fp32"
     # The older of two APIs: after the newer one, PyTorch 2.13 raises when its own compiler reads the older.
-    torch.backends.cuda.matmul.allow_tf32 = parameters.tf32
-    torch.use_deterministic_algorithms(parameters.deterministic)
-    engine = CudaEngine(
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.use_deterministic_algorithms(deterministic)
+    return CudaEngine(
         device,
         DTYPES[precision],
-        parameters.compile,
+        compile,
         {
-            "runtime": parameters.name,
+            "runtime": runtime,
             "device": about.name,
             "precision": precision,
             "capability": capability,
             "memory_gib": round(about.total_memory / 2**30, 1),
-            "tf32": parameters.tf32,
+            "tf32": tf32,
             "cuda": torch.version.cuda or torch.version.hip,
-            "deterministic": parameters.deterministic,
+            "deterministic": deterministic,
         },
-        parameters.token_budget,
+        token_budget,
     )
-    return spread(engine, parameters)
 
 
 def _claimed() -> torch.device:

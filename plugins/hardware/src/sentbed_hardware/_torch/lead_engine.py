@@ -25,7 +25,8 @@ from sentbed.protocols import (
 from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
 from sentbed_hardware._common.process_group import facts, join
 from sentbed_hardware._torch import lead_engine_calls
-from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.sharding import in_place
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed

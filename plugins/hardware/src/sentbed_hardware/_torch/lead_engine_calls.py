@@ -15,7 +15,8 @@ from sentbed_hardware._common.batch_rows import rows_of
 from sentbed_hardware._torch.sharding import gather_weights
 
 if TYPE_CHECKING:
-    from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+    from sentbed_hardware._torch.engine import TorchEngine
+    from sentbed_hardware._torch.placed_encoder import TorchEncoder
     from sentbed_hardware._torch.trainer import TorchTrainer
 
 

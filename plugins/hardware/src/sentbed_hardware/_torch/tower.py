@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -16,9 +16,7 @@ from sentbed.protocols import TokenIds, TokenStates
 from sentbed_hardware._common.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware._common.training_checks import require_trainable
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-
-if TYPE_CHECKING:
-    from sentbed_hardware._torch.engine import TorchEncoder
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
 Chunk: TypeAlias = "NDArray[np.int64]"
 """Indices of the texts that share a forward pass."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.helpers import derive, number, returned
+from sentbed import ModelError
+from sentbed.helpers import derive, fault, number, returned
 from sentbed.protocols import (
     Columns,
     LossOutput,
@@ -21,10 +23,20 @@ from sentbed.protocols import (
 )
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.component_output_checks import learning_rate
+from sentbed_hardware._common.component_output_checks import (
+    came_from,
+    cut,
+    frozen_nan,
+    learning_rate,
+    named_loss,
+    named_parts,
+)
 from sentbed_hardware._common.parameter_settings import settings_of
+from sentbed_hardware._common.process_group import said
+from sentbed_hardware._common.process_messages import Own
 from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
-from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.random_generators import draws, host_draws, rewind, rewind_host
+from sentbed_hardware._common.tensor_files import REMEDY
 from sentbed_hardware._common.training_checks import (
     common_width,
     keyed_towers,
@@ -32,16 +44,31 @@ from sentbed_hardware._common.training_checks import (
     refuse_predictions,
     require_output,
 )
-from sentbed_hardware._torch import gradients, training_state
+from sentbed_hardware._torch.engine_base import TorchEngineBase
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.parameter_groups import separate
-from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware._torch.sharding import (
+    Replicas,
+    clip_gradients,
+    mesh_of,
+    replicated,
+    share_of,
+    whole,
+)
 from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.tower import Tower, plan_chunks
-
-if TYPE_CHECKING:
-    from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
+from sentbed_hardware._torch.training_state import (
+    TensorReader,
+    joined_value,
+    read_state,
+    require_one_state,
+    require_same_tensors,
+    require_whole_optimizer,
+    split_value,
+    write_state,
+)
 
 
 class TorchTrainer(Trainer):
@@ -52,7 +79,9 @@ class TorchTrainer(Trainer):
     the next step.
     """
 
-    def __init__(self, engine: TorchEngine, encoders: Mapping[str, TorchEncoder], training: Training) -> None:
+    def __init__(
+        self, engine: TorchEngineBase, encoders: Mapping[str, TorchEncoder], training: Training
+    ) -> None:
         self.engine = engine
         self.training = training
         width = common_width(encoders, training)
@@ -119,19 +148,19 @@ class TorchTrainer(Trainer):
         for group, factor in zip(self.optimizer.param_groups, self.rate_factors, strict=True):
             group["lr"] = rate * factor
         output = self._backward(columns)
-        interrupted = gradients.add_up(self)
+        interrupted = self._add_up_gradients()
         if self.steps == 0:
-            gradients.require_all(self)
-        norm = gradients.clip(self)
+            self._require_gradients()
+        norm = self._clip_gradients()
         origin = ""
         if torch.isfinite(norm) and torch.isfinite(output.loss):
-            gradients.update(self)
+            self._update()
             self.state = output.state
             for average in (*self.averages.values(), *self.ema.values()):
                 average.update()
         else:
-            origin = gradients.origin_of_fault(self, columns, output)
-        gradients.forget(self)
+            origin = self._origin_of_fault(columns, output)
+        self._forget_gradients()
         self.made = []
         for tower in self.towers.values():
             tower.encoder.weights_changed()
@@ -143,31 +172,16 @@ class TorchTrainer(Trainer):
     def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         output = self._backward(columns)
-        gradients.add_up(self)
+        self._add_up_gradients()
         found = {
             name: whole(torch.zeros_like(value) if value.grad is None else value.grad)
             for name, value in self.parameters.items()
         }
-        gradients.forget(self)
+        self._forget_gradients()
         for tower in self.towers.values():
             # The copy for encoding shares pooler and head, which are now in training mode.
             tower.encoder.weights_changed()
         return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
-
-    def swap_average(self) -> None:
-        """Exchange the encoders' trained weights with their moving average."""
-        for name, average in self.ema.items():
-            average.swap()
-            self.towers[name].encoder.weights_changed()
-
-    def reseed(self) -> None:
-        """Seed each process differently, by the number of steps; a loss draws the same in all."""
-        processes = self.engine.processes
-        if processes.world == 1:
-            return
-        torch.manual_seed(derive(self.seed, "loss", self.steps))
-        self.common = draws()
-        torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
 
     def _backward(self, columns: Columns) -> LossOutput:
         """Compute the loss and add its gradient to the parameters' gradients."""
@@ -203,14 +217,6 @@ class TorchTrainer(Trainer):
         yield
         self.common = draws()
         rewind(own)
-
-    def save(self, directory: Path) -> None:
-        """Write everything that determines later steps into the empty `directory`."""
-        training_state.save(self, directory)
-
-    def load(self, directory: Path) -> None:
-        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        training_state.load(self, directory)
 
     def _encode(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
         """Encode the columns of one tower together, and likewise its keys."""
@@ -254,3 +260,243 @@ class TorchTrainer(Trainer):
                 found[name] = self.heads[tower.name](made[-1].vectors)
                 found[f"{name}.id"] = self.engine.put(corrupted.ids)
         return found
+
+    def _add_up_gradients(self) -> str | None:
+        """Sum the processes' gradients of their own rows; return which process was asked to end, if any.
+
+        The loss has seen all rows, so the gradients of its own parameters are complete. They are not divided
+        when others are averaged, as in a module under DDP, where each process has the complete gradient.
+        """
+        processes = self.engine.processes
+        if processes.world == 1:
+            return None
+        of_loss = [p for name, p in self.parameters.items() if name in self.of_loss]
+        of_towers = [p for name, p in self.parameters.items() if name not in self.of_loss]
+        # Sharded gradients are summed in the backward pass.
+        held = [parameter for parameter in of_towers if not isinstance(parameter, DTensor)]
+        signals = processes.interruption()
+        highest = processes.highest([*signals, *(parameter.grad is not None for parameter in held)])
+        # A parameter with a gradient in one process needs one in all.
+        for parameter, used in zip(held, highest[len(signals) :], strict=True):
+            if used and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        processes.sum([parameter.grad for parameter in held if parameter.grad is not None])
+        if processes.local_gradient:
+            for parameter in of_towers:
+                if parameter.grad is not None:
+                    parameter.grad.div_(processes.world)
+        processes.same([parameter.grad for parameter in of_loss if parameter.grad is not None])
+        # Batch statistics, for example: each process has those of its own rows.
+        processes.same([value for tower in self.towers.values() for value in tower.buffers.values()])
+        return said(highest[: len(signals)])
+
+    def _require_gradients(self) -> None:
+        """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
+        for name, tower in self.towers.items():
+            if all(vectors.vectors.grad is None for vectors in self.made if vectors.tower is tower):
+                wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
+                raise fault(self.training.loss, "build", wrong)
+            own = {key.partition(".")[2]: value.grad is not None for key, value in tower.parameters.items()}
+            if (error := cut(name, tower.module, own)) is not None:
+                raise error
+
+    def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
+        """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
+        if self.engine.processes.world > 1:
+            return ""
+        for made in self.made:
+            bad = torch.flatten(torch.nonzero(~torch.isfinite(made.vectors).all(1)))[:1].cpu().numpy()
+            if len(bad):
+                before = draws()
+                origin = made.tower.origin_of_nan(made.tokens, made.texts_of(bad))
+                rewind(before)
+                return came_from(origin or f"the encoder `{made.tower.name}`")
+        loss = named_loss(self.training.loss)
+        if frozen_nan(columns):
+            return came_from("a frozen encoder")
+        if not torch.isfinite(output.loss):
+            return came_from(f"{loss}: the vectors that it got have none")
+        slopes = [made.vectors.grad for made in self.made if made.vectors.grad is not None]
+        if not all(torch.isfinite(slope).all() for slope in slopes):
+            return came_from(f"the gradient of {loss}")
+        return came_from(f"the gradient of {named_parts(next(iter(self.towers.values())).module)}")
+
+    def _clip_gradients(self) -> torch.Tensor:
+        """Clip the gradients to the stage's limit, and return their norm before."""
+        parameters = list(self.parameters.values())
+        limit = self.training.max_grad_norm or math.inf
+        if self.mesh is not None:
+            return clip_gradients(parameters, limit, self.engine.processes)
+        return torch.nn.utils.clip_grad_norm_(parameters, limit)
+
+    def _update(self) -> None:
+        """Take the optimiser's step."""
+        if self.mesh is None:
+            self.optimizer.step()
+            return
+        for name, parameter in self.parameters.items():
+            seen = self.optimized[name]
+            if seen is not parameter:
+                seen.grad = None if parameter.grad is None else replicated(parameter.grad, self.mesh)
+        with Replicas(self.mesh):
+            self.optimizer.step()
+
+    def _forget_gradients(self) -> None:
+        """Drop all gradients."""
+        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+    def swap_average(self) -> None:
+        """Exchange the encoders' trained weights with their moving average."""
+        for name, average in self.ema.items():
+            average.swap()
+            self.towers[name].encoder.weights_changed()
+
+    def reseed(self) -> None:
+        """Seed each process differently, by the number of steps; a loss draws the same in all."""
+        processes = self.engine.processes
+        if processes.world == 1:
+            return
+        torch.manual_seed(derive(self.seed, "loss", self.steps))
+        self.common = draws()
+        torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
+
+    def save(self, directory: Path) -> None:
+        """Write everything that determines later steps into the empty `directory`.
+
+        Raises:
+            RunError: if the optimiser's state can be written into no file.
+        """
+        values, tensors = self.engine.processes.together(TorchTrainer._collect, self)
+        write_state(directory, values, tensors)
+
+    def load(self, directory: Path) -> None:
+        """Restore what `save` wrote; nothing changes if it does not fit.
+
+        Raises:
+            ModelError: if a file cannot be read, or names or shapes differ.
+        """
+        values, tensors = read_state(directory)
+        require_same_tensors(tensors, self._changed_tensors() | self._replaced_tensors(), directory)
+        require_one_state(values, tensors, directory)
+        there = values["optimizer"], values["groups"]
+        here = type(self.optimizer).__name__, self._groups()
+        if there != here:
+            raise ModelError(
+                f"`{directory}` holds the state of the optimiser {there[0]} over groups of "
+                f"{[len(group) for group in there[1]]} parameters, the recipe has {here[0]} over "
+                f"{[len(group) for group in here[1]]}; {REMEDY}"
+            )
+        require_whole_optimizer(values, tensors, directory)
+        shapes = {name: (tuple(value.shape), value.dtype) for name, value in tensors.items()}
+        self.engine.processes.together(TorchTrainer._restore, self, values, shapes, Own(tensors))
+
+    def _collect(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """Return everything that determines later steps, in the first process: values for JSON, tensors."""
+        processes = self.engine.processes
+        tensors = self._changed_tensors() | self._replaced_tensors()
+        optimizer = self.optimizer
+        states = {
+            name: split_value(optimizer.state[parameter], f"optimizer.{name}", tensors)
+            for name, parameter in self.optimized.items()
+            if parameter in optimizer.state
+        }
+        settings = []
+        for number_of_group, group in enumerate(optimizer.param_groups):
+            values_of_group = {key: value for key, value in group.items() if key != "params"}
+            settings.append(split_value(values_of_group, f"group.{number_of_group}", tensors))
+        for name, value in tensors.items():
+            if isinstance(value, DTensor):
+                full = whole(value)
+                tensors[name] = full.cpu() if processes.first else full.new_empty(0)
+        random = processes.collect((draws(), self.common)) or []
+        for rank, (drawn, common) in enumerate(random):
+            start = "random" if rank == 0 else f"random.process-{rank}"
+            tensors |= {f"{start}.{index}": value for index, value in enumerate(drawn)}
+            if rank == 0:
+                tensors |= {f"random.loss.{index}": value for index, value in enumerate(common or ())}
+        values = {
+            "steps": self.steps,
+            "optimizer": type(optimizer).__name__,
+            "groups": self._groups(),
+            "settings": settings,
+            "states": states,
+            "random": host_draws(),
+            "processes": processes.world,
+            "tensors": sorted(tensors),
+        }
+        return values, tensors
+
+    def _restore(
+        self,
+        values: Mapping[str, Any],
+        shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
+        tensors: Mapping[str, torch.Tensor] | None,
+    ) -> None:
+        """Restore what `_collect` returned; only the first process gets `tensors`."""
+        read = TensorReader(self.engine.processes, shapes, tensors)
+        with torch.no_grad():
+            for name, value in self._changed_tensors().items():
+                value.copy_(share_of(read(name), value))
+        if self.state is not None:
+            device = self.engine.device
+            self.state = {name: read(f"state.{name}").clone().to(device) for name in self.state}
+        optimizer = self.optimizer
+        optimizer.state.clear()
+        for name, state in values["states"].items():
+            parameter = self.optimized[name]
+            optimizer.state[parameter] = joined_value(state, read, parameter)
+        for group, settings in zip(optimizer.param_groups, values["settings"], strict=True):
+            # Values set by the recipe may have changed since.
+            kept = joined_value(settings, read, group["params"][0])
+            group.update({key: value for key, value in kept.items() if key not in optimizer.defaults})
+        self.steps = values["steps"]
+        for tower in self.towers.values():
+            tower.encoder.weights_changed()
+        # Last, since the code above may have drawn random numbers.
+        rewind_host(values["random"])
+        drawn = {name: read(name) for name in shapes if name.startswith("random.")}
+        self._rewind(drawn, values.get("processes", 1))
+
+    def _rewind(self, drawn: Mapping[str, torch.Tensor], processes_before: int) -> None:
+        """Restore every process's generators; for a state of another number of processes, seed them again."""
+        processes = self.engine.processes
+        start = "random" if processes.first else f"random.process-{processes.rank}"
+        own, common = (
+            [drawn[f"{begin}.{index}"] for index in range(len(drawn)) if f"{begin}.{index}" in drawn]
+            for begin in (start, "random.loss")
+        )
+        if processes_before == processes.world and len(own) == len(draws()):
+            rewind(own)
+            self.common = common or None
+            return
+        self.reseed()
+        if processes.world == 1:
+            rewind([*own, *draws()[len(own) :]][: len(draws())])
+        if processes.first:
+            self.engine.say(
+                f"the state is of {processes_before} process{'es' * (processes_before > 1)}, and there "
+                f"{'is' if processes.world == 1 else 'are'} {processes.world}; dropout is drawn anew"
+            )
+
+    def _changed_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that a step changes in place, by section and name."""
+        changed = {f"weights.{name}": parameter.detach() for name, parameter in self.parameters.items()}
+        for tower in self.towers.values():
+            changed |= {f"buffers.{name}": value for name, value in tower.buffers.items()}
+        changed |= {f"buffers.loss.{name}": value for name, value in self.loss.named_buffers()}
+        for average in self.averages.values():
+            changed |= {f"average.{name}": value for name, value in average.tensors.items()}
+        for average in self.ema.values():
+            changed |= {f"ema.{name}": value for name, value in average.tensors.items()}
+        return changed
+
+    def _replaced_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors that a step replaces by new ones."""
+        return {f"state.{name}": value for name, value in (self.state or {}).items()}
+
+    def _groups(self) -> list[list[str]]:
+        """Return the names of the parameters of each group of the optimiser."""
+        names = {id(parameter): name for name, parameter in self.optimized.items()}
+        return [[names[id(p)] for p in group["params"]] for group in self.optimizer.param_groups]

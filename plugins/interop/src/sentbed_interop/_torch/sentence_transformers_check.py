@@ -11,12 +11,10 @@ import torch
 import transformers
 
 from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES, load_tokenizer
-from sentbed_interop.to_sentence_transformers import OtherVectorsError
+from sentbed_interop.other_vectors_error import OtherVectorsError
 
 if TYPE_CHECKING:
     from sentbed import Encoder
-
-    from sentbed_interop._torch.sentence_transformers_folder import Dense
 
 TOLERANCE = {"float32": 1e-5}
 """Largest difference, relative to the largest value."""
@@ -25,9 +23,12 @@ ROUGH = 0.1
 
 
 def require_same_vectors(
-    encoder: Encoder, directory: Path, pooling: str, layers: Sequence[Dense], length: int, dtype: str
+    encoder: Encoder, directory: Path, pooling: str, layers: torch.nn.Module, length: int, dtype: str
 ) -> None:
-    """Raise `OtherVectorsError` if the model in `directory` does not give the encoder's vectors."""
+    """Raise `OtherVectorsError` if the model in `directory` does not give the encoder's vectors.
+
+    `layers` are those after pooling, and `length` is the longest text in tokens.
+    """
     texts = encoder.backbone.tokenizer.truncate(SENTENCES, encoder.recipe.max_length)
     expected = encoder.encode(texts)
     vectors = _encode(directory, texts, pooling, layers, length)
@@ -50,16 +51,14 @@ def require_same_vectors(
 
 @torch.no_grad()
 def _encode(
-    directory: Path, texts: Sequence[str], pooling: str, layers: Sequence[Dense], length: int
+    directory: Path, texts: Sequence[str], pooling: str, layers: torch.nn.Module, length: int
 ) -> torch.Tensor:
     tokenizer = load_tokenizer(directory, length)
     model = _model(directory)
     batch = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")
     mask = batch["attention_mask"]
     states = model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
-    vectors = pool(states, mask, pooling)
-    for layer in layers:
-        vectors = layer.activation(layer.linear(vectors))
+    vectors: torch.Tensor = layers(pool(states, mask, pooling))
     return vectors
 
 

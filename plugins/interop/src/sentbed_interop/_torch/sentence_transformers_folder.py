@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from sentbed_interop._torch.prompt_limits import require_plain_prompt
+from sentbed_interop._torch.sentence_transformers_check import require_same_vectors
 from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
 from sentbed_interop.merged_adapters import save_merged
@@ -94,9 +95,10 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         _write_dense(directory / path, layer)
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
-        from sentbed_interop._torch.sentence_transformers_check import require_same_vectors
-
-        require_same_vectors(encoder, directory, pooling, layers, written.max_seq_length, dtype)
+        after_pooling = torch.nn.Sequential()
+        for layer in layers:
+            after_pooling.extend([layer.linear, layer.activation])
+        require_same_vectors(encoder, directory, pooling, after_pooling, written.max_seq_length, dtype)
     return notes
 
 

@@ -10,9 +10,7 @@ import torch
 from sentbed.errors import RunError
 from torch.nn import functional
 
-from sentbed_losses._torch.temperature import Temperature
 from sentbed_losses.columns import HARD_NEGATIVES
-from sentbed_losses.contrastive_base import Contrastive
 
 
 class Texts(NamedTuple):
@@ -27,21 +25,39 @@ class Texts(NamedTuple):
 
 
 class ContrastiveLoss(torch.nn.Module):
-    """Softmax over similarities, with and without a memory; see `sentbed_losses.Contrastive`."""
+    """Softmax over similarities, with and without a memory.
 
-    def __init__(self, parameters: Contrastive, counted: bool = False) -> None:
+    `temperature` is a module that returns the temperature, a float or a scalar tensor. With
+    `counts_negatives`, the number of negatives is a metric. The other arguments are the fields of
+    `sentbed_losses.contrastive_base.Contrastive`.
+    """
+
+    def __init__(
+        self,
+        temperature: torch.nn.Module,
+        similarity: str,
+        symmetric: bool,
+        margin: float,
+        hard_negatives: str,
+        hard_negative_weight: float,
+        hardness: float,
+        hardness_of: str,
+        mask_duplicates: bool,
+        false_negative_threshold: float | None,
+        counts_negatives: bool,
+    ) -> None:
         super().__init__()
-        self.temperature = Temperature(parameters.temperature)
-        self.cosine = parameters.similarity == "cosine"
-        self.symmetric = parameters.symmetric
-        self.margin = parameters.margin
-        self.log_weight = math.log(parameters.hard_negative_weight)
-        self.hard_negatives = parameters.hard_negatives
-        self.hardness = parameters.hardness
-        self.hardness_of = parameters.hardness_of
-        self.compares_texts = parameters.mask_duplicates
-        self.threshold = parameters.false_negative_threshold
-        self.counted = counted or parameters.masked
+        self.temperature = temperature
+        self.cosine = similarity == "cosine"
+        self.symmetric = symmetric
+        self.margin = margin
+        self.log_weight = math.log(hard_negative_weight)
+        self.hard_negatives = hard_negatives
+        self.hardness = hardness
+        self.hardness_of = hardness_of
+        self.compares_texts = mask_duplicates
+        self.threshold = false_negative_threshold
+        self.counts_negatives = counts_negatives
         self.in_batch = True
         """Whether other rows of the batch are in a row's denominator."""
 
@@ -80,7 +96,7 @@ class ContrastiveLoss(torch.nn.Module):
         metrics = {"accuracy": (similarity.argmax(dim=1) == place).to(torch.float32).mean()}
         if isinstance(temperature := self.temperature(), torch.Tensor):
             metrics["temperature"] = temperature.detach()
-        if self.counted:
+        if self.counts_negatives:
             metrics["negatives"] = (similarity > -math.inf).to(torch.float32).sum(dim=1).mean() - 1
         return loss, metrics
 

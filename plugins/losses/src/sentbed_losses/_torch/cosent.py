@@ -10,16 +10,15 @@ from sentbed.protocols import LossOutput
 
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, SCORE
-from sentbed_losses.pairwise_ranking_base import Ranking
 
 
 class CoSENTLoss(torch.nn.Module):
     """See `sentbed_losses.cosent.CoSENT`."""
 
-    def __init__(self, parameters: Ranking) -> None:
+    def __init__(self, temperature: float, rows: str) -> None:
         super().__init__()
-        self.temperature = parameters.temperature
-        self.scored = parameters.rows == "scored"
+        self.temperature = temperature
+        self.scored = rows == "scored"
 
     def similarity(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Return the similarity of each row of `u` and `v`, fp32 `(rows,)`."""

@@ -11,20 +11,19 @@ from torch.nn import functional
 
 from sentbed_losses._torch.similarity import pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
-from sentbed_losses.distill import Distill
 
 
 class DistillLoss(torch.nn.Module):
     """See `sentbed_losses.distill.Distill`."""
 
-    def __init__(self, parameters: Distill, width: int) -> None:
+    def __init__(self, width: int, distance: str, projection: int | None) -> None:
         super().__init__()
-        self.distance = parameters.distance
+        self.distance = distance
         self.projection: torch.nn.Module = torch.nn.Identity()
         self.width = width
-        if parameters.projection is not None:
-            self.projection = torch.nn.Linear(width, parameters.projection)
-            self.width = parameters.projection
+        if projection is not None:
+            self.projection = torch.nn.Linear(width, projection)
+            self.width = projection
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""

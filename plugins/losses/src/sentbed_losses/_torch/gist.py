@@ -10,22 +10,29 @@ from sentbed.protocols import LossOutput
 from torch.nn import functional
 
 from sentbed_losses._torch.similarity import unit
-from sentbed_losses._torch.temperature import Temperature
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
-from sentbed_losses.gist import Gist
 
 
 class GistLoss(torch.nn.Module):
-    """See `sentbed_losses.gist.Gist`."""
+    """See `sentbed_losses.gist.Gist`; `temperature` is a module that returns the temperature."""
 
-    def __init__(self, parameters: Gist) -> None:
+    def __init__(
+        self,
+        temperature: torch.nn.Module,
+        margin: float,
+        margin_kind: str,
+        contrast_anchors: bool,
+        contrast_positives: bool,
+    ) -> None:
         super().__init__()
-        self.temperature = Temperature(parameters.temperature)
-        self.margin = parameters.margin
-        self.relative = parameters.margin_kind == "relative"
+        self.temperature = temperature
+        self.margin = margin
+        self.relative = margin_kind == "relative"
         self.contrasts = [("anchor", "positive")]
-        self.contrasts += [("anchor", "anchor")] if parameters.contrast_anchors else []
-        self.contrasts += [("positive", "positive")] if parameters.contrast_positives else []
+        if contrast_anchors:
+            self.contrasts.append(("anchor", "anchor"))
+        if contrast_positives:
+            self.contrasts.append(("positive", "positive"))
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""

@@ -9,15 +9,14 @@ from sentbed.protocols import LossOutput
 
 from sentbed_losses._torch.similarity import unit
 from sentbed_losses.columns import SCORE
-from sentbed_losses.margin_mse import MarginMSE
 
 
 class MarginMSELoss(torch.nn.Module):
     """See `sentbed_losses.margin_mse.MarginMSE`."""
 
-    def __init__(self, parameters: MarginMSE) -> None:
+    def __init__(self, similarity: str) -> None:
         super().__init__()
-        self.cosine = parameters.similarity == "cosine"
+        self.cosine = similarity == "cosine"
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""

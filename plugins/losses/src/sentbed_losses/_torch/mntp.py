@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from sentbed_losses.mntp import MNTP
-
 
 class MNTPLoss(torch.nn.Module):
     """See `sentbed_losses.MNTP`."""
 
-    def __init__(self, parameters: MNTP) -> None:
+    def __init__(self, probability: float, masked: float, random: float) -> None:
         super().__init__()
-        self.probability = parameters.probability
-        self.masked, self.random = parameters.masked, parameters.random
+        self.probability = probability
+        self.masked = masked
+        self.random = random
 
     def corrupt(
         self, ids: torch.Tensor, special: torch.Tensor, head: Any

@@ -6,22 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from sentbed.helpers import returned
-from sentbed.protocols import Loss, LossOutput
+from sentbed.protocols import LossOutput
 
 
 class Parts(torch.nn.Module):
     """Several losses by name, each with its weight and, if it has one, its state."""
 
-    def __init__(self, parts: Mapping[str, tuple[Loss, int]], weights: Sequence[float]) -> None:
-        """Build each loss for its width."""
+    def __init__(self, losses: Mapping[str, torch.nn.Module], weights: Sequence[float]) -> None:
         super().__init__()
-        self.names = tuple(parts)
-        self.weights = tuple(weights) or (1.0,) * len(parts)
-        self.losses = torch.nn.ModuleList(
-            returned(loss.build(width), torch.nn.Module, loss, "build") for loss, width in parts.values()
-        )
-        self.stateful = tuple(loss.traits.stateful for loss, _ in parts.values())
+        self.names = tuple(losses)
+        self.weights = tuple(weights) or (1.0,) * len(losses)
+        self.losses = torch.nn.ModuleList(losses.values())
+        self.stateful = tuple(hasattr(loss, "initial_state") for loss in losses.values())
 
     def total(
         self, inputs: Sequence[Mapping[str, torch.Tensor]], state: Mapping[str, torch.Tensor] | None

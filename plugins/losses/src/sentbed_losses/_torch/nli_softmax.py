@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from sentbed.protocols import LABEL, LossOutput
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from sentbed_losses.nli_softmax import NLISoftmax
-
 
 class NLISoftmaxLoss(torch.nn.Module):
     """See `sentbed_losses.NLISoftmax`."""
 
-    def __init__(self, parameters: NLISoftmax, width: int) -> None:
+    def __init__(self, width: int, classes: int, product: bool) -> None:
         super().__init__()
-        self.product = parameters.product
-        self.classifier = torch.nn.Linear((4 if self.product else 3) * width, len(parameters.classes))
+        self.product = product
+        features = 4 if product else 3
+        self.classifier = torch.nn.Linear(features * width, classes)
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch; `inputs` has `premise`, `hypothesis` and `label`."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
 
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
-from sentbed_losses.queue import Queue
 
 
 class QueueLoss(ContrastiveLoss):
     """See `sentbed_losses.Queue` and `sentbed_losses.Momentum`."""
 
-    def __init__(self, parameters: Queue, width: int) -> None:
-        super().__init__(parameters, counted=True)
-        self.in_batch = parameters.in_batch
-        self.size = parameters.size
+    def __init__(self, width: int, size: int, in_batch: bool, **contrastive: Any) -> None:
+        super().__init__(**contrastive, counts_negatives=True)
         self.width = width
+        self.size = size
+        self.in_batch = in_batch
 
     def initial_state(self) -> dict[str, torch.Tensor]:
         """Return an empty memory.

@@ -10,18 +10,19 @@ from torch.nn import functional
 
 from sentbed_losses._torch.similarity import unit
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
-from sentbed_losses.similarity_kl import SimilarityKL
 
 
 class SimilarityKLLoss(torch.nn.Module):
     """See `sentbed_losses.similarity_kl.SimilarityKL`."""
 
-    def __init__(self, parameters: SimilarityKL) -> None:
+    def __init__(
+        self, candidates: str, temperature: float, teacher_temperature: float | None, similarity: str
+    ) -> None:
         super().__init__()
-        self.cosine = parameters.similarity == "cosine"
-        self.by_row = parameters.candidates == "row"
-        self.temperature = parameters.temperature
-        self.teacher_temperature = parameters.teacher_temperature or parameters.temperature
+        self.by_row = candidates == "row"
+        self.temperature = temperature
+        self.teacher_temperature = teacher_temperature or temperature
+        self.cosine = similarity == "cosine"
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""

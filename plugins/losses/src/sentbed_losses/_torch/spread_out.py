@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from sentbed.protocols import LossOutput
 from torch.nn import functional
 
 from sentbed_losses._torch.similarity import unit
-from sentbed_losses.spread_out import SpreadOut
 
 
 class SpreadOutLoss(torch.nn.Module):
     """See `sentbed_losses.spread_out.SpreadOut`."""
 
-    def __init__(self, parameters: SpreadOut) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        mean_weight: float,
+        second_moment_weight: float,
+        excess: bool,
+        aggregation: str,
+    ) -> None:
         super().__init__()
-        self.options = parameters
+        self.columns = tuple(columns)
+        self.mean_weight = mean_weight
+        self.second_moment_weight = second_moment_weight
+        self.excess = excess
+        self.aggregation = aggregation
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the loss of a batch."""
-        own = self.options
-        moments = [_moments(vectors[name]) for name in own.columns]
+        moments = [_moments(vectors[name]) for name in self.columns]
         first, second = (torch.stack(values) for values in zip(*moments, strict=True))
         spread = second
-        if own.excess:
-            spread = functional.relu(second - 1 / vectors[own.columns[0]].shape[-1])
-        terms = own.mean_weight * first.square() + own.second_moment_weight * spread
-        loss = terms.sum() if own.aggregation == "sum" else terms.mean()
+        if self.excess:
+            spread = functional.relu(second - 1 / vectors[self.columns[0]].shape[-1])
+        terms = self.mean_weight * first.square() + self.second_moment_weight * spread
+        loss = terms.sum() if self.aggregation == "sum" else terms.mean()
         metrics = {"mean": first.mean().detach(), "second_moment": second.mean().detach()}
         return LossOutput(loss, metrics)
 

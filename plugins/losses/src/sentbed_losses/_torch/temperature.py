@@ -7,47 +7,58 @@ import math
 import torch
 from sentbed.protocols import ParameterSettings
 
-from sentbed_losses.temperature import LearnableTemperature
+
+class FixedTemperature(torch.nn.Module):
+    """A divisor of similarities that stays as it is."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self) -> float:
+        """Return the temperature."""
+        return self.temperature
 
 
-class Temperature(torch.nn.Module):
-    """The divisor of similarities: a number, or a parameter from which it follows.
+class LearnedTemperature(torch.nn.Module):
+    """A divisor of similarities that follows from a parameter, within bounds `minimum` and `maximum`.
 
     The parameter is called after what it holds: `log`, `value` or `inverse`.
     """
 
-    def __init__(self, temperature: float | LearnableTemperature) -> None:
+    def __init__(
+        self,
+        initial: float,
+        minimum: float,
+        maximum: float,
+        parameter: str,
+        lr: float | None,
+        weight_decay: float | None,
+    ) -> None:
         super().__init__()
-        self.learned = isinstance(temperature, LearnableTemperature)
-        if not isinstance(temperature, LearnableTemperature):
-            self.fixed = temperature
-            return
-        self.held = temperature.parameter
-        low, high = self._to_parameter(temperature.min), self._to_parameter(temperature.max)
+        self.parameter = parameter
+        low, high = self._to_parameter(minimum), self._to_parameter(maximum)
         self.bounds = min(low, high), max(low, high)
-        initial = torch.tensor(self._to_parameter(temperature.initial), dtype=torch.float32)
-        self.register_parameter(self.held, torch.nn.Parameter(initial))
+        value = torch.tensor(self._to_parameter(initial), dtype=torch.float32)
+        self.register_parameter(parameter, torch.nn.Parameter(value))
         self.parameter_settings: dict[str, ParameterSettings] = {}
-        if temperature.lr is not None or temperature.weight_decay is not None:
-            settings = ParameterSettings(lr=temperature.lr, weight_decay=temperature.weight_decay)
-            self.parameter_settings[self.held] = settings
+        if lr is not None or weight_decay is not None:
+            self.parameter_settings[parameter] = ParameterSettings(lr=lr, weight_decay=weight_decay)
 
-    def forward(self) -> torch.Tensor | float:
-        """Return the temperature: a float, or a scalar within the bounds."""
-        if not self.learned:
-            return self.fixed
-        parameter: torch.Tensor = getattr(self, self.held)
+    def forward(self) -> torch.Tensor:
+        """Return the temperature, a scalar within the bounds."""
+        value: torch.Tensor = getattr(self, self.parameter)
         # Outside the bounds a clamp's gradient is 0, so the parameter could never come back.
-        bounded = parameter.detach().clamp(*self.bounds) + (parameter - parameter.detach())
-        if self.held == "log":
+        bounded = value.detach().clamp(*self.bounds) + (value - value.detach())
+        if self.parameter == "log":
             return bounded.exp()
-        if self.held == "inverse":
+        if self.parameter == "inverse":
             return 1 / bounded
         return bounded
 
     def _to_parameter(self, temperature: float) -> float:
-        if self.held == "log":
+        if self.parameter == "log":
             return math.log(temperature)
-        if self.held == "inverse":
+        if self.parameter == "inverse":
             return 1 / temperature
         return temperature

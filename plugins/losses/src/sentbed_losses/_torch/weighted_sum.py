@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
-from sentbed.protocols import Loss, LossOutput, LossTraits
+from sentbed.protocols import LossOutput
 
 from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
-from sentbed_losses.weighted_sum import WeightedSum
 
 
 class WeightedSumLoss(Parts):
-    """See `sentbed_losses.weighted_sum.WeightedSum`."""
+    """See `sentbed_losses.weighted_sum.WeightedSum`.
 
-    def __init__(self, parameters: WeightedSum, width: int) -> None:
-        seen: Counter[str] = Counter()
-        parts: dict[str, tuple[Loss, int]] = {}
-        for loss in parameters.losses:
-            seen[loss.name] += 1
-            number = seen[loss.name]
-            parts[loss.name if number == 1 else f"{loss.name}-{number}"] = loss, width
-        super().__init__(parts, parameters.weights)
-        self.traits = [loss.traits for loss in parameters.losses]
+    For each loss in turn, `columns` has the columns that it takes, None if it takes all, and
+    `compares_texts` whether it takes the ids of their texts.
+    """
+
+    def __init__(
+        self,
+        losses: Mapping[str, torch.nn.Module],
+        weights: Sequence[float],
+        columns: Sequence[Collection[str] | None],
+        compares_texts: Sequence[bool],
+    ) -> None:
+        super().__init__(losses, weights)
+        self.columns = columns
+        self.compares_texts = compares_texts
 
     def forward(
         self, inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor] | None = None
     ) -> LossOutput:
         """Return the weighted sum of the losses, each over the columns that it takes."""
-        return self.total([_taken(inputs, traits) for traits in self.traits], state)
+        parts = zip(self.columns, self.compares_texts, strict=True)
+        return self.total([_select(inputs, columns, with_ids) for columns, with_ids in parts], state)
 
 
-def _taken(inputs: Mapping[str, torch.Tensor], traits: LossTraits) -> dict[str, torch.Tensor]:
-    """Return the columns that a loss would be given alone."""
-    ids = {name for name in inputs if name.endswith(".id")}
-    columns = inputs.keys() - ids
-    if traits.takes is not None:
-        columns &= traits.needs | traits.takes
-    wanted = columns | ({f"{name}.id" for name in columns} & ids if traits.compares_texts else set())
-    return {name: value for name, value in inputs.items() if name in wanted}
+def _select(
+    inputs: Mapping[str, torch.Tensor], columns: Collection[str] | None, with_ids: bool
+) -> dict[str, torch.Tensor]:
+    """Return the inputs that a loss would have alone: these columns or all, and perhaps the ids of texts."""
+    selected = {}
+    for name, value in inputs.items():
+        column = name.removesuffix(".id")
+        is_id = column != name
+        if (columns is None or column in columns) and (with_ids or not is_id):
+            selected[name] = value
+    return selected
 
 
 class StatefulWeightedSumLoss(StatefulParts, WeightedSumLoss):

@@ -1,0 +1,68 @@
+"""The files of a recipe's model, with weights as safetensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed import ModelError, SentbedError, locate
+from sentbed_common import in_safetensors
+
+from sentbed_backbones.hub_models import fetch
+from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.transformer_base import Transformer
+
+
+@attrs.frozen
+class ModelFiles:
+    """The directory of a model in safetensors, and what the manifest says of where it is from."""
+
+    directory: Path
+    origin: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
+    """Return the files of the recipe's `model`, a hub id downloaded first, with weights as safetensors.
+
+    Raises:
+        ModelError: if they cannot be had; without `may_convert`, also if they are pickled and were not
+            converted before.
+    """
+    assert parameters.model is not None
+    with_weights = parameters.init == "pretrained"
+    origin: dict[str, Any] = {}
+    if is_local(parameters.model):
+        directory = locate(parameters.model)
+    else:
+        fetched = fetch(
+            parameters.model,
+            parameters.revision,
+            code=parameters.trust_remote_code,
+            weights=with_weights,
+            pickles=may_convert,
+        )
+        directory = fetched.directory
+        origin["commit"] = directory.name
+        if fetched.conversion is not None:
+            origin["conversion"] = fetched.conversion
+    if with_weights:
+        for problem in problems_of(directory, True, parameters.trust_remote_code):
+            raise ModelError(problem)
+        directory, pickled = in_safetensors(directory, may_convert, f"`{parameters.model}`")
+        if pickled:
+            origin["pickled_sha256"] = dict(pickled)
+    return ModelFiles(directory, origin)
+
+
+def base_files(parameters: Transformer, saved: Path) -> ModelFiles:
+    """Return the files of the model that a saved adapter belongs to."""
+    try:
+        # The saved encoder, which may be a stranger's, says which model that is.
+        return model_files(parameters, may_convert=False)
+    except SentbedError as error:
+        raise ModelError(
+            f"`{saved}` holds no weights but an adapter's, and its model cannot be had: {error}; put the "
+            "model back, or change `model` in the encoder's `encoder.toml` and delete its `checksums.json`"
+        ) from error

@@ -1,0 +1,265 @@
+"""An encoder on the device of an engine, which encodes batches."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed.helpers import SUMS_FILE
+from sentbed.protocols import BuiltBackbone, Module, PlacedEncoder, TokenBatch
+
+from sentbed_hardware._common.batch_rows import rows_of
+from sentbed_hardware._common.component_output_checks import (
+    broken_weight,
+    origin_of_nan,
+    require_finite,
+    require_finite_weights,
+)
+from sentbed_hardware._common.encoder_module import (
+    BACKBONE_DIRECTORY,
+    MODULES_FILE,
+    EncoderModule,
+    InferenceModule,
+    save_modules,
+)
+from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
+from sentbed_hardware._torch.engine_base import TorchEngineBase
+from sentbed_hardware._torch.streams import in_streams
+
+LENGTH_BUCKET, ROWS_BUCKET = 16, 8
+"""In compiled encoding, lengths are multiples of the first, and rows the second times a power of 2."""
+
+
+class TorchEncoder(PlacedEncoder):
+    """Backbone, pooler and head on one device."""
+
+    def __init__(self, engine: TorchEngineBase, backbone: BuiltBackbone, module: EncoderModule) -> None:
+        self.engine = engine
+        self.backbone = backbone
+        self.module: EncoderModule = module
+        self.width, self.trained_width = module.width, module.trained_width
+        self.fitted_on = module.fitted_on
+        self.parameter_counts = module.parameter_counts
+        # A compiler could not trace the cache of a prefix.
+        self.shares_prefix = backbone.shares_prefix and not engine.compile
+        self._replica: Module | None = None
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
+        return self.checked(self.vectors(batch).cpu().numpy(), batch)
+
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
+        if self.engine.streams == 1 or not getattr(self.replica(), "reentrant", False):
+            return super().encode_batches(batches)
+        return in_streams(self.encode, batches, self.engine.streams)
+
+    def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
+        """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""
+        return require_finite(vectors, batch, self._origin_of_nan)
+
+    def _origin_of_nan(self, batch: TokenBatch) -> str:
+        tensors = *self.engine.tensors(batch), *self.engine.prefix(batch)
+        return origin_of_nan(self.module, self.replica().backbone, tensors, **self.engine.auxiliary(batch))
+
+    def vectors(self, batch: TokenBatch) -> torch.Tensor:
+        """Return sentence vectors `(batch, width)` on the device, in fp32."""
+        replica = self.replica()
+        waiting, done = [batch], []
+        while waiting:
+            part = waiting.pop()
+            most = self.engine.most_tokens
+            if most is None or len(part.input_ids) == 1 or part.input_ids.size <= most:
+                try:
+                    done.append(self._forward(replica, part))
+                    continue
+                except torch.OutOfMemoryError:
+                    # While the error is handled, it keeps the tensors that did not fit alive.
+                    pass
+                self._halve(part)
+            waiting += reversed(_halves(part))
+        return done[0] if len(done) == 1 else torch.cat(done)
+
+    def replica(self) -> Module:
+        """Return the copy of the weights that encoding uses."""
+        if self._replica is None:
+            self._replica = self._copy()
+        return self._replica
+
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite, or None if there is none."""
+        return broken_weight(self.module)
+
+    def _halve(self, batch: TokenBatch) -> None:
+        self.engine.halve(batch)
+
+    def _copy(self) -> Module:
+        require_finite_weights(self.module)
+        try:
+            return self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"the copy of the weights for encoding does not fit into {self.engine.memory} beside them; "
+                'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
+            ) from error
+
+    def _forward(self, replica: Module, batch: TokenBatch) -> torch.Tensor:
+        rows = len(batch.input_ids)
+        if self.engine.compile:
+            batch = _bucketed(batch, self.backbone.tokenizer.pad_id, self.backbone.max_length)
+        with torch.inference_mode():
+            vectors: torch.Tensor = replica(
+                *self.engine.tensors(batch), *self.engine.prefix(batch), **self.engine.auxiliary(batch)
+            )
+            return vectors[:rows].to(torch.float32)
+
+    def fingerprint(self) -> str | None:
+        """Return a hash of all weights and of the code between tokens and vector.
+
+        None if weights are inaccessible, or code has changed since it was loaded.
+        """
+        return self._fingerprint({})
+
+    def _fingerprint(self, hashed: Hashed) -> str | None:
+        # Settings with which a compiler and matrix products give other results from the same weights.
+        engine = self.engine
+        how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
+        if engine.dtype == torch.int8:
+            how.append(json.dumps(self.backbone.protocol, sort_keys=True))
+        # A cache may be in a home directory shared by different machines.
+        how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
+        return fingerprint(self.module, how, hashed)
+
+    def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
+        """Return an encoder of this one's vectors and those of `others`, from one pass; None if it cannot.
+
+        With more to compute, a compiler may sum in another order.
+        """
+        shared = all(
+            isinstance(other, TorchEncoder)
+            and other.engine is self.engine
+            and other.module.backbone is self.module.backbone
+            for other in others
+        )
+        if not shared or self.engine.compile or self.engine.processes.sharded:
+            return None
+        return SeveralEncoders((self, *others))
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> TorchEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        module = self.module.transformed(fit, on)
+        module.transform.to(self.engine.device)
+        other = type(self)(self.engine, self.backbone, module)
+        if isinstance(self._replica, InferenceModule):
+            other._replica = InferenceModule(module.eval(), self._replica.backbone)
+        return other
+
+    def weights_changed(self) -> None:
+        """Drop the copy of the weights that encoding uses."""
+        self._replica = None
+
+    def save(self, directory: Path) -> Mapping[str, str]:
+        """Write the backbone in its own layout, and the weights of pooler and head beside it.
+
+        The backbone's files are links to those of a `twin`, and only their SHA-256 is returned.
+        """
+        sums = {} if self.twin is None else _linked(self.twin, directory)
+        if not sums:
+            self.backbone.save(directory / BACKBONE_DIRECTORY)
+        save_modules(self.module, directory / MODULES_FILE)
+        return sums
+
+
+class SeveralEncoders(TorchEncoder):
+    """Encoders with the same backbone: their vectors side by side, from one pass of the first one's copy."""
+
+    def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
+        super().__init__(encoders[0].engine, encoders[0].backbone, encoders[0].module)
+        self.encoders = encoders
+        self.width = sum(encoder.width for encoder in encoders)
+
+    def replica(self) -> Module:
+        """Return the first one's copy, whose backbone the others share, with all encoders in eval mode."""
+        first = self.encoders[0].replica()
+        for encoder in self.encoders:
+            if encoder.module.training:
+                encoder.module.eval()
+            own = encoder._replica
+            stale = not isinstance(own, InferenceModule) or own.backbone is not first.backbone
+            if stale and isinstance(first, InferenceModule):
+                encoder._replica = InferenceModule(encoder.module, first.backbone)
+        return first
+
+    def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
+        """Return the vectors as they are: those of one encoder must not cost the others theirs."""
+        return vectors
+
+    def _halve(self, batch: TokenBatch) -> None:
+        # A halved batch changes the last bits of vectors, and each encoder alone may fit.
+        raise RunError(
+            f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.engine.memory} for "
+            f"{len(self.encoders)} encoders at once; encode with one at a time"
+        )
+
+    def _forward(self, replica: Any, batch: TokenBatch) -> torch.Tensor:
+        modules = [encoder.module for encoder in self.encoders]
+        with torch.inference_mode():
+            vectors: torch.Tensor = replica.several(
+                modules,
+                *self.engine.tensors(batch),
+                *self.engine.prefix(batch),
+                **self.engine.auxiliary(batch),
+            )
+            return vectors.to(torch.float32)
+
+    def fingerprints(self) -> list[str | None]:
+        """Return the fingerprint of each; the weights of the backbone are hashed once."""
+        hashed: Hashed = {}
+        return [encoder._fingerprint(hashed) for encoder in self.encoders]
+
+
+def _linked(twin: Path, directory: Path) -> dict[str, str]:
+    """Link the backbone of a saved encoder into another; return the SHA-256 of its files, or nothing done."""
+    inside = f"{BACKBONE_DIRECTORY}/"
+    try:
+        sums: dict[str, str] = json.loads((twin / SUMS_FILE).read_bytes())
+        shutil.copytree(twin / inside, directory / inside, copy_function=_link)
+    except OSError:
+        # Another process is removing it.
+        shutil.rmtree(directory / inside, ignore_errors=True)
+        return {}
+    return {name: found for name, found in sums.items() if name.startswith(inside)}
+
+
+def _link(source: str, target: str) -> None:
+    """Link a file, or copy it where the file system has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _halves(batch: TokenBatch) -> list[TokenBatch]:
+    middle = (len(batch.input_ids) + 1) // 2
+    return [rows_of(batch, rows) for rows in (slice(middle), slice(middle, None))]
+
+
+def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
+    """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
+    rows, length = batch.input_ids.shape
+    more_rows = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET))) - rows
+    more = ((0, more_rows), (0, min(-length % LENGTH_BUCKET, longest - length)))
+    mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    mask = np.pad(mask, more)
+    # A row without tokens has no mean and no attention: it gets one token, and is dropped later.
+    mask[rows:, 0] = 1
+    return TokenBatch(np.pad(batch.input_ids, more, constant_values=pad_id), mask)
