@@ -51,7 +51,9 @@ def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of: Callabl
         (("ctr",), [1.0, 3.0]),
         (("cls",), [2.0, 4.0]),
     ]
-    assert r"\multicolumn{4}{c}{loss}" in to_latex(table)
+    latex = to_latex(table)
+    assert r"\multicolumn{4}{c}{loss}" in latex
+    assert "Bold: the best of the table; underlined: the second best." in latex
 
 
 def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(

@@ -139,8 +139,8 @@ def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None
     data = attrs.evolve(data, cells=(attrs.evolve(data.cells[0], runs=more), data.cells[1]))
     write_exports(tmp_path, data)
     labels = {path.stem: label(path) for path in (tmp_path / "tables").glob("*.tex")}
-    assert labels["transfer-p"] == "transfer-p"
-    assert labels["transfer-Q-a_b"] == "transfer-q-a-b"
+    assert labels["transfer-p"] == "toy-transfer-p"
+    assert labels["transfer-Q-a_b"] == "toy-transfer-q-a-b"
     assert len(set(labels.values())) == len(labels) == 7
 
 

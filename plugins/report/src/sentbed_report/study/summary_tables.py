@@ -198,6 +198,7 @@ class Summary:
             baseline=self.baseline or "",
             is_complete=all(row.status == "finished" for row in self.rows),
             ranked_within=self.ranks,
+            study=self.study,
         )
 
     def __repr__(self) -> str:

@@ -86,6 +86,10 @@ class Table:
     """Whether all rows have finished; otherwise the best is that of those that have."""
     ranked_within: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
+    study: str = ""
+    """Name of the study, which its LaTeX labels begin with: those of two studies in one paper differ."""
+    is_one_score: bool = False
+    """Whether all columns are of one score, so that places and ranks are among all numbers."""
     is_heat_map: bool = False
     """Whether a page shades its numbers, the better the darker."""
 
@@ -105,16 +109,17 @@ class Table:
 def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
     """Yield what the marks of a table say; `best` and `second` are what a format has for these places."""
     estimates = [cell for row in table.rows for cell in row.cells if isinstance(cell, Estimate)]
+    compared = "the table" if table.is_one_score else "a column"
     places = {estimate.place for estimate in estimates}
     if 1 in places:
         also = f"; {second}: the second best" if second and 2 in places else ""
         among = "" if table.is_complete else ", of what has finished"
-        yield f"{best}: the best of a column{also}{among}."
+        yield f"{best}: the best of {compared}{also}{among}."
     if any(estimate.rank is not None for estimate in estimates):
         among = ""
         if table.ranked_within:
             among = f", among rows of the same {' and '.join(table.ranked_within)}"
-        yield f"Superscripts: the rank in a column{among}; equal numbers have the same."
+        yield f"Superscripts: the rank in {compared}{among}; equal numbers have the same."
     if _has_signs(table):
         levels = ", ".join(f"{sign} p < {level}" for level, sign in reversed(SIGNS))
         yield f"{levels}{f', against {table.baseline}' if table.baseline else ''}."
