@@ -48,7 +48,7 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of: Make,
     before, after = ({run.seed: run.scores[0] for run in cell.runs} for cell in data.cells)
     pair = judge_column(before, {"mean": after})["mean"]
     assert pair.basis == ("items and seeds" if items else "seeds")
-    for field in ("difference", "low", "high", "p_value", "item_variance", "basis"):
+    for field in ("difference", "interval", "p_value", "item_variance", "basis"):
         assert getattr(test, field) == pytest.approx(getattr(pair, field)), field
 
 
@@ -63,7 +63,7 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_o
     test = tests["pooler", "mean"]
     assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))
     assert test.p_value == pytest.approx(expected.pvalue)
-    assert (test.low, test.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert test.interval == pytest.approx(tuple(expected.confidence_interval()))
     assert {key: one.corrected for key, one in tests.items()} == pytest.approx(
         holm({key: one.p_value or 1.0 for key, one in tests.items()})
     )

@@ -105,7 +105,8 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
         values = shared + spread.seed_std * rng.normal(size=seeds)
         variance = spread.item_std**2 * rng.chisquare(spread.item_degrees) / spread.item_degrees
         judged = judge(dict(enumerate(values)), variance, spread.item_degrees)
-        found += not judged.low <= 0 <= judged.high
+        assert judged.interval is not None
+        found += not judged.interval[0] <= 0 <= judged.interval[1]
     power = power_of(spread, difference, seeds)
     assert 0.4 < power < 0.95
     assert abs(found / studies - power) < 4 * math.sqrt(power * (1 - power) / studies)

@@ -70,7 +70,7 @@ def test_without_items_it_is_the_paired_t_test() -> None:
     expected = stats.ttest_rel(b, a)
     low, high = expected.confidence_interval(0.95)
     assert (comparison.p_value, comparison.degrees) == pytest.approx((expected.pvalue, 4))
-    assert (comparison.low, comparison.high) == pytest.approx((low, high))
+    assert comparison.interval == pytest.approx((low, high))
     assert comparison.difference == pytest.approx((b - a).mean())
     assert (comparison.basis, comparison.reason) == ("seeds", "")
 
@@ -87,7 +87,7 @@ def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None
     p_value = optimize.brentq(lambda level: critical(level) - 2 / error, 1e-9, 1, xtol=1e-15)
     assert comparison.p_value == pytest.approx(p_value)
     reach = error * critical(0.05)
-    assert (comparison.low, comparison.high) == pytest.approx((2 - reach, 2 + reach))
+    assert comparison.interval == pytest.approx((2 - reach, 2 + reach))
     assert (comparison.basis, comparison.degrees) == ("items and seeds", None)
 
 
@@ -110,7 +110,7 @@ def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
     expected = stats.ttest_rel(b, a)
     assert comparison.degrees == expected.df == 11
     assert comparison.p_value == pytest.approx(expected.pvalue)
-    assert (comparison.low, comparison.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert comparison.interval == pytest.approx(tuple(expected.confidence_interval()))
 
 
 @pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
@@ -118,7 +118,7 @@ def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences: dict
     comparison = judge(differences, 1.0, 20)
     assert comparison.degrees == pytest.approx(20)
     assert comparison.p_value == pytest.approx(2 * stats.t.sf(2, 20))
-    assert (comparison.low, comparison.high) == pytest.approx((2 - 2.0859634, 2 + 2.0859634))
+    assert comparison.interval == pytest.approx((2 - 2.0859634, 2 + 2.0859634))
     assert comparison.basis == "items"
 
 
@@ -202,7 +202,7 @@ def test_what_cannot_be_judged_has_no_p_value_and_says_why(
 def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
     rows = np.random.default_rng(0).random((2, 200))
     comparison = judged(means_of(rows), means_of(rows))
-    assert (comparison.difference, comparison.p_value, comparison.low, comparison.high) == (0, 1, 0, 0)
+    assert (comparison.difference, comparison.p_value, comparison.interval) == (0, 1, (0, 0))
 
 
 def test_single_runs_are_a_pair_whatever_their_seeds_are() -> None:
@@ -442,8 +442,7 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interva
     assert share_significant(studies) >= power - 0.25
     covered = 0
     for study in studies:
-        assert study.low is not None
-        assert study.high is not None
-        covered += study.low <= planted <= study.high
+        assert study.interval is not None
+        covered += study.interval[0] <= planted <= study.interval[1]
     assert stats.binom.cdf(179, STUDIES, 0.95) < 0.002
     assert covered >= 180

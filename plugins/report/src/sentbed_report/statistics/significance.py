@@ -81,9 +81,8 @@ class Judged:
     """Variance of their mean over the items, without what one seed does to one item; None without items."""
     item_degrees: float = math.inf
     """Degrees of freedom of `item_variance`; with it only."""
-    low: float | None = None
-    """Bounds of the interval."""
-    high: float | None = None
+    interval: tuple[float, float] | None = None
+    """Interval of the mean difference."""
     p_value: float | None = None
     """Two-sided p-value; None if unknown."""
     corrected: float | None = None
@@ -269,11 +268,9 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
     basis: Basis = "items and seeds" if has_seeds else "items"
     if judged.item_variance is None:
         basis = "seeds"
-    low, high = estimate.interval(confidence)
     return attrs.evolve(
         judged,
-        low=low,
-        high=high,
+        interval=estimate.interval(confidence),
         p_value=1.0 if is_certain else estimate.p_value(),
         degrees=estimate.sources[0].degrees if len(estimate.sources) == 1 else None,
         basis=basis,

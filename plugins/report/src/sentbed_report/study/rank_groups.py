@@ -205,7 +205,8 @@ def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: in
         from_best, low, high = 0.0, 0.0, 0.0
         if number:
             judged = with_test(pairs[0, number], confidence)
-            from_best, low, high = judged.difference or 0.0, judged.low or 0.0, judged.high or 0.0
+            from_best = judged.difference or 0.0
+            low, high = judged.interval or (0.0, 0.0)
         groups_of_row = [place for place, group in enumerate(groups or ()) if number in group]
         grouped.append(
             GroupedRow(

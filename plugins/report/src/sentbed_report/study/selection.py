@@ -287,6 +287,7 @@ def _scores_of_row(
             scores = mean_column(tasks)
         tasks.append(of_task)
         judged = _judged_mean(measured.seeds, scores, store, confidence)
+        low, high = judged.interval or (None, None)
         yield ChosenScore(
             summary.evaluator,
             summary.protocol,
@@ -296,8 +297,8 @@ def _scores_of_row(
             measured.value,
             measured.std,
             len(measured.seeds),
-            judged.low,
-            judged.high,
+            low,
+            high,
             judged.basis or "",
             name in deciding,
         )
