@@ -11,7 +11,8 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed_report.statistics.significance import Judged, holm, judge_column
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import Judged, holm, judge_cell
 from sentbed_report.study.axis_tests import effect_tests, interaction_tests
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.contrasts import judge_contrast
@@ -46,7 +47,7 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of: Make,
     data = study_of(numbers(values), [POOLER], items=items)
     test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
     before, after = ({run.seed: run.scores[0] for run in cell.runs} for cell in data.cells)
-    pair = judge_column(before, {"mean": after})["mean"]
+    pair = judge_cell(before, after, ComponentStore(500))
     assert pair.basis == ("items and seeds" if items else "seeds")
     for field in ("difference", "interval", "p_value", "item_variance", "basis"):
         assert getattr(test, field) == pytest.approx(getattr(pair, field)), field

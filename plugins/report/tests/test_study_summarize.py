@@ -13,7 +13,8 @@ from scipy import stats
 from sentbed.protocols import Direction, Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.statistics.significance import average_column, judge_column
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import average_column, corrected, judge_cell
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
@@ -187,7 +188,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
         judged = found[place].rows[1].cells[0].judged
         assert judged is not None
-        assert judged.item_variance == judge_column(before, {"b": after})["b"].item_variance
+        assert judged.item_variance == judge_cell(before, after, ComponentStore(500)).item_variance
 
 
 # --- best --------------------------------------------------------------------------------------------------
@@ -322,11 +323,10 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     scores = [
         [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells] for place in range(2)
     ]
-    columns = [judge_column(before, {"mean": after}) for before, after in scores]
-    assert [cell.judged for cell in mean.cells[:2]] == [column["mean"] for column in columns]
     tasks = [{"first": before, "mean": after} for before, after in scores]
-    average = average_column(tasks, {})
-    assert mean.cells[2].judged == judge_column(average["first"], {"mean": average["mean"]})["mean"]
+    for cell, column in zip(mean.cells, [*tasks, average_column(tasks, {})], strict=True):
+        judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
+        assert cell.judged == corrected({"mean": judged})["mean"]
     assert mean.cells[0].judged is not None
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(

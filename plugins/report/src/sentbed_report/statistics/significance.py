@@ -134,49 +134,27 @@ class TableScores(Generic[Key]):
     """Components of the scores, which several tests share."""
 
     def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
-        """Compare every two of `rows`, the second with the first; see `judge_pairs`."""
-        return judge_pairs({row: self.column.get(row, {}) for row in rows}, self.components)
+        """Compare every two of `rows`, the second with the first, seed by seed, before any correction.
+
+        Whether a score is degenerate is not looked at. The components of each score are computed once, so
+        that a pair costs a subtraction a seed.
+        """
+        judged = {}
+        for first, second in combinations(rows, 2):
+            before, after = self.column.get(first, {}), self.column.get(second, {})
+            judged[first, second] = with_test(compared(before, after, self.components))
+        return judged
 
 
-def judge_column(
-    baseline: Scored,
-    cells: Mapping[Key, Scored],
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-    single: bool = False,
-    components: ComponentStore | None = None,
-) -> dict[Key, Judged]:
-    """Compare each cell with the baseline in one column; see the module for the method.
+def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
+    """Compare a cell with the baseline, whose scores are `before`; see the module for the method.
 
-    Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
-    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
-    `components` holds those of scores that have been used before; of the others it keeps them.
+    Cells whose runs have other items than the baseline's are not compared, and say why.
     """
-    store = components or ComponentStore(resamples)
-    judged = {}
-    for name, cell in cells.items():
-        before = dict(zip(cell, baseline.values(), strict=False)) if single else baseline
-        reason = _degenerate(before, cell)
-        if reason:
-            judged[name] = Judged(reason=reason, unpaired=_unpaired(before, cell))
-        else:
-            judged[name] = with_test(compared(before, cell, store), confidence)
-    return corrected(judged)
-
-
-def judge_pairs(
-    cells: Mapping[Key, Scored], components: ComponentStore | None = None
-) -> dict[tuple[Key, Key], Judged]:
-    """Compare every two cells in one column, the second with the first, seed by seed.
-
-    P-values are corrected for all pairs (Holm, 1979). Whether a score is degenerate is not looked at. The
-    components of each score are computed once, so that a pair costs a subtraction a seed.
-    """
-    store = components or ComponentStore(RESAMPLES)
-    judged = {}
-    for first, second in combinations(cells, 2):
-        judged[first, second] = with_test(compared(cells[first], cells[second], store))
-    return corrected(judged)
+    reason = _degenerate(before, after)
+    if reason:
+        return Judged(reason=reason, unpaired=_unpaired(before, after))
+    return with_test(compared(before, after, components))
 
 
 def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
@@ -317,7 +295,7 @@ def average_column(
     columns and have no items, which the columns may have.
     """
     means: dict[Key, Scored] = {}
-    for row in columns[0]:
+    for row in dict.fromkeys(chain.from_iterable(columns)):
         means[row] = mean_column([column.get(row, {}) for column in columns])
     for row, of_row in averages.items():
         for seed, score in of_row.items():

@@ -1,7 +1,7 @@
 """Which rows of a table cannot be told apart: letters, intervals of ranks, and ranks over many tasks.
 
-Every two rows are compared in the last column (`judge_pairs`), over seeds and items, with Holm's correction
-over all pairs. From which pairs differ follow letters and intervals of ranks
+Every two rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
+correction over all pairs. From which pairs differ follow letters and intervals of ranks
 (`sentbed_report.statistics.letter_groups`).
 
 Where a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks ask another

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from statistics import fmean, stdev
 from typing import TypeAlias
@@ -23,7 +23,6 @@ from sentbed_report.statistics.significance import (
     Scored,
     estimated,
     judge,
-    mean_column,
     with_test,
 )
 from sentbed_report.study.build_summary_tables import summarise
@@ -148,7 +147,7 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
             continue
         for row in summary.rows:
             if row.cell == cell.name and not row.encoder.endswith(START):
-                scores += _scores_of_row(cell, summary, row, deciding, resamples, confidence)
+                scores += _scores_of_row(summary, row, deciding, confidence)
     return attrs.evolve(selection, scores=tuple(scores), confidence=confidence)
 
 
@@ -263,30 +262,15 @@ def _why_none(data: StudyData, selection: Selection) -> str:
 
 
 def _scores_of_row(
-    cell: CellInfo,
-    summary: Summary,
-    row: SummaryRow,
-    deciding: Collection[tuple[str, ...]],
-    resamples: int,
-    confidence: float,
+    summary: Summary, row: SummaryRow, deciding: Collection[tuple[str, ...]], confidence: float
 ) -> Iterator[ChosenScore]:
     """Yield the scores of a cell in a table, each task by its first metric."""
-    store = ComponentStore(resamples)
-    tasks: list[dict[int, Score]] = []
-    for column, measured in zip(summary.columns, row.cells, strict=True):
+    store = ComponentStore(summary.resamples)
+    for column, measured, scores in zip(summary.columns, row.cells, summary.measured, strict=True):
         if not column.ranked or measured.value is None:
             continue
         name = (row.encoder, summary.evaluator, summary.protocol, column.task)
-        of_task: dict[int, Score] = {}
-        for run in cell.runs:
-            for score in run.scores:
-                if (score.encoder, *_task(score)) == name and score.metric == column.metric:
-                    of_task.setdefault(run.seed, score)
-        scores: Scored = of_task
-        if column.average and not of_task:
-            scores = mean_column(tasks)
-        tasks.append(of_task)
-        judged = _judged_mean(measured.seeds, scores, store, confidence)
+        judged = _judged_mean(scores[row.key], store, confidence)
         low, high = judged.interval or (None, None)
         yield ChosenScore(
             summary.evaluator,
@@ -304,13 +288,11 @@ def _scores_of_row(
         )
 
 
-def _judged_mean(
-    values: Mapping[int, float], scores: Scored, store: ComponentStore, confidence: float
-) -> Judged:
+def _judged_mean(scores: Scored, store: ComponentStore, confidence: float) -> Judged:
     """Return a mean over seeds with its interval, over the items where all seeds have the same ones."""
-    of_seeds = [scores[seed] for seed in values if seed in scores]
+    values = {seed: score.value for seed, score in scores.items()}
     try:
-        components = store.of_all(of_seeds)
+        components = store.of_all([*scores.values()])
     except RunError:
         # Other items under each seed: what they add is in the spread over the seeds.
         components = []
