@@ -15,7 +15,6 @@ from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.significance import Judged, holm, judge_cell
 from sentbed_report.study.axis_tests import effect_tests, interaction_tests
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.contrasts import judge_contrast
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 
@@ -90,7 +89,7 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of: 
     summary = summary_of(data)
     assert summary.scores is not None
     weights = dict(zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True))
-    test = judge_contrast(weights, summary.scores)
+    test = summary.scores.contrast(weights)
     sums = np.zeros(300)
     for cell, weight in zip(data.cells, weights.values(), strict=True):
         items = cell.runs[0].scores[0].items

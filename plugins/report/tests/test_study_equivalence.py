@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from sentbed.protocols import Score
 from sentbed_report.statistics.equivalence import Equivalence, equivalence_of
-from sentbed_report.statistics.significance import holm, judge
+from sentbed_report.statistics.significance import Judged, holm, with_test
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.exports import to_json
@@ -59,7 +59,8 @@ def study(
 def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name: str, margin: float) -> None:
     cell = CELLS[name]
     found = equivalence_of(
-        judge({i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))}).estimate, margin
+        with_test(Judged({i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))})).estimate,
+        margin,
     )
     p_value, (_, above, _), (_, below, _) = ttost_paired(np.array(cell), np.array(BASELINE), -margin, margin)
     assert found.equivalent == pytest.approx(p_value, rel=1e-6)
@@ -69,7 +70,7 @@ def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name: str, margin: floa
 
 def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
     # d = 1, 2, 3 with V_seeds / S = 1/3 and V_items = 1: the error is sqrt(4/3).
-    found = equivalence_of(judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41).estimate, 4.0)
+    found = equivalence_of(with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)).estimate, 4.0)
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
@@ -85,7 +86,10 @@ def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
 def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_the_margin(
     margin: float,
 ) -> None:
-    estimates = [judge({1: a, 2: b, 3: 0.2}, 0.01, 30).estimate for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))]
+    estimates = [
+        with_test(Judged({1: a, 2: b, 3: 0.2}, 0.01, 30)).estimate
+        for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))
+    ]
     found = [equivalence_of(one, margin) for one in estimates]
     assert [one.equivalent < 0.05 for one in found] == [
         -margin < one.low and one.high < margin for one in found
@@ -94,7 +98,7 @@ def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_
 
 
 def test_where_lower_is_better_a_lower_score_is_no_worse() -> None:
-    estimate = judge({1: -1.0, 2: -1.2, 3: -0.9}).estimate
+    estimate = with_test(Judged({1: -1.0, 2: -1.2, 3: -0.9})).estimate
     up, down = equivalence_of(estimate, 0.3), equivalence_of(estimate, 0.3, lower=True)
     assert down.no_worse < 0.01 < 0.99 < up.no_worse
     assert up.equivalent == down.equivalent
@@ -128,7 +132,7 @@ def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test() -> None:
 
 
 def test_a_cell_that_equals_the_baseline_on_every_item_is_equivalent() -> None:
-    estimate = judge({1: 0.0, 2: 0.0}, 0.0, 9).estimate
+    estimate = with_test(Judged({1: 0.0, 2: 0.0}, 0.0, 9)).estimate
     assert equivalence_of(estimate, 0.1).equivalent < 1e-100
 
 

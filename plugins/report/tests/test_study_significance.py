@@ -25,9 +25,9 @@ from sentbed_report.statistics.significance import (
     average_column,
     corrected,
     holm,
-    judge,
     judge_cell,
     mean_column,
+    with_test,
 )
 from statsmodels.stats.multitest import multipletests
 
@@ -78,7 +78,7 @@ def test_without_items_it_is_the_paired_t_test() -> None:
 
 def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None:
     # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 over 42 items the variance is 4/3.
-    comparison = judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)
+    comparison = with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41))
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
@@ -98,7 +98,7 @@ def test_a_p_value_lies_between_those_of_the_degrees_of_items_and_of_seeds(items
     rng = np.random.default_rng(items)
     for spread in (1e-6, 1e-3, 0.1, 1.0, 30.0):
         differences = 5 + spread * rng.normal(size=seeds)
-        p_value = judge(dict(enumerate(differences)), 0.01, items - 1).p_value
+        p_value = with_test(Judged(dict(enumerate(differences)), 0.01, items - 1)).p_value
         distance = abs(differences.mean()) / math.sqrt(0.01 + differences.var(ddof=1) / seeds)
         bounds = [2 * stats.t.sf(distance, degrees) for degrees in (items - 1, seeds - 1)]
         assert p_value is not None
@@ -116,7 +116,7 @@ def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
 
 @pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
 def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences: dict[int, float]) -> None:
-    comparison = judge(differences, 1.0, 20)
+    comparison = with_test(Judged(differences, 1.0, 20))
     assert comparison.degrees == pytest.approx(20)
     assert comparison.p_value == pytest.approx(2 * stats.t.sf(2, 20))
     assert comparison.interval == pytest.approx((2 - 2.0859634, 2 + 2.0859634))

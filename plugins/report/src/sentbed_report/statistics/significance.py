@@ -133,6 +133,20 @@ class TableScores(Generic[Key]):
     components: ComponentStore
     """Components of the scores, which several tests share."""
 
+    def contrast(self, weights: Mapping[Key, float]) -> Judged:
+        """Return interval and p-value of the sum over rows of weight times score, such as a label's effect.
+
+        It is tested as a difference of two cells is. The weights sum to 0, so that items that are easy for
+        every cell cancel.
+        """
+        terms = [(weight, self.column.get(row, {})) for row, weight in weights.items()]
+        shared = set.intersection(*(set(scores) for _, scores in terms))
+        if not shared:
+            return Judged(reason="no seed has a score of all cells")
+        if any(is_degenerate(scores[seed]) for _, scores in terms for seed in shared):
+            return Judged(reason="a score is degenerate")
+        return with_test(weighted_sum(terms, self.components))
+
     def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
         """Compare every two of `rows`, the second with the first, seed by seed, before any correction.
 
@@ -159,17 +173,28 @@ def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Jud
 
 def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
     """Return the differences of the second scores from the first, seed by seed, before any test."""
-    unpaired = _unpaired(before, after)
-    pairs = {seed: (before[seed], after[seed]) for seed in before if seed in after}
+    judged = weighted_sum([(-1.0, before), (1.0, after)], store)
+    return attrs.evolve(judged, unpaired=_unpaired(before, after))
+
+
+def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -> Judged:
+    """Return the sum of weight times score under each seed that all cells have, before any test."""
+    import numpy as np
+
+    _, first = terms[0]
+    seeds = [seed for seed in first if all(seed in scores for _, scores in terms)]
     try:
-        components = store.of_all([*chain.from_iterable(pairs.values())])
+        components = store.of_all([scores[seed] for seed in seeds for _, scores in terms])
     except RunError as error:
-        return Judged(reason=str(error), unpaired=unpaired)
-    differences = {seed: second.value - first.value for seed, (first, second) in pairs.items()}
-    parts = [
-        second.values - first.values for first, second in zip(components[::2], components[1::2], strict=True)
-    ]
-    return attrs.evolve(estimated(differences, components, parts), unpaired=unpaired)
+        return Judged(reason=str(error))
+    values = {}
+    parts: list[Floats] = []
+    for number, seed in enumerate(seeds):
+        values[seed] = sum(weight * scores[seed].value for weight, scores in terms)
+        of_seed = components[number * len(terms) : (number + 1) * len(terms)]
+        if of_seed:
+            parts.append(np.dot([weight for weight, _ in terms], [part.values for part in of_seed]))
+    return estimated(values, components, parts)
 
 
 def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
@@ -211,19 +236,6 @@ def _sample_variance(values: Sequence[float]) -> float:
         return 0.0
     mean = sum(values) / len(values)
     return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-
-
-def judge(
-    differences: Mapping[int, float],
-    item_variance: float | None = None,
-    item_degrees: float = math.inf,
-    confidence: float = CONFIDENCE,
-) -> Judged:
-    """Return interval and p-value of differences, one per seed.
-
-    `item_variance` is that of their mean, with `item_degrees` degrees of freedom, above 0.
-    """
-    return with_test(Judged(differences, item_variance, item_degrees), confidence)
 
 
 def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:

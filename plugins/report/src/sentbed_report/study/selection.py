@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import RunError
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
@@ -21,8 +20,7 @@ from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
     Scored,
-    estimated,
-    judge,
+    weighted_sum,
     with_test,
 )
 from sentbed_report.study.build_summary_tables import summarise
@@ -290,12 +288,8 @@ def _scores_of_row(
 
 def _judged_mean(scores: Scored, store: ComponentStore, confidence: float) -> Judged:
     """Return a mean over seeds with its interval, over the items where all seeds have the same ones."""
-    values = {seed: score.value for seed, score in scores.items()}
-    try:
-        components = store.of_all([*scores.values()])
-    except RunError:
+    judged = weighted_sum([(1.0, scores)], store)
+    if judged.reason:
         # Other items under each seed: what they add is in the spread over the seeds.
-        components = []
-    if len(components) < len(values):
-        return judge(values, confidence=confidence)
-    return with_test(estimated(values, components, [each.values for each in components]), confidence)
+        judged = Judged({seed: score.value for seed, score in scores.items()})
+    return with_test(judged, confidence)
