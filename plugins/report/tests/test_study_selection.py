@@ -19,6 +19,7 @@ from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study_page.selection_section import selection_section
+from toy_study import with_fields, with_scores
 
 Make = Callable[..., StudyData]
 
@@ -31,18 +32,6 @@ def score(task: str, value: float, items: Items | None = None, **more: object) -
     split = "dev" if task.endswith("-dev") else "test"
     said = {"encoder": {}, "evaluator": {"id": "p", "split": split}}
     return Score(task, "accuracy", value, said, "en", "transfer", items, **more)  # type: ignore[arg-type]
-
-
-def with_scores(data: StudyData, change: Callable[[CellRun, Score], Score | None]) -> StudyData:
-    """The study with other scores, or with some of them left out."""
-    cells = []
-    for cell in data.cells:
-        runs = []
-        for run in cell.runs:
-            changed = tuple(new for one in run.scores if (new := change(run, one)) is not None)
-            runs.append(attrs.evolve(run, scores=changed))
-        cells.append(attrs.evolve(cell, runs=tuple(runs)))
-    return attrs.evolve(data, cells=tuple(cells))
 
 
 @pytest.fixture
@@ -104,10 +93,7 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make: Ma
 
 
 def test_lower_is_better_where_the_score_says_so(make: Make) -> None:
-    def lower(_: CellRun, one: Score) -> Score:
-        return attrs.evolve(one, direction="lower")
-
-    found = chosen(with_scores(make(THREE), lower))
+    found = chosen(with_fields(make(THREE), direction="lower"))
     assert found.cell == "a"
     assert found.score == pytest.approx(-71.0)
     assert found.tasks == ("X-dev (transfer, accuracy, negated)",)
@@ -198,11 +184,7 @@ def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) ->
 
 def test_named_tasks_without_a_common_unit_choose_no_cell(make: Make) -> None:
     data = make({cell: {1: {"S-dev": value, "A-dev": -0.2}} for cell, value in (("a", 78.0), ("b", 70.0))})
-
-    def change(_: CellRun, one: Score) -> Score:
-        return attrs.evolve(one, metric="alignment", direction="lower") if one.task == "A-dev" else one
-
-    data = with_scores(data, change)
+    data = with_fields(data, task="A-dev", metric="alignment", direction="lower")
     found = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
     assert (found.cell, found.scores) == ("", ())
     assert "no common unit" in found.reason
@@ -228,11 +210,8 @@ def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make: Mak
 def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make: Make) -> None:
     found = np.random.default_rng(0).normal(0.6, 0.2, 80)
     data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
-
-    def itemed(_: CellRun, one: Score) -> Score:
-        return score("X", 100 * float(found.mean()), Items("mean", found)) if one.task == "X" else one
-
-    (one,) = chosen(with_scores(data, itemed), resamples=20_000).scores
+    data = with_fields(data, task="X", value=100 * float(found.mean()), items=Items("mean", found))
+    (one,) = chosen(data, resamples=20_000).scores
     half = stats.t.ppf(0.975, 79) * 100 * found.std(ddof=1) / math.sqrt(80)
     assert one.over == "items"
     assert one.low == pytest.approx(one.mean - half, abs=0.03 * half)
@@ -256,9 +235,7 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(make: M
     def split(dev: str) -> StudyData:
         data = make({"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}})
         # The deciding score is of another evaluator, or of the same.
-        return with_scores(
-            data, lambda _, one: attrs.evolve(one, evaluator=dev) if one.task == "D-dev" else one
-        )
+        return with_fields(data, task="D-dev", evaluator=dev)
 
     means = [fmean(values[seed].values()) for seed in (1, 2, 3)]
     half = stats.t.ppf(0.975, 2) * stdev(means) / math.sqrt(3)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
@@ -19,9 +18,10 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.published_section import published_notes
+from toy_study import with_fields
 
 Make = Callable[..., StudyData]
 
@@ -31,15 +31,13 @@ TWO = {
 }
 
 
-def with_scores(data: StudyData, cell: str, change: Callable[[CellRun], tuple[Score, ...]]) -> StudyData:
-    """Change what the runs of one cell have scored."""
-    cells = tuple(
-        attrs.evolve(one, runs=tuple(attrs.evolve(run, scores=change(run)) for run in one.runs))
-        if one.name == cell
-        else one
-        for one in data.cells
-    )
-    return attrs.evolve(data, cells=cells)
+def with_scores(data: StudyData, change: Callable[[CellRun], tuple[Score, ...]], cell: str = "") -> StudyData:
+    """Change what the runs of a cell have scored, or of all."""
+
+    def changed(run: CellRun) -> CellRun:
+        return attrs.evolve(run, scores=change(run)) if cell in ("", run.cell) else run
+
+    return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
 def only(data: StudyData) -> Summary:
@@ -104,10 +102,6 @@ def sentbench(study_of: Make, **more: Any) -> StudyData:
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
-def pointing(direction: Direction, run: CellRun) -> tuple[Score, ...]:
-    return tuple(attrs.evolve(score, direction=direction) for score in run.scores)
-
-
 def ranks_of(found: Summary, column: int) -> list[int | None]:
     return [row.cells[column].rank for row in found.rows]
 
@@ -137,15 +131,9 @@ def test_only_what_has_finished_and_has_a_direction_is_ranked(study_of: Make) ->
     assert ranks_of(only(running), 0) == [3, 2, 1, None]
     directions: dict[Direction, list[int | None]] = {"lower": [1, 2, 3], "none": [None, None, None]}
     for direction, expected in directions.items():
-        data = study_of(numbers, ranks=())
-        for name in numbers:
-            data = with_scores(data, name, partial(pointing, direction))
-        assert ranks_of(only(data), 0) == expected
-    useless = with_scores(
-        study_of(numbers, ranks=()),
-        "c",
-        lambda run: tuple(attrs.evolve(score, degenerate="constant") for score in run.scores),
-    )
+        pointing = with_fields(study_of(numbers, ranks=()), direction=direction)
+        assert ranks_of(only(pointing), 0) == expected
+    useless = with_fields(study_of(numbers, ranks=()), "c", degenerate="constant")
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
@@ -165,7 +153,6 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: 
     assert only(study_of(numbers, order=("SST2", "CR"))).headings == ("SST2", "CR", "MR", "Avg")
     own = with_scores(
         study_of(numbers, order=("SST2",)),
-        "a",
         lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
     )
     assert only(own).headings == ("SST2", "MR", "CR", "Avg")
@@ -220,12 +207,8 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
 )
 def test_direction_is_what_the_score_says(study_of: Make, direction: Any, places: list[int | None]) -> None:
     data = study_of({name: {1: {"T/error": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))})
-    for cell in "abc":
-        data = with_scores(
-            data, cell, lambda run: tuple(attrs.evolve(one, direction=direction) for one in run.scores)
-        )
-    found = only(data)
-    assert [row.cells[0].place for row in found.rows] == places
+    rows = only(with_fields(data, direction=direction)).rows
+    assert [row.cells[0].place for row in rows] == places
 
 
 # --- rows --------------------------------------------------------------------------------------------------
@@ -249,9 +232,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
             for score in run.scores
         )
 
-    data = study_of(TWO, baseline="first")
-    for cell in TWO:
-        data = with_scores(data, cell, several)
+    data = with_scores(study_of(TWO, baseline="first"), several)
     (found,) = summarise(data)
     assert [row.name for row in found.rows] == ["first/en", "first/zh", "mean/en", "mean/zh"]
     assert found.rows[3].cells[0].judged is not None
@@ -261,14 +242,12 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
     assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
 
 
-def shorter(run: CellRun) -> tuple[Score, ...]:
-    """MR with fewer folds, and all else as it is."""
-    first, *rest = run.scores
-    return (attrs.evolve(first, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}), *rest)
+FEWER_FOLDS = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
-    data = with_scores(study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10}), "mean", shorter)
+    data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
+    data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
     assert [[row.name for row in one.rows] for one in (longer, other)] == [["first"], ["mean"]]
     assert [cell.value for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
@@ -280,7 +259,8 @@ def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(stu
 
 def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(study_of: Make) -> None:
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
-    data = with_scores(study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10}), "a", shorter)
+    data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
+    data = with_fields(data, "a", protocol=FEWER_FOLDS)
     assert [[row.name for row in one.rows] for one in summarise(data)] == [["a"], ["b"]]
 
 
@@ -288,16 +268,9 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
     data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
 
     def twice(run: CellRun) -> tuple[Score, ...]:
-        return (
-            *run.scores,
-            attrs.evolve(
-                run.scores[0], value=9.0, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
-            ),
-        )
+        return (*run.scores, attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS))
 
-    for cell in "ab":
-        data = with_scores(data, cell, twice)
-    first, second = summarise(data)
+    first, second = summarise(with_scores(data, twice))
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
     assert [len(one.rows) for one in (first, second)] == [2, 2]
     assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
@@ -305,12 +278,8 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
 
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
-    def other(run: CellRun) -> tuple[Score, ...]:
-        return tuple(
-            attrs.evolve(s, protocol={**s.protocol, "encoder": {"pooler": "first"}}) for s in run.scores
-        )
-
-    assert len(only(with_scores(study_of(TWO), "mean", other)).rows) == 2
+    protocol = {"encoder": {"pooler": "first"}, "evaluator": {"id": "p"}}
+    assert len(only(with_fields(study_of(TWO), "mean", protocol=protocol)).rows) == 2
 
 
 # --- significance ------------------------------------------------------------------------------------------
@@ -420,7 +389,7 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> Non
             *(attrs.evolve(s, protocol={"encoder": {}, "evaluator": {"id": "q"}}) for s in run.scores),
         )
 
-    data = with_scores(study_of(TWO, expected=EXPECTED), "first", twice)
+    data = with_scores(study_of(TWO, expected=EXPECTED), twice, "first")
     found = summarise(data)
     assert len(found) == 2
     assert all(not cell.published for one in found for cell in one.rows[0].cells)
@@ -432,7 +401,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
             data = with_scores(
-                data, "first", lambda run: (*run.scores, attrs.evolve(run.scores[0], task="AVG", value=9.0))
+                data, lambda run: (*run.scores, attrs.evolve(run.scores[0], task="AVG", value=9.0)), "first"
             )
         return [one.found for one in only(data).rows[0].cells[2].published]
 
@@ -451,10 +420,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
 def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_one(study_of: Make) -> None:
     numbers = {"MR": 71.0, "CR": 83.0, "AVG": 77.0}
     data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
-    for cell in TWO:
-        data = with_scores(
-            data, cell, lambda run: tuple(attrs.evolve(one, skipped=("SST2", "TREC")) for one in run.scores)
-        )
+    data = with_fields(data, skipped=("SST2", "TREC"))
     found = only(data)
     assert found.headings == ("MR", "CR", "Avg (2 of 4)")
     assert found.note.endswith("; without SST2, TREC, whose data is missing")
@@ -465,7 +431,7 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
 
 
 def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> None:
-    data = with_scores(study_of(TWO), "first", lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),))
+    data = with_scores(study_of(TWO), lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),), "first")
     found = only(data)
     assert found.headings == ("MR", "CR", "Avg")
     first, mean = ([cell.value is not None for cell in row.cells] for row in found.rows)
@@ -476,7 +442,7 @@ def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
     data = study_of(numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10})
-    data = with_scores(data, "mean", shorter)
+    data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     assert [len(one.rows) for one in summarise(data)] == [2, 2]
     late, mean = published_numbers(data, summarise(data))
     assert (late.row.fits, expected_verdict(late.row)) == (1, "not measured")
@@ -503,18 +469,6 @@ def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
 # --- what says nothing about its encoder ------------------------------------------------------------------
 
 
-def with_degenerate(data: StudyData, cell: str, task: str, reason: str, seeds: Sequence[int]) -> StudyData:
-    """The study with a score that its evaluator calls degenerate."""
-    return with_scores(
-        data,
-        cell,
-        lambda run: tuple(
-            attrs.evolve(score, degenerate=reason) if score.task == task and run.seed in seeds else score
-            for score in run.scores
-        ),
-    )
-
-
 @pytest.mark.parametrize("seeds", [(1, 2), (2,)])
 @pytest.mark.parametrize("worst", ["a", "b", "c"])
 def test_a_degenerate_score_has_no_place_and_no_mark(
@@ -525,9 +479,14 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
         name: {seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed} for seed in (1, 2)}
         for name, high in ((name, name == worst) for name in "abc")
     }
-    data = with_degenerate(study_of(numbers, baseline="a", items=True), worst, "TREC", "one class", seeds)
-    (found,) = summarise(data)
-    for row in found.rows:
+
+    def degenerate(run: CellRun) -> tuple[Score, ...]:
+        mr, trec = run.scores
+        reason = "one class" if run.seed in seeds else ""
+        return mr, attrs.evolve(trec, degenerate=reason)
+
+    data = with_scores(study_of(numbers, baseline="a", items=True), degenerate, worst)
+    for row in only(data).rows:
         mr, trec, average = row.cells
         bad = row.cell == worst
         assert bool(trec.degenerate) == bool(average.degenerate) == bad
