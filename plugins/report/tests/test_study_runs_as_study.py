@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from sentbed import RunError
 from sentbed._cli.main import main
 from sentbed_report.study.runs_as_study import runs_as_study
+from sentbed_report.study.study_data import AxisInfo
 
 Write = Callable[..., Path]
 
@@ -125,34 +126,11 @@ def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(
 
 
 @pytest.fixture
-def study_in(tmp_path: Path, run_of: Write) -> Write:
+def study_in(write_study: Write) -> Write:
     """Write a study of two cells under two seeds, the second one the baseline."""
 
     def write(name: str, shares: tuple[float, float] = (0.5, 0.8)) -> Path:
-        place = tmp_path / name
-        place.mkdir()
-        cells = []
-        for label, share in zip(("first", "mean"), shares, strict=True):
-            runs = []
-            for seed in (1, 2):
-                directory = f"{label}-{seed}"
-                run_of(f"{name}/{directory}", share, seed, f"{name}.{directory}", use=label)
-                runs.append({"seed": seed, "key": "k", "directory": directory})
-            cells.append({"name": label, "labels": {"pooler": label}, "differences": [], "runs": runs})
-        content = {
-            "schema": 1,
-            "name": name,
-            "axes": [{"name": "pooler", "labels": ["first", "mean"], "numbers": None}],
-            "baseline": "mean",
-            "excluded": [],
-            "expected": {},
-            "order": [],
-            "shared": [],
-            "cells": cells,
-        }
-        (place / "study.json").write_text(json.dumps(content))
-        (place / "study.toml").write_text("")
-        return place
+        return write_study(name, [AxisInfo("pooler", ("first", "mean"))], shares, (1, 2), "mean")
 
     return write
 
