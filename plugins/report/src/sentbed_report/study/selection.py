@@ -17,7 +17,6 @@ from sentbed_report.formatting import count, number
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.resampling import CONFIDENCE
 from sentbed_report.statistics.significance import (
-    RESAMPLES,
     Judged,
     Scored,
     weighted_sum,
@@ -116,7 +115,7 @@ class Selection:
         return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"
 
 
-def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAMPLES) -> Selection | None:
+def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
     """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`.
 
     The choice had seen the weights of the study's seeds: a lucky seed lifts scores on all data alike. So the
@@ -137,7 +136,7 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
         confidence = CONFIDENCE
         cell = attrs.evolve(cell, runs=fresh)
         alone = attrs.evolve(data, cells=(cell,), baseline=None, groups=False, expected={}, references={})
-        summaries = summarise(alone, resamples=resamples)
+        summaries = summarise(alone)
         selection = attrs.evolve(selection, fresh_seeds=tuple(run.seed for run in fresh))
     scores: list[ChosenScore] = []
     for summary in summaries:
