@@ -143,6 +143,17 @@ def with_fields(data: StudyData, cell: str = "", task: str = "", **fields: Any) 
     return with_scores(data, changed)
 
 
+def with_added(data: StudyData, added: Callable[[CellRun], Sequence[Score]], cell: str = "") -> StudyData:
+    """The study with further scores behind those of its runs, of a cell or of any."""
+
+    def changed(run: CellRun) -> CellRun:
+        if cell not in ("", run.cell):
+            return run
+        return attrs.evolve(run, scores=(*run.scores, *added(run)))
+
+    return attrs.evolve(data, cells=with_runs(data.cells, changed))
+
+
 def hits(share: float, seed: int, n: int = 300) -> Items:
     """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
     easy = np.random.default_rng(99).random(n)

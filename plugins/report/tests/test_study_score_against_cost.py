@@ -19,7 +19,7 @@ from sentbed_report.study.score_against_cost import pareto_front, scores_against
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.tables.estimate import Estimate
-from toy_study import with_fields, with_scores
+from toy_study import with_added, with_fields, with_scores
 
 PROMPT = AxisInfo("prompt", ("short", "long", "eight"))
 LAYERS = AxisInfo("layers", ("half", "all"))
@@ -51,13 +51,12 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
         data = study_of(tasks, (PROMPT, LAYERS), "short, all", **more)
         if not costs:
             return data
-        cells = []
-        for cell in data.cells:
-            _, passes, seconds = NUMBERS[cell.name]
-            added = cost_of("seconds", seconds, "per 1,000 texts"), cost_of("passes", passes)
-            runs = tuple(attrs.evolve(run, scores=(*run.scores, *added)) for run in cell.runs)
-            cells.append(attrs.evolve(cell, runs=runs))
-        return attrs.evolve(data, cells=tuple(cells))
+
+        def costs_of(run: CellRun) -> tuple[Score, ...]:
+            _, passes, seconds = NUMBERS[run.cell]
+            return cost_of("seconds", seconds, "per 1,000 texts"), cost_of("passes", passes)
+
+        return with_added(data, costs_of)
 
     return make
 

@@ -17,9 +17,9 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import Selection, select
-from sentbed_report.study.study_data import CellRun, StudyData, with_runs
+from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.selection_section import selection_section
-from toy_study import with_fields, with_scores
+from toy_study import with_added, with_fields, with_scores
 
 Make = Callable[..., StudyData]
 
@@ -194,11 +194,7 @@ def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make: Mak
         {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))}, Decide(test_data=True)
     )
 
-    def with_another(run: CellRun) -> CellRun:
-        (score,) = run.scores
-        return attrs.evolve(run, scores=(score, attrs.evolve(score, encoder="zh")))
-
-    data = attrs.evolve(data, cells=with_runs(data.cells, with_another))
+    data = with_added(data, lambda run: [attrs.evolve(run.scores[0], encoder="zh")])
     assert [(one.encoder, one.decided) for one in chosen(data).scores] == [("en", True), ("zh", False)]
 
 

@@ -21,7 +21,7 @@ from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.published_section import published_notes
-from toy_study import with_fields
+from toy_study import with_added, with_fields
 
 Make = Callable[..., StudyData]
 
@@ -267,10 +267,8 @@ def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_
 def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make) -> None:
     data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
 
-    def twice(run: CellRun) -> tuple[Score, ...]:
-        return (*run.scores, attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS))
-
-    first, second = summarise(with_scores(data, twice))
+    data = with_added(data, lambda run: [attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS)])
+    first, second = summarise(data)
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
     assert [len(one.rows) for one in (first, second)] == [2, 2]
     assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
@@ -383,13 +381,9 @@ def test_only_a_cell_with_numbers_can_be_contradicted() -> None:
 
 
 def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:
-    def twice(run: CellRun) -> tuple[Score, ...]:
-        return (
-            *run.scores,
-            *(attrs.evolve(s, protocol={"encoder": {}, "evaluator": {"id": "q"}}) for s in run.scores),
-        )
-
-    data = with_scores(study_of(TWO, expected=EXPECTED), twice, "first")
+    data = study_of(TWO, expected=EXPECTED)
+    other = with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "q"}})
+    data = with_added(data, lambda run: other.cells[0].runs[0].scores, "first")
     found = summarise(data)
     assert len(found) == 2
     assert all(not cell.published for one in found for cell in one.rows[0].cells)
@@ -400,9 +394,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
     def beside(numbers: dict[str, float], own: bool = False) -> list[float]:
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
-            data = with_scores(
-                data, lambda run: (*run.scores, attrs.evolve(run.scores[0], task="AVG", value=9.0)), "first"
-            )
+            data = with_added(data, lambda run: [attrs.evolve(run.scores[0], task="AVG", value=9.0)], "first")
         return [one.found for one in only(data).rows[0].cells[2].published]
 
     assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
