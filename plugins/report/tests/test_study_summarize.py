@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Direction, Items, Score
+from sentbed.protocols import Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.item_components import ComponentStore
@@ -125,14 +125,10 @@ def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of: Mak
     assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
 
 
-def test_only_what_has_finished_and_has_a_direction_is_ranked(study_of: Make) -> None:
+def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of: Make) -> None:
     numbers = {name: {1: {"MR": value}} for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()}
     running = study_of({**numbers, "d": {1: {}}}, ranks=(), statuses={"d": "running"})
     assert ranks_of(only(running), 0) == [3, 2, 1, None]
-    directions: dict[Direction, list[int | None]] = {"lower": [1, 2, 3], "none": [None, None, None]}
-    for direction, expected in directions.items():
-        pointing = with_fields(study_of(numbers, ranks=()), direction=direction)
-        assert ranks_of(only(pointing), 0) == expected
     useless = with_fields(study_of(numbers, ranks=()), "c", degenerate="constant")
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
@@ -198,17 +194,21 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
 
 
 @pytest.mark.parametrize(
-    ("direction", "places"),
+    ("direction", "places", "ranks"),
     [
-        ("lower", [1, 2, None]),
-        ("none", [None] * 3),
-        ("higher", [None, 2, 1]),
+        ("lower", [1, 2, None], [1, 2, 3]),
+        ("none", [None] * 3, [None] * 3),
+        ("higher", [None, 2, 1], [3, 2, 1]),
     ],
 )
-def test_direction_is_what_the_score_says(study_of: Make, direction: Any, places: list[int | None]) -> None:
-    data = study_of({name: {1: {"T/error": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))})
-    rows = only(with_fields(data, direction=direction)).rows
-    assert [row.cells[0].place for row in rows] == places
+def test_direction_is_what_the_score_says(
+    study_of: Make, direction: Any, places: list[int | None], ranks: list[int | None]
+) -> None:
+    numbers = {"a": -3.0, "b": -2.0, "c": -1.0}
+    data = study_of({name: {1: {"T/error": number}} for name, number in numbers.items()}, ranks=())
+    found = only(with_fields(data, direction=direction))
+    assert [row.cells[0].place for row in found.rows] == places
+    assert ranks_of(found, 0) == ranks
 
 
 # --- rows --------------------------------------------------------------------------------------------------
