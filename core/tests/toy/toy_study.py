@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.resampling import value
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData, with_runs
 
 Numbers = Mapping[str, Mapping[int, Mapping[str, float]]]
 """Cell -> seed -> task -> score."""
@@ -120,6 +121,37 @@ def study(
         **fields,
     }
     return StudyData(axes=tuple(axes), cells=tuple(cells), baseline=baseline, seeds=tuple(seeds), **given)
+
+
+def with_scores(data: StudyData, change: Callable[[CellRun, Score], Score | None]) -> StudyData:
+    """The study with other scores, or without those of which `change` makes nothing."""
+
+    def changed(run: CellRun) -> CellRun:
+        scores = [change(run, score) for score in run.scores]
+        return attrs.evolve(run, scores=tuple(score for score in scores if score is not None))
+
+    return attrs.evolve(data, cells=with_runs(data.cells, changed))
+
+
+def with_fields(data: StudyData, cell: str = "", task: str = "", **fields: Any) -> StudyData:
+    """The study with other fields of its scores: of a cell and a task, or of any."""
+
+    def changed(run: CellRun, score: Score) -> Score:
+        is_meant = cell in ("", run.cell) and task in ("", score.task)
+        return attrs.evolve(score, **fields) if is_meant else score
+
+    return with_scores(data, changed)
+
+
+def with_added(data: StudyData, added: Callable[[CellRun], Sequence[Score]], cell: str = "") -> StudyData:
+    """The study with further scores behind those of its runs, of a cell or of any."""
+
+    def changed(run: CellRun) -> CellRun:
+        if cell not in ("", run.cell):
+            return run
+        return attrs.evolve(run, scores=(*run.scores, *added(run)))
+
+    return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
 def hits(share: float, seed: int, n: int = 300) -> Items:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import tomli_w
 from sentbed._run.report_json import record_json
 from sentbed.protocols import ReportData, RunStatus, Score
 from sentbed_report.score_items import keep_items
+from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study.study_record import CellRecord, RunRecord, StudyRecord, write_study_record
 from toy_study import hits
 
 
@@ -57,5 +60,44 @@ def run_of(write_run: Callable[..., Path]) -> Callable[..., Path]:
         return write_run(
             name or directory, score, directory=directory, seed=seed, status=status, pooler=pooler
         )
+
+    return write
+
+
+@pytest.fixture
+def write_study(tmp_path: Path, run_of: Callable[..., Path]) -> Callable[..., Path]:
+    """Write a study of all combinations of labels, of whose items a share each are right under every seed."""
+
+    def write(
+        name: str,
+        axes: Sequence[AxisInfo],
+        shares: Sequence[float],
+        seeds: Sequence[int] = (1,),
+        baseline: str | None = None,
+    ) -> Path:
+        place = tmp_path / name
+        place.mkdir()
+        names = [axis.name for axis in axes]
+        cells = []
+        for labels, share in zip(product(*(axis.labels for axis in axes)), shares, strict=True):
+            runs = []
+            for seed in seeds:
+                directory = f"{'-'.join(labels)}-{seed}"
+                run_of(f"{name}/{directory}", share, seed, f"{name}.{directory}", use=labels[0])
+                runs.append(RunRecord(seed, "k", directory))
+            of_axes = dict(zip(names, labels, strict=True))
+            cells.append(CellRecord(", ".join(labels), of_axes, (), tuple(runs)))
+        record = StudyRecord(
+            name=name,
+            axes=tuple(axes),
+            baseline=baseline,
+            excluded=(),
+            expected={},
+            order=(),
+            cells=tuple(cells),
+        )
+        write_study_record(place, record)
+        (place / "study.toml").write_text("")
+        return place
 
     return write

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -51,7 +50,9 @@ def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of: Callabl
         (("ctr",), [1.0, 3.0]),
         (("cls",), [2.0, 4.0]),
     ]
-    assert r"\multicolumn{4}{c}{loss}" in to_latex(table)
+    latex = to_latex(table)
+    assert r"\multicolumn{4}{c}{loss}" in latex
+    assert "Bold: the best of the table; underlined: the second best." in latex
 
 
 def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(
@@ -79,31 +80,12 @@ def test_other_axes_are_refused(study_of: Callable[..., StudyData], axes: list[s
         pivoted(summary_of(study_of, POOLER, LOSS), axes)
 
 
-@pytest.fixture
-def directory(tmp_path: Path, run_of: Callable[..., Path]) -> Path:
-    """A study of two axes on disk, without a baseline."""
-    place = tmp_path / "grid"
-    place.mkdir()
-    cells = []
-    for pooler, loss in product(POOLER.labels, LOSS.labels):
-        name = f"{pooler}-{loss}"
-        run_of(f"grid/{name}", use=pooler, loss=loss)
-        run = {"seed": 1, "key": "k", "directory": name}
-        labels = {"pooler": pooler, "loss": loss}
-        cells.append({"name": f"{pooler}, {loss}", "labels": labels, "differences": [], "runs": [run]})
-    axes = [{"name": axis.name, "labels": axis.labels, "numbers": None} for axis in (POOLER, LOSS)]
-    content = {"schema": 1, "name": "grid", "axes": axes, "baseline": None, "cells": cells}
-    rest: dict[str, object] = {"excluded": [], "expected": {}, "order": [], "shared": []}
-    (place / "study.json").write_text(json.dumps({**content, **rest}))
-    (place / "study.toml").write_text("")
-    return place
-
-
 def table(directory: Path, *options: str) -> Result:
     return CliRunner().invoke(main, ["table", str(directory), *options])
 
 
-def test_the_command_prints_the_table_of_two_axes(directory: Path) -> None:
+def test_the_command_prints_the_table_of_two_axes(write_study: Callable[..., Path]) -> None:
+    directory = write_study("grid", (POOLER, LOSS), (0.5,) * 4)
     text = table(directory, "--axes", "pooler, loss")
     assert text.exit_code == 0, text.output
     assert [line.split()[0] for line in text.output.splitlines()[1:4]] == ["pooler", "first", "mean"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
 from sentbed_report.run_report import bootstrapped
-from sentbed_report.statistics.resampling import compare
+from sentbed_report.statistics.resampling import resample
 from toy_run_report import score
 
 
@@ -30,7 +30,8 @@ def test_start_is_compared_with_end_and_ends_with_each_other() -> None:
         ("en", "zh"),
         ("zh@start", "zh"),
     ]
-    assert bootstrap.differences[0].comparison == compare(items(0), items(2), 200, 0.9, 5)
+    start, end = (resample(items(seed), 200, 5) for seed in (0, 2))
+    assert bootstrap.differences[0].comparison == start.compare(end, 0.9)
     assert [interval is None for interval in bootstrap.intervals] == [False, False, False, False, True]
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
 import pytest
-from sentbed.protocols import Score
 from sentbed_report.statistics import letter_groups
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
@@ -15,6 +13,7 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study_page.answer import answer_lines
+from toy_study import with_fields
 
 Make = Callable[..., StudyData]
 
@@ -32,20 +31,7 @@ def around(levels: Mapping[str, float], seeds: tuple[int, ...] = (1, 2, 3), task
     return numbers
 
 
-def with_scores(data: StudyData, change: Callable[[str, Score], Score]) -> StudyData:
-    """The study with other scores; `change` takes the name of the cell and a score."""
-    cells = []
-    for cell in data.cells:
-        runs = []
-        for run in cell.runs:
-            scores = tuple(change(cell.name, score) for score in run.scores)
-            runs.append(attrs.evolve(run, scores=scores))
-        cells.append(attrs.evolve(cell, runs=tuple(runs)))
-    return attrs.evolve(data, cells=tuple(cells))
-
-
-def on_development_data(cell: str, score: Score) -> Score:
-    return attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "p", "split": "dev"}})
+DEVELOPMENT = {"encoder": {}, "evaluator": {"id": "p", "split": "dev"}}
 
 
 def answers(data: StudyData) -> dict[str, str]:
@@ -81,7 +67,7 @@ def test_a_tie(study_of: Make) -> None:
 
 def test_all_on_development_data(study_of: Make) -> None:
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
-    lines = answers(with_scores(data, on_development_data))
+    lines = answers(with_fields(data, protocol=DEVELOPMENT))
     assert lines["Best"] == "mean; chosen among 3 cells on development data; no score is on test data"
     assert lines["Mind"] == "all scores are on development data"
     assert lines["Next"] == "add an evaluator on test data"
@@ -93,11 +79,7 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
         cell: {seed: {**development[cell][seed], **test[cell][seed]} for seed in (1, 2, 3)} for cell in LEVELS
     }
     data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
-
-    def split(cell: str, score: Score) -> Score:
-        return on_development_data(cell, score) if score.task == "D" else score
-
-    lines = answers(with_scores(data, split))
+    lines = answers(with_fields(data, task="D", protocol=DEVELOPMENT))
     assert lines["Best"].startswith("mean: MR 65.02 (")
     assert lines["Best"].endswith("chosen among 3 cells on development data")
     assert lines["Not told apart from the best"] == (
@@ -108,11 +90,7 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
-
-    def constant(cell: str, score: Score) -> Score:
-        return attrs.evolve(score, degenerate="one class only") if cell == "mean" else score
-
-    lines = answers(with_scores(data, constant))
+    lines = answers(with_fields(data, "mean", degenerate="one class only"))
     assert lines["Best"].startswith("last: MR 70.10 (")
     assert "2 cells that can be compared, of 3 that were tried, on this very test data" in lines["Best"]
     assert lines["Mind"] == "degenerate scores of mean"

@@ -11,10 +11,10 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed_report.statistics.significance import Judged, holm, judge_column
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import Judged, holm, judge_cell
 from sentbed_report.study.axis_tests import effect_tests, interaction_tests
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.contrasts import judge_contrast
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
 
@@ -46,9 +46,9 @@ def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of: Make,
     data = study_of(numbers(values), [POOLER], items=items)
     test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
     before, after = ({run.seed: run.scores[0] for run in cell.runs} for cell in data.cells)
-    pair = judge_column(before, {"mean": after})["mean"]
+    pair = judge_cell(before, after, ComponentStore(500))
     assert pair.basis == ("items and seeds" if items else "seeds")
-    for field in ("difference", "low", "high", "p_value", "item_variance", "basis"):
+    for field in ("difference", "interval", "p_value", "item_variance", "basis"):
         assert getattr(test, field) == pytest.approx(getattr(pair, field)), field
 
 
@@ -63,7 +63,7 @@ def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_o
     test = tests["pooler", "mean"]
     assert list(test.differences.values()) == pytest.approx(np.subtract(mean, first))
     assert test.p_value == pytest.approx(expected.pvalue)
-    assert (test.low, test.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert test.interval == pytest.approx(tuple(expected.confidence_interval()))
     assert {key: one.corrected for key, one in tests.items()} == pytest.approx(
         holm({key: one.p_value or 1.0 for key, one in tests.items()})
     )
@@ -89,7 +89,7 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of: 
     summary = summary_of(data)
     assert summary.scores is not None
     weights = dict(zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True))
-    test = judge_contrast(weights, summary.scores)
+    test = summary.scores.contrast(weights)
     sums = np.zeros(300)
     for cell, weight in zip(data.cells, weights.values(), strict=True):
         items = cell.runs[0].scores[0].items

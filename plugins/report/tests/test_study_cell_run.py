@@ -63,7 +63,11 @@ def test_a_finished_run_whose_report_is_gone_is_an_error(run_of: Write, tmp_path
         ("manifest.json", "[]", r"manifest\.json` holds no table"),
         ("manifest.json", '{"status": "odd"}', "has the status 'odd', which no run has"),
         ("report.json", "{", r"report\.json` cannot be read"),
-        ("report.json", '{"scores": [1]}', "is not a run directory"),
+        (
+            "report.json",
+            '{"scores": [1]}',
+            r"the scores in `.*report.json` cannot be read: .*; start the run again",
+        ),
     ],
 )
 def test_a_file_that_is_damaged_is_named(

@@ -18,7 +18,7 @@ from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.score_against_cost import scores_against_cost, unknown_cost
 from sentbed_report.study.study_cost import study_cost
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
 from sentbed_report.study_page.runs_section import summary_line
 from sentbed_report.study_page.study_cost_section import study_cost_section
 from sentbed_report.study_page.study_report import write_study_report
@@ -44,8 +44,7 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
             shared = {"pre-1": PRE, "mid-2": MID} if run.cell != "c" else {"pre-1": PRE}
             return attrs.evolve(run, cost=RecordedCost(own, shared if share else {}))
 
-        cells = (attrs.evolve(cell, runs=tuple(map(with_cost, cell.runs))) for cell in data.cells)
-        return attrs.evolve(data, cells=tuple(cells))
+        return attrs.evolve(data, cells=with_runs(data.cells, with_cost))
 
     return make
 

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed.protocols import Score
-from sentbed_report.statistics.equivalence import equivalence_of
-from sentbed_report.statistics.significance import holm, judge
+from sentbed_report.statistics.equivalence import Equivalence, equivalence_of
+from sentbed_report.statistics.significance import Judged, holm, with_test
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.equivalence import equivalences
+from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.estimate import Estimate
@@ -58,7 +59,8 @@ def study(
 def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name: str, margin: float) -> None:
     cell = CELLS[name]
     found = equivalence_of(
-        judge({i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))}).estimate, margin
+        with_test(Judged({i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))})).estimate,
+        margin,
     )
     p_value, (_, above, _), (_, below, _) = ttost_paired(np.array(cell), np.array(BASELINE), -margin, margin)
     assert found.equivalent == pytest.approx(p_value, rel=1e-6)
@@ -68,7 +70,7 @@ def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name: str, margin: floa
 
 def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
     # d = 1, 2, 3 with V_seeds / S = 1/3 and V_items = 1: the error is sqrt(4/3).
-    found = equivalence_of(judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41).estimate, 4.0)
+    found = equivalence_of(with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)).estimate, 4.0)
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
@@ -84,7 +86,10 @@ def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
 def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_the_margin(
     margin: float,
 ) -> None:
-    estimates = [judge({1: a, 2: b, 3: 0.2}, 0.01, 30).estimate for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))]
+    estimates = [
+        with_test(Judged({1: a, 2: b, 3: 0.2}, 0.01, 30)).estimate
+        for a, b in ((0.1, 0.2), (1.5, 1.9), (-1, 2))
+    ]
     found = [equivalence_of(one, margin) for one in estimates]
     assert [one.equivalent < 0.05 for one in found] == [
         -margin < one.low and one.high < margin for one in found
@@ -93,15 +98,21 @@ def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_
 
 
 def test_where_lower_is_better_a_lower_score_is_no_worse() -> None:
-    estimate = judge({1: -1.0, 2: -1.2, 3: -0.9}).estimate
+    estimate = with_test(Judged({1: -1.0, 2: -1.2, 3: -0.9})).estimate
     up, down = equivalence_of(estimate, 0.3), equivalence_of(estimate, 0.3, lower=True)
     assert down.no_worse < 0.01 < 0.99 < up.no_worse
     assert up.equivalent == down.equivalent
 
 
+def equivalences(summary: Summary) -> dict[str, Equivalence]:
+    """Return the tests of each cell that has them."""
+    tests = {row.cell: row.cells[-1].equivalence for row in summary.rows}
+    return {cell: test for cell, test in tests.items() if test is not None}
+
+
 def test_both_questions_are_corrected_over_the_cells() -> None:
     (summary,) = summarise(study())
-    found = {cell: test for (cell, _), test in equivalences(summary).items()}
+    found = equivalences(summary)
     # `same` has neither seeds nor items that vary: no test.
     assert [*found] == ["alike", "better", "worse", "unknown"]
     for before, after in (("no_worse", "corrected_no_worse"), ("equivalent", "corrected_equivalent")):
@@ -121,7 +132,7 @@ def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test() -> None:
 
 
 def test_a_cell_that_equals_the_baseline_on_every_item_is_equivalent() -> None:
-    estimate = judge({1: 0.0, 2: 0.0}, 0.0, 9).estimate
+    estimate = with_test(Judged({1: 0.0, 2: 0.0}, 0.0, 9)).estimate
     assert equivalence_of(estimate, 0.1).equivalent < 1e-100
 
 
@@ -137,10 +148,10 @@ def test_the_report_says_both_p_values_of_every_cell() -> None:
         "equivalent within 0.3",
     ]
     rows = {row.cell: row.cells for row in table.rows}
-    test = equivalences(summaries[0])["alike", "en"]
+    test = equivalences(summaries[0])["alike"]
     assert rows["alike"][0] == Estimate(value=pytest.approx(0.03), interval=(test.low, test.high))
     assert rows["alike"][1:] == ("p < 0.001 ‡", "p < 0.001 ‡")
-    unknown = equivalences(summaries[0])["unknown", "en"]
+    unknown = equivalences(summaries[0])["unknown"]
     assert 0.05 < unknown.corrected_no_worse < unknown.corrected_equivalent <= 1
     assert rows["unknown"][1:] == (
         f"p = {unknown.corrected_no_worse:.3f}",
@@ -154,11 +165,11 @@ def test_exports_have_the_tests() -> None:
     (summary,) = summarise(data)
     tests = equivalences(summary)
     lines = {line["cell"]: line for line in csv.DictReader(io.StringIO(to_csv(summary.table)))}
-    assert float(lines["alike"]["T no worse p"]) == tests["alike", "en"].corrected_no_worse
-    assert float(lines["alike"]["T equivalent p"]) == tests["alike", "en"].corrected_equivalent
+    assert float(lines["alike"]["T no worse p"]) == tests["alike"].corrected_no_worse
+    assert float(lines["alike"]["T equivalent p"]) == tests["alike"].corrected_equivalent
     assert lines["base"]["T equivalent p"] == lines["same"]["T equivalent p"] == ""
     (table,) = json.loads(to_json(data, [summary]))["tables"]
-    assert table["equivalence"][0] == {"cell": "alike", "encoder": "en", **attrs.asdict(tests["alike", "en"])}
+    assert table["equivalence"][0] == {"cell": "alike", "encoder": "en", **attrs.asdict(tests["alike"])}
     (without,) = summarise(study(margin=None))
     assert "equivalent p" not in to_csv(without.table)
     assert json.loads(to_json(study(margin=None), [without]))["tables"][0]["equivalence"] == []
@@ -166,7 +177,7 @@ def test_exports_have_the_tests() -> None:
 
 def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks() -> None:
     (summary,) = summarise(study())
-    once, thrice = (equivalences(attrs.evolve(summary, looks=looks)) for looks in (1, 3))
+    once, thrice = (equivalences(with_equivalence(attrs.evolve(summary, looks=looks))) for looks in (1, 3))
     for key, one in once.items():
         assert thrice[key].corrected_no_worse == pytest.approx(min(1, 3 * one.corrected_no_worse))
         assert thrice[key].corrected_equivalent == pytest.approx(min(1, 3 * one.corrected_equivalent))

@@ -10,11 +10,13 @@ from pathlib import Path
 import attrs
 import pandas
 import pytest
+from sentbed.protocols import Score
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame, to_json, write_exports
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study.summary_tables import Summary
+from toy_study import with_added, with_fields
 
 Make = Callable[..., StudyData]
 
@@ -131,31 +133,23 @@ def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None
         return found
 
     data = study_of({"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}})
-    runs = data.cells[0].runs
-    other = [
-        attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "Q"}}) for score in runs[0].scores
-    ]
-    more = tuple(attrs.evolve(run, scores=(*run.scores, *other)) for run in runs)
-    data = attrs.evolve(data, cells=(attrs.evolve(data.cells[0], runs=more), data.cells[1]))
-    write_exports(tmp_path, data)
+    other = with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "Q"}}).cells[0].runs[0].scores
+    write_exports(tmp_path, with_added(data, lambda run: other, "a"))
     labels = {path.stem: label(path) for path in (tmp_path / "tables").glob("*.tex")}
-    assert labels["transfer-p"] == "transfer-p"
-    assert labels["transfer-Q-a_b"] == "transfer-q-a-b"
+    assert labels["transfer-p"] == "toy-transfer-p"
+    assert labels["transfer-Q-a_b"] == "toy-transfer-q-a-b"
     assert len(set(labels.values())) == len(labels) == 7
 
 
 def test_numbered_names_take_no_other_tables_place(tmp_path: Path, study_of: Make) -> None:
     numbers = {"a": {1: {"MR/x": 1.0, "CR/x": 1.0}}, "b": {1: {"MR/y": 1.0}}}
     data = study_of(numbers)
-    (run,) = data.cells[1].runs
-    named = (
-        *run.scores,
-        attrs.evolve(run.scores[0], evaluator="transfer-p-2", protocol={"encoder": {}, "evaluator": {}}),
-    )
-    upper = attrs.evolve(run.scores[0], evaluator="SCORES", protocol={"encoder": {}, "evaluator": {}})
-    cell = attrs.evolve(data.cells[1], runs=(attrs.evolve(run, scores=(*named, upper)),))
-    data = attrs.evolve(data, cells=(data.cells[0], cell))
-    write_exports(tmp_path, data)
+
+    def named(run: CellRun) -> list[Score]:
+        score = attrs.evolve(run.scores[0], protocol={"encoder": {}, "evaluator": {}})
+        return [attrs.evolve(score, evaluator=evaluator) for evaluator in ("transfer-p-2", "SCORES")]
+
+    write_exports(tmp_path, with_added(data, named, "b"))
     names = {path.stem for path in (tmp_path / "tables").glob("*.tex")}
     assert names == {"transfer-p", "transfer-p-2", "transfer-p-2-2", "SCORES-2"}
     assert (tmp_path / "tables" / "scores.csv").read_text().startswith("evaluator,")

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from sentbed.protocols import Score
 from sentbed_report.statistics.power import Spread, seeds_needed, smallest_difference
-from sentbed_report.statistics.significance import judge
+from sentbed_report.statistics.significance import Judged, with_test
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
@@ -61,7 +61,7 @@ def test_the_spread_over_items_is_their_mean_variance() -> None:
 
 def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all() -> None:
     (found,) = observed_power(summarise(TOY))
-    own = judge({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99)
+    own = with_test(Judged({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99))
     expected = seeds_needed(Spread(found.spread.seed_std, 0.2, 99), own.difference, comparisons=3)
     assert found.needed_by(own) == expected
     assert expected.seeds > 2
@@ -106,7 +106,7 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
 def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> None:
     data = study()
     summaries = summarise(data, resamples=100)
-    hidden = attrs.evolve(judge({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99), corrected=1.0)
+    hidden = attrs.evolve(with_test(Judged({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99)), corrected=1.0)
     rows = []
     for row in summaries[0].rows:
         cells = [attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sentbed.errors import RunError
 from sentbed_report.statistics.power import SeedsNeeded, Spread, power_of, seeds_needed, smallest_difference
-from sentbed_report.statistics.significance import judge
+from sentbed_report.statistics.significance import Judged, with_test
 from statsmodels.stats.power import TTestPower
 
 
@@ -104,8 +104,9 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
         shared = difference + spread.item_std * rng.normal()
         values = shared + spread.seed_std * rng.normal(size=seeds)
         variance = spread.item_std**2 * rng.chisquare(spread.item_degrees) / spread.item_degrees
-        judged = judge(dict(enumerate(values)), variance, spread.item_degrees)
-        found += not judged.low <= 0 <= judged.high
+        judged = with_test(Judged(dict(enumerate(values)), variance, spread.item_degrees))
+        assert judged.interval is not None
+        found += not judged.interval[0] <= 0 <= judged.interval[1]
     power = power_of(spread, difference, seeds)
     assert 0.4 < power < 0.95
     assert abs(found / studies - power) < 4 * math.sqrt(power * (1 - power) / studies)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 from scipy import stats
@@ -23,6 +22,7 @@ from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.rank_groups import RankGroups
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from toy_study import with_fields, with_scores
 
 
 @pytest.fixture
@@ -160,17 +160,6 @@ def spearman_study(noise: Sequence[Sequence[float]], seeds: int, seed: int, item
     return study_of_scores([[scores(of_tasks) for _ in range(seeds)] for of_tasks in noise])
 
 
-def with_scores(data: StudyData, cell: int, change: Callable[[Score], Score | None]) -> StudyData:
-    """The study with other scores of a cell, or without some of them."""
-    runs = []
-    for run in data.cells[cell].runs:
-        scores = tuple(new for score in run.scores if (new := change(score)) is not None)
-        runs.append(attrs.evolve(run, scores=scores))
-    cells = list(data.cells)
-    cells[cell] = attrs.evolve(cells[cell], runs=tuple(runs))
-    return attrs.evolve(data, cells=tuple(cells))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("truth", [(0.0, 0.0, 0.4, 1.5), (0.0, 0.0, 0.0, 0.0)])
 def test_intervals_hold_all_true_ranks_at_once(truth: Sequence[float]) -> None:
@@ -216,9 +205,7 @@ def test_groups_are_of_the_average_best_first() -> None:
 
 def test_where_lower_is_better_the_lowest_is_first_and_better() -> None:
     study = spearman_study([[2.0], [0.1]], 3, seed=1)
-    for cell in (0, 1):
-        study = with_scores(study, cell, lambda score: attrs.evolve(score, direction="lower"))
-    rows = groups_of(study).rows
+    rows = groups_of(with_fields(study, direction="lower")).rows
     assert [(row.name, row.letters, row.ranks) for row in rows] == [("c0", "a", "1"), ("c1", "b", "2")]
 
 
@@ -226,8 +213,8 @@ def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of: Callable[
     numbers = {name: {1: {"MR": 60.0 + place}, 2: {"MR": 61.0}} for place, name in enumerate("abcde")}
     numbers["c"] = {1: {"MR": 70.0}, 2: {}}
     data = study_of(numbers, items=True, statuses={"c": "running"})
-    data = with_scores(data, 3, lambda score: attrs.evolve(score, degenerate="one class only"))
-    data = with_scores(data, 4, lambda score: attrs.evolve(score, items=Items("mean", np.arange(7.0))))
+    data = with_fields(data, "d", degenerate="one class only")
+    data = with_fields(data, "e", items=Items("mean", np.arange(7.0)))
     groups = groups_of(data)
     assert {row.name for row in groups.rows} == {"a", "b"}
     running, degenerate, (name, reason) = groups.left
@@ -327,7 +314,11 @@ def test_few_tasks_or_rows_have_no_ranks_over_tasks(tasks: int, cells: int) -> N
 
 def test_a_row_without_a_task_is_left_out_of_the_ranks_over_tasks() -> None:
     study = spearman_study([[0.5] * 6] * 4, 1, seed=4, items=30)
-    ranks = groups_of(with_scores(study, 1, lambda score: None if score.task == "T5" else score)).tasks
+
+    def without_a_task(run: CellRun, score: Score) -> Score | None:
+        return None if (run.cell, score.task) == ("c1", "T5") else score
+
+    ranks = groups_of(with_scores(study, without_a_task)).tasks
     assert ranks is not None
     assert ranks.left == (("c1", "it has no score of T5"),)
     assert len(ranks.rows) == 3

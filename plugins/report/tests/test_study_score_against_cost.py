@@ -16,9 +16,10 @@ from sentbed_report.formatting import cost_digits
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame, to_json
 from sentbed_report.study.score_against_cost import pareto_front, scores_against_cost, unknown_cost
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.tables.estimate import Estimate
+from toy_study import with_added, with_fields, with_scores
 
 PROMPT = AxisInfo("prompt", ("short", "long", "eight"))
 LAYERS = AxisInfo("layers", ("half", "all"))
@@ -50,26 +51,14 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
         data = study_of(tasks, (PROMPT, LAYERS), "short, all", **more)
         if not costs:
             return data
-        cells = []
-        for cell in data.cells:
-            _, passes, seconds = NUMBERS[cell.name]
-            added = cost_of("seconds", seconds, "per 1,000 texts"), cost_of("passes", passes)
-            runs = tuple(attrs.evolve(run, scores=(*run.scores, *added)) for run in cell.runs)
-            cells.append(attrs.evolve(cell, runs=runs))
-        return attrs.evolve(data, cells=tuple(cells))
+
+        def costs_of(run: CellRun) -> tuple[Score, ...]:
+            _, passes, seconds = NUMBERS[run.cell]
+            return cost_of("seconds", seconds, "per 1,000 texts"), cost_of("passes", passes)
+
+        return with_added(data, costs_of)
 
     return make
-
-
-def with_scores(data: StudyData, change: Callable[[Score], Score], only: str = "") -> StudyData:
-    """The study with other scores, of all cells or only one."""
-    cells = []
-    for cell in data.cells:
-        runs = cell.runs
-        if cell.name == only or not only:
-            runs = tuple(attrs.evolve(run, scores=tuple(map(change, run.scores))) for run in runs)
-        cells.append(attrs.evolve(cell, runs=runs))
-    return attrs.evolve(data, cells=tuple(cells))
 
 
 def fronts(data: StudyData) -> dict[str, int]:
@@ -109,7 +98,7 @@ def test_the_first_cost_decides_the_front_unless_the_study_names_another(
 
 
 def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study: Callable[..., StudyData]) -> None:
-    def turned(score: Score) -> Score:
+    def turned(_: CellRun, score: Score) -> Score:
         if score.axis:
             return attrs.evolve(score, value=-score.value, direction="higher")
         return attrs.evolve(score, value=-score.value, direction="lower")
@@ -120,12 +109,9 @@ def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study: Call
 
 def test_what_has_no_number_or_has_not_finished_has_no_point(study: Callable[..., StudyData]) -> None:
     data = study()
-    for change in ({"degenerate": "all vectors are alike"}, {"value": math.nan}):
-
-        def broken(score: Score, change: Mapping[str, Any] = change) -> Score:
-            return attrs.evolve(score, **change) if score.task == "MR" else score
-
-        (found,) = scores_against_cost(summarise(with_scores(data, broken, "eight, all")))
+    fields: tuple[dict[str, Any], ...] = ({"degenerate": "all vectors are alike"}, {"value": math.nan})
+    for change in fields:
+        (found,) = scores_against_cost(summarise(with_fields(data, "eight, all", "MR", **change)))
         assert len(found.points) == 5
         assert found.left == ("eight, all",)
         assert {point.row.cell for point in found.points if point.front} == {"short, half", "short, all"}

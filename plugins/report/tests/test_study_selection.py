@@ -17,8 +17,9 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.exports import to_json
 from sentbed_report.study.selection import Selection, select
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.study_data import CellRun, StudyData
 from sentbed_report.study_page.selection_section import selection_section
+from toy_study import with_added, with_fields, with_scores
 
 Make = Callable[..., StudyData]
 
@@ -33,18 +34,6 @@ def score(task: str, value: float, items: Items | None = None, **more: object) -
     return Score(task, "accuracy", value, said, "en", "transfer", items, **more)  # type: ignore[arg-type]
 
 
-def with_scores(data: StudyData, change: Callable[[CellRun, Score], Score | None]) -> StudyData:
-    """The study with other scores, or with some of them left out."""
-    cells = []
-    for cell in data.cells:
-        runs = []
-        for run in cell.runs:
-            changed = tuple(new for one in run.scores if (new := change(run, one)) is not None)
-            runs.append(attrs.evolve(run, scores=changed))
-        cells.append(attrs.evolve(cell, runs=tuple(runs)))
-    return attrs.evolve(data, cells=tuple(cells))
-
-
 @pytest.fixture
 def make(study_of: Make) -> Make:
     """Make a study of cell -> seed -> task -> score; tasks that end in `-dev` are development data."""
@@ -52,14 +41,14 @@ def make(study_of: Make) -> Make:
     def made(
         numbers: Mapping[str, Mapping[int, Mapping[str, float]]], decide: Decide | None = ALL
     ) -> StudyData:
-        data = study_of(numbers, decide=decide)
+        data = study_of(numbers, decide=decide, statuses=dict.fromkeys(numbers, "waiting"))
         return with_scores(data, lambda _, one: score(one.task, one.value))
 
     return made
 
 
-def chosen(data: StudyData, resamples: int = 100) -> Selection:
-    found = select(data, summarise(data, resamples=10), resamples)
+def chosen(data: StudyData) -> Selection:
+    found = select(data, summarise(data, resamples=10))
     assert found is not None
     return found
 
@@ -104,10 +93,7 @@ def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make: Ma
 
 
 def test_lower_is_better_where_the_score_says_so(make: Make) -> None:
-    def lower(_: CellRun, one: Score) -> Score:
-        return attrs.evolve(one, direction="lower")
-
-    found = chosen(with_scores(make(THREE), lower))
+    found = chosen(with_fields(make(THREE), direction="lower"))
     assert found.cell == "a"
     assert found.score == pytest.approx(-71.0)
     assert found.tasks == ("X-dev (transfer, accuracy, negated)",)
@@ -131,12 +117,7 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
             return attrs.evolve(one, degenerate="one class only")
         return attrs.evolve(one, value=math.inf) if run.cell == "broken" and run.seed == 2 else one
 
-    data = with_scores(data, change)
-    cells = (
-        attrs.evolve(c, runs=tuple(attrs.evolve(r, status="waiting") if not r.scores else r for r in c.runs))
-        for c in data.cells
-    )
-    found = chosen(attrs.evolve(data, cells=tuple(cells)))
+    found = chosen(with_scores(data, change))
     assert (found.cell, found.among, found.complete) == ("good", 5, False)
     assert dict(found.left) == {
         "short": "it has 1 seed of 2",
@@ -153,15 +134,13 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
     data = make(
         {
             "lucky": {seed: {"D-dev": 50.0 + 9 * seed} for seed in (1, 2, 3)},
-            "good": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}, 3: {}},
-            "late": {1: {"D-dev": 90.0}, 2: {}, 3: {}},
+            "good": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}},
+            "late": {1: {"D-dev": 90.0}},
         }
     )
     rule = Rule("best", 0.1, 0.05, (2, 3), ("a", "b", "c"), "the mean of D-dev")
     claim = Claim("lucky", "good", 2, 9.0, 2.0, 0.01)
-    cells = (attrs.evolve(c, runs=tuple(r for r in c.runs if r.scores)) for c in data.cells)
-    data = attrs.evolve(data, cells=tuple(cells), decisions=Decisions(rule, (claim,), (2,)))
-    found = chosen(data)
+    found = chosen(attrs.evolve(data, decisions=Decisions(rule, (claim,), (2,))))
     assert (found.cell, found.seeds) == ("good", 2)
     assert dict(found.left) == {
         "lucky": "shown to be worse than good after 2 seeds",
@@ -173,11 +152,13 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
 
 def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(make: Make) -> None:
     data = make(
-        {"a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}}, "b": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}}}
+        {
+            "a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}},
+            "b": {1: {"D-dev": 60.0}, 2: {"D-dev": 61.0}},
+            "c": {1: {"D-dev": 99.0}, 2: {}},
+        }
     )
-    late = make({"c": {1: {"D-dev": 99.0}, 2: {}}}).cells[0]
-    late = attrs.evolve(late, runs=(late.runs[0], attrs.evolve(late.runs[1], status="waiting")))
-    section = selection_section(chosen(attrs.evolve(data, cells=(*data.cells, late))))
+    section = selection_section(chosen(data))
     assert section is not None
     assert section.sentences[0].startswith(
         "The chosen cell is “a” so far, the best of 2 cells that can be compared, of 3 that were tried, by "
@@ -198,11 +179,7 @@ def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) ->
 
 def test_named_tasks_without_a_common_unit_choose_no_cell(make: Make) -> None:
     data = make({cell: {1: {"S-dev": value, "A-dev": -0.2}} for cell, value in (("a", 78.0), ("b", 70.0))})
-
-    def change(_: CellRun, one: Score) -> Score:
-        return attrs.evolve(one, metric="alignment", direction="lower") if one.task == "A-dev" else one
-
-    data = with_scores(data, change)
+    data = with_fields(data, task="A-dev", metric="alignment", direction="lower")
     found = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
     assert (found.cell, found.scores) == ("", ())
     assert "no common unit" in found.reason
@@ -217,22 +194,15 @@ def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make: Mak
         {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))}, Decide(test_data=True)
     )
 
-    def runs(cell: CellInfo) -> tuple[CellRun, ...]:
-        both = ((*run.scores, *(attrs.evolve(s, encoder="zh") for s in run.scores)) for run in cell.runs)
-        return tuple(attrs.evolve(run, scores=scores) for run, scores in zip(cell.runs, both, strict=True))
-
-    data = attrs.evolve(data, cells=tuple(attrs.evolve(cell, runs=runs(cell)) for cell in data.cells))
+    data = with_added(data, lambda run: [attrs.evolve(run.scores[0], encoder="zh")])
     assert [(one.encoder, one.decided) for one in chosen(data).scores] == [("en", True), ("zh", False)]
 
 
 def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make: Make) -> None:
     found = np.random.default_rng(0).normal(0.6, 0.2, 80)
     data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
-
-    def itemed(_: CellRun, one: Score) -> Score:
-        return score("X", 100 * float(found.mean()), Items("mean", found)) if one.task == "X" else one
-
-    (one,) = chosen(with_scores(data, itemed), resamples=20_000).scores
+    data = with_fields(data, task="X", value=100 * float(found.mean()), items=Items("mean", found))
+    (one,) = chosen(data).scores
     half = stats.t.ppf(0.975, 79) * 100 * found.std(ddof=1) / math.sqrt(80)
     assert one.over == "items"
     assert one.low == pytest.approx(one.mean - half, abs=0.03 * half)
@@ -256,9 +226,7 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(make: M
     def split(dev: str) -> StudyData:
         data = make({"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}})
         # The deciding score is of another evaluator, or of the same.
-        return with_scores(
-            data, lambda _, one: attrs.evolve(one, evaluator=dev) if one.task == "D-dev" else one
-        )
+        return with_fields(data, task="D-dev", evaluator=dev)
 
     means = [fmean(values[seed].values()) for seed in (1, 2, 3)]
     half = stats.t.ppf(0.975, 2) * stdev(means) / math.sqrt(3)

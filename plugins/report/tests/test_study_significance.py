@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -20,14 +20,14 @@ from sentbed_report.statistics.item_components import (
 from sentbed_report.statistics.resampling import value
 from sentbed_report.statistics.significance import (
     Judged,
+    Scored,
     TableScores,
     average_column,
     corrected,
     holm,
-    judge,
-    judge_column,
-    judge_pairs,
+    judge_cell,
     mean_column,
+    with_test,
 )
 from statsmodels.stats.multitest import multipletests
 
@@ -56,8 +56,9 @@ def means_of(rows: np.ndarray, names: Sequence[int] | None = None) -> Column:
     return {seed: mean_of(row, names) for seed, row in enumerate(rows)}
 
 
-def judged(baseline: Mapping[int, Score], cell: Mapping[int, Score], resamples: int = 1000) -> Judged:
-    return judge_column(baseline, {"cell": cell}, resamples)["cell"]
+def judged(baseline: Scored, cell: Scored, resamples: int = 1000) -> Judged:
+    judged = judge_cell(baseline, cell, ComponentStore(resamples))
+    return corrected({"cell": judged})["cell"]
 
 
 # --- seeds and items ---------------------------------------------------------------------------------------
@@ -70,14 +71,14 @@ def test_without_items_it_is_the_paired_t_test() -> None:
     expected = stats.ttest_rel(b, a)
     low, high = expected.confidence_interval(0.95)
     assert (comparison.p_value, comparison.degrees) == pytest.approx((expected.pvalue, 4))
-    assert (comparison.low, comparison.high) == pytest.approx((low, high))
+    assert comparison.interval == pytest.approx((low, high))
     assert comparison.difference == pytest.approx((b - a).mean())
     assert (comparison.basis, comparison.reason) == ("seeds", "")
 
 
 def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None:
     # d = 1, 2, 3: mean 2, V_seeds = 1, V_seeds / S = 1/3. With V_items = 1 over 42 items the variance is 4/3.
-    comparison = judge({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)
+    comparison = with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41))
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
@@ -87,7 +88,7 @@ def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None
     p_value = optimize.brentq(lambda level: critical(level) - 2 / error, 1e-9, 1, xtol=1e-15)
     assert comparison.p_value == pytest.approx(p_value)
     reach = error * critical(0.05)
-    assert (comparison.low, comparison.high) == pytest.approx((2 - reach, 2 + reach))
+    assert comparison.interval == pytest.approx((2 - reach, 2 + reach))
     assert (comparison.basis, comparison.degrees) == ("items and seeds", None)
 
 
@@ -97,7 +98,7 @@ def test_a_p_value_lies_between_those_of_the_degrees_of_items_and_of_seeds(items
     rng = np.random.default_rng(items)
     for spread in (1e-6, 1e-3, 0.1, 1.0, 30.0):
         differences = 5 + spread * rng.normal(size=seeds)
-        p_value = judge(dict(enumerate(differences)), 0.01, items - 1).p_value
+        p_value = with_test(Judged(dict(enumerate(differences)), 0.01, items - 1)).p_value
         distance = abs(differences.mean()) / math.sqrt(0.01 + differences.var(ddof=1) / seeds)
         bounds = [2 * stats.t.sf(distance, degrees) for degrees in (items - 1, seeds - 1)]
         assert p_value is not None
@@ -110,15 +111,15 @@ def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
     expected = stats.ttest_rel(b, a)
     assert comparison.degrees == expected.df == 11
     assert comparison.p_value == pytest.approx(expected.pvalue)
-    assert (comparison.low, comparison.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert comparison.interval == pytest.approx(tuple(expected.confidence_interval()))
 
 
 @pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
 def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences: dict[int, float]) -> None:
-    comparison = judge(differences, 1.0, 20)
+    comparison = with_test(Judged(differences, 1.0, 20))
     assert comparison.degrees == pytest.approx(20)
     assert comparison.p_value == pytest.approx(2 * stats.t.sf(2, 20))
-    assert (comparison.low, comparison.high) == pytest.approx((2 - 2.0859634, 2 + 2.0859634))
+    assert comparison.interval == pytest.approx((2 - 2.0859634, 2 + 2.0859634))
     assert comparison.basis == "items"
 
 
@@ -202,15 +203,7 @@ def test_what_cannot_be_judged_has_no_p_value_and_says_why(
 def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
     rows = np.random.default_rng(0).random((2, 200))
     comparison = judged(means_of(rows), means_of(rows))
-    assert (comparison.difference, comparison.p_value, comparison.low, comparison.high) == (0, 1, 0, 0)
-
-
-def test_single_runs_are_a_pair_whatever_their_seeds_are() -> None:
-    a, b = np.random.default_rng(0).random((2, 200))
-    cells = {"cell": {2: mean_of(b + 0.3)}}
-    comparison = judge_column({1: mean_of(a)}, cells, single=True)["cell"]
-    assert comparison.difference == pytest.approx((b + 0.3 - a).mean())
-    assert comparison.significant
+    assert (comparison.difference, comparison.p_value, comparison.interval) == (0, 1, (0, 0))
 
 
 # --- columns and pairs -------------------------------------------------------------------------------------
@@ -235,9 +228,7 @@ def test_holms_correction_is_that_of_statsmodels(p_values: list[float], looks: i
     assert all(several[key] <= min(1, looks * expected[key]) + 1e-12 for key in several)
 
 
-def test_a_column_is_corrected_and_the_items_of_each_score_are_used_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_items_of_each_score_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
     used = []
 
     def counted(items: Items, resamples: int) -> ItemComponents | None:
@@ -246,12 +237,12 @@ def test_a_column_is_corrected_and_the_items_of_each_score_are_used_once(
 
     monkeypatch.setattr("sentbed_report.statistics.item_components.components_of", counted)
     rows = np.random.default_rng(0).random((3, 2, 200))
-    cells = {"good": means_of(rows[1] + 0.4), "like": means_of(rows[2])}
-    result = judge_column(means_of(rows[0]), cells)
+    store, baseline = ComponentStore(500), means_of(rows[0])
+    good, like = (judge_cell(baseline, means_of(row), store) for row in (rows[1] + 0.4, rows[2]))
     assert len(used) == 6
-    assert result["good"].p_value is not None
-    assert result["good"].corrected == pytest.approx(2 * result["good"].p_value)
-    assert (result["good"].significant, result["like"].significant) == (True, False)
+    assert good.p_value is not None
+    assert like.p_value is not None
+    assert good.p_value < 0.01 < 0.1 < like.p_value
 
 
 def spearman_cells(cells: int, seeds: int, items: int, rng: np.random.Generator) -> dict[str, Column]:
@@ -266,20 +257,17 @@ def spearman_cells(cells: int, seeds: int, items: int, rng: np.random.Generator)
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_each_pair_is_judged_as_against_a_baseline_with_holm_over_all_pairs(tasks: int) -> None:
+def test_each_pair_is_judged_as_against_a_baseline(tasks: int) -> None:
     rng = np.random.default_rng(tasks)
     cells = average_column([spearman_cells(4, 3, 60, rng) for _ in range(tasks)], {})
-    expected = {}
-    for first, second in combinations(cells, 2):
-        expected[first, second] = judge_column(cells[first], {second: cells[second]})[second]
-    result = judge_pairs(cells)
-    assert result == corrected(expected)
-    assert any(pair.corrected != pair.p_value for pair in result.values())
+    store = ComponentStore(500)
+    expected = {pair: judge_cell(cells[pair[0]], cells[pair[1]], store) for pair in combinations(cells, 2)}
+    assert TableScores(cells, store).pairs(list(cells)) == expected
 
 
 def test_only_seeds_of_both_are_paired() -> None:
     cells = {"a": without_items(1.0, 2.0, 9.0), "b": {1: score_of(None, 3.0), 0: score_of(None, 2.5)}}
-    comparison = judge_pairs(cells)["a", "b"]
+    comparison = TableScores(cells, ComponentStore(500)).pairs(["a", "b"])["a", "b"]
     assert dict(comparison.differences) == {0: 1.5, 1: 1.0}
     assert comparison.unpaired == (2,)
 
@@ -296,7 +284,7 @@ def test_pairs_of_sixty_cells_are_judged_in_seconds() -> None:
     """1,770 pairs of three seeds."""
     cells = spearman_cells(60, 3, 1500, np.random.default_rng(3))
     start = time.process_time()
-    assert len(judge_pairs(cells)) == 1770
+    assert len(TableScores(cells, ComponentStore(500)).pairs(list(cells))) == 1770
     assert time.process_time() - start < 5
 
 
@@ -306,7 +294,7 @@ def test_pairs_of_sixty_cells_are_judged_in_seconds() -> None:
 def judged_average(*tasks: tuple[Column, Column]) -> Judged:
     """Compare a cell with the baseline in the mean of tasks, each (baseline, cell)."""
     before, after = zip(*tasks, strict=True)
-    return judge_column(mean_column(before), {"cell": mean_column(after)})["cell"]
+    return judged(mean_column(before), mean_column(after))
 
 
 def test_an_average_of_other_items_has_a_quarter_of_two_variances() -> None:
@@ -442,8 +430,7 @@ def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interva
     assert share_significant(studies) >= power - 0.25
     covered = 0
     for study in studies:
-        assert study.low is not None
-        assert study.high is not None
-        covered += study.low <= planted <= study.high
+        assert study.interval is not None
+        covered += study.interval[0] <= planted <= study.interval[1]
     assert stats.binom.cdf(179, STUDIES, 0.95) < 0.002
     assert covered >= 180

@@ -25,6 +25,7 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.effects_section import effects_section, interactions_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.score_cost_section import score_cost_section
+from toy_study import with_added
 
 Make = Callable[..., StudyData]
 
@@ -212,11 +213,7 @@ def test_scores_against_costs_name_stopped_cells(study_of: Make) -> None:
     data = three_cells(study_of)
     said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
     cost = Score("seconds", "per text", 2.0, said, "en", "encoding-cost", direction="lower", axis="cost")
-    cells = tuple(
-        attrs.evolve(c, runs=tuple(attrs.evolve(run, scores=(*run.scores, cost)) for run in c.runs))
-        for c in data.cells
-    )
-    data = attrs.evolve(data, cells=cells)
+    data = with_added(data, lambda run: [cost])
     section = score_cost_section(data, summarise(data))
     assert section is not None
     assert (

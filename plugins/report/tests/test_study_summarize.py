@@ -3,24 +3,25 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from sentbed.protocols import Direction, Items, Score
+from sentbed.protocols import Items, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import expected_verdict
-from sentbed_report.statistics.significance import average_column, judge_column
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import average_column, corrected, judge_cell
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
+from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.published_section import published_notes
+from toy_study import with_added, with_fields
 
 Make = Callable[..., StudyData]
 
@@ -30,15 +31,13 @@ TWO = {
 }
 
 
-def with_scores(data: StudyData, cell: str, change: Callable[[CellRun], tuple[Score, ...]]) -> StudyData:
-    """Change what the runs of one cell have scored."""
-    cells = tuple(
-        attrs.evolve(one, runs=tuple(attrs.evolve(run, scores=change(run)) for run in one.runs))
-        if one.name == cell
-        else one
-        for one in data.cells
-    )
-    return attrs.evolve(data, cells=cells)
+def with_scores(data: StudyData, change: Callable[[CellRun], tuple[Score, ...]], cell: str = "") -> StudyData:
+    """Change what the runs of a cell have scored, or of all."""
+
+    def changed(run: CellRun) -> CellRun:
+        return attrs.evolve(run, scores=change(run)) if cell in ("", run.cell) else run
+
+    return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
 def only(data: StudyData) -> Summary:
@@ -103,10 +102,6 @@ def sentbench(study_of: Make, **more: Any) -> StudyData:
     return study_of(numbers, axes=RANKED_AXES, **more)
 
 
-def pointing(direction: Direction, run: CellRun) -> tuple[Score, ...]:
-    return tuple(attrs.evolve(score, direction=direction) for score in run.scores)
-
-
 def ranks_of(found: Summary, column: int) -> list[int | None]:
     return [row.cells[column].rank for row in found.rows]
 
@@ -130,21 +125,11 @@ def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of: Mak
     assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
 
 
-def test_only_what_has_finished_and_has_a_direction_is_ranked(study_of: Make) -> None:
+def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of: Make) -> None:
     numbers = {name: {1: {"MR": value}} for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()}
     running = study_of({**numbers, "d": {1: {}}}, ranks=(), statuses={"d": "running"})
     assert ranks_of(only(running), 0) == [3, 2, 1, None]
-    directions: dict[Direction, list[int | None]] = {"lower": [1, 2, 3], "none": [None, None, None]}
-    for direction, expected in directions.items():
-        data = study_of(numbers, ranks=())
-        for name in numbers:
-            data = with_scores(data, name, partial(pointing, direction))
-        assert ranks_of(only(data), 0) == expected
-    useless = with_scores(
-        study_of(numbers, ranks=()),
-        "c",
-        lambda run: tuple(attrs.evolve(score, degenerate="constant") for score in run.scores),
-    )
+    useless = with_fields(study_of(numbers, ranks=()), "c", degenerate="constant")
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
@@ -164,7 +149,6 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: 
     assert only(study_of(numbers, order=("SST2", "CR"))).headings == ("SST2", "CR", "MR", "Avg")
     own = with_scores(
         study_of(numbers, order=("SST2",)),
-        "a",
         lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
     )
     assert only(own).headings == ("SST2", "MR", "CR", "Avg")
@@ -187,7 +171,7 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
         judged = found[place].rows[1].cells[0].judged
         assert judged is not None
-        assert judged.item_variance == judge_column(before, {"b": after})["b"].item_variance
+        assert judged.item_variance == judge_cell(before, after, ComponentStore(500)).item_variance
 
 
 # --- best --------------------------------------------------------------------------------------------------
@@ -210,21 +194,21 @@ def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(stud
 
 
 @pytest.mark.parametrize(
-    ("direction", "places"),
+    ("direction", "places", "ranks"),
     [
-        ("lower", [1, 2, None]),
-        ("none", [None] * 3),
-        ("higher", [None, 2, 1]),
+        ("lower", [1, 2, None], [1, 2, 3]),
+        ("none", [None] * 3, [None] * 3),
+        ("higher", [None, 2, 1], [3, 2, 1]),
     ],
 )
-def test_direction_is_what_the_score_says(study_of: Make, direction: Any, places: list[int | None]) -> None:
-    data = study_of({name: {1: {"T/error": v}} for name, v in (("a", -3.0), ("b", -2.0), ("c", -1.0))})
-    for cell in "abc":
-        data = with_scores(
-            data, cell, lambda run: tuple(attrs.evolve(one, direction=direction) for one in run.scores)
-        )
-    found = only(data)
+def test_direction_is_what_the_score_says(
+    study_of: Make, direction: Any, places: list[int | None], ranks: list[int | None]
+) -> None:
+    numbers = {"a": -3.0, "b": -2.0, "c": -1.0}
+    data = study_of({name: {1: {"T/error": number}} for name, number in numbers.items()}, ranks=())
+    found = only(with_fields(data, direction=direction))
     assert [row.cells[0].place for row in found.rows] == places
+    assert ranks_of(found, 0) == ranks
 
 
 # --- rows --------------------------------------------------------------------------------------------------
@@ -248,9 +232,7 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
             for score in run.scores
         )
 
-    data = study_of(TWO, baseline="first")
-    for cell in TWO:
-        data = with_scores(data, cell, several)
+    data = with_scores(study_of(TWO, baseline="first"), several)
     (found,) = summarise(data)
     assert [row.name for row in found.rows] == ["first/en", "first/zh", "mean/en", "mean/zh"]
     assert found.rows[3].cells[0].judged is not None
@@ -260,14 +242,12 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
     assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
 
 
-def shorter(run: CellRun) -> tuple[Score, ...]:
-    """MR with fewer folds, and all else as it is."""
-    first, *rest = run.scores
-    return (attrs.evolve(first, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}), *rest)
+FEWER_FOLDS = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
-    data = with_scores(study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10}), "mean", shorter)
+    data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
+    data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
     assert [[row.name for row in one.rows] for one in (longer, other)] == [["first"], ["mean"]]
     assert [cell.value for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
@@ -279,23 +259,15 @@ def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(stu
 
 def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(study_of: Make) -> None:
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
-    data = with_scores(study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10}), "a", shorter)
+    data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
+    data = with_fields(data, "a", protocol=FEWER_FOLDS)
     assert [[row.name for row in one.rows] for one in summarise(data)] == [["a"], ["b"]]
 
 
 def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make) -> None:
     data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
 
-    def twice(run: CellRun) -> tuple[Score, ...]:
-        return (
-            *run.scores,
-            attrs.evolve(
-                run.scores[0], value=9.0, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
-            ),
-        )
-
-    for cell in "ab":
-        data = with_scores(data, cell, twice)
+    data = with_added(data, lambda run: [attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS)])
     first, second = summarise(data)
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
     assert [len(one.rows) for one in (first, second)] == [2, 2]
@@ -304,12 +276,8 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
 
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
-    def other(run: CellRun) -> tuple[Score, ...]:
-        return tuple(
-            attrs.evolve(s, protocol={**s.protocol, "encoder": {"pooler": "first"}}) for s in run.scores
-        )
-
-    assert len(only(with_scores(study_of(TWO), "mean", other)).rows) == 2
+    protocol = {"encoder": {"pooler": "first"}, "evaluator": {"id": "p"}}
+    assert len(only(with_fields(study_of(TWO), "mean", protocol=protocol)).rows) == 2
 
 
 # --- significance ------------------------------------------------------------------------------------------
@@ -322,11 +290,10 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     scores = [
         [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells] for place in range(2)
     ]
-    columns = [judge_column(before, {"mean": after}) for before, after in scores]
-    assert [cell.judged for cell in mean.cells[:2]] == [column["mean"] for column in columns]
     tasks = [{"first": before, "mean": after} for before, after in scores]
-    average = average_column(tasks, {})
-    assert mean.cells[2].judged == judge_column(average["first"], {"mean": average["mean"]})["mean"]
+    for cell, column in zip(mean.cells, [*tasks, average_column(tasks, {})], strict=True):
+        judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
+        assert cell.judged == corrected({"mean": judged})["mean"]
     assert mean.cells[0].judged is not None
     assert mean.cells[0].judged.basis == "items and seeds"
     assert only(data).test.endswith(
@@ -414,13 +381,9 @@ def test_only_a_cell_with_numbers_can_be_contradicted() -> None:
 
 
 def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> None:
-    def twice(run: CellRun) -> tuple[Score, ...]:
-        return (
-            *run.scores,
-            *(attrs.evolve(s, protocol={"encoder": {}, "evaluator": {"id": "q"}}) for s in run.scores),
-        )
-
-    data = with_scores(study_of(TWO, expected=EXPECTED), "first", twice)
+    data = study_of(TWO, expected=EXPECTED)
+    other = with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "q"}})
+    data = with_added(data, lambda run: other.cells[0].runs[0].scores, "first")
     found = summarise(data)
     assert len(found) == 2
     assert all(not cell.published for one in found for cell in one.rows[0].cells)
@@ -431,9 +394,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
     def beside(numbers: dict[str, float], own: bool = False) -> list[float]:
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
-            data = with_scores(
-                data, "first", lambda run: (*run.scores, attrs.evolve(run.scores[0], task="AVG", value=9.0))
-            )
+            data = with_added(data, lambda run: [attrs.evolve(run.scores[0], task="AVG", value=9.0)], "first")
         return [one.found for one in only(data).rows[0].cells[2].published]
 
     assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
@@ -451,10 +412,7 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
 def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_one(study_of: Make) -> None:
     numbers = {"MR": 71.0, "CR": 83.0, "AVG": 77.0}
     data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
-    for cell in TWO:
-        data = with_scores(
-            data, cell, lambda run: tuple(attrs.evolve(one, skipped=("SST2", "TREC")) for one in run.scores)
-        )
+    data = with_fields(data, skipped=("SST2", "TREC"))
     found = only(data)
     assert found.headings == ("MR", "CR", "Avg (2 of 4)")
     assert found.note.endswith("; without SST2, TREC, whose data is missing")
@@ -465,7 +423,7 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
 
 
 def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> None:
-    data = with_scores(study_of(TWO), "first", lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),))
+    data = with_scores(study_of(TWO), lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),), "first")
     found = only(data)
     assert found.headings == ("MR", "CR", "Avg")
     first, mean = ([cell.value is not None for cell in row.cells] for row in found.rows)
@@ -476,7 +434,7 @@ def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
     data = study_of(numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10})
-    data = with_scores(data, "mean", shorter)
+    data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     assert [len(one.rows) for one in summarise(data)] == [2, 2]
     late, mean = published_numbers(data, summarise(data))
     assert (late.row.fits, expected_verdict(late.row)) == (1, "not measured")
@@ -503,18 +461,6 @@ def test_what_is_not_finite_is_neither_best_nor_judged(study_of: Make) -> None:
 # --- what says nothing about its encoder ------------------------------------------------------------------
 
 
-def with_degenerate(data: StudyData, cell: str, task: str, reason: str, seeds: Sequence[int]) -> StudyData:
-    """The study with a score that its evaluator calls degenerate."""
-    return with_scores(
-        data,
-        cell,
-        lambda run: tuple(
-            attrs.evolve(score, degenerate=reason) if score.task == task and run.seed in seeds else score
-            for score in run.scores
-        ),
-    )
-
-
 @pytest.mark.parametrize("seeds", [(1, 2), (2,)])
 @pytest.mark.parametrize("worst", ["a", "b", "c"])
 def test_a_degenerate_score_has_no_place_and_no_mark(
@@ -525,9 +471,14 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
         name: {seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed} for seed in (1, 2)}
         for name, high in ((name, name == worst) for name in "abc")
     }
-    data = with_degenerate(study_of(numbers, baseline="a", items=True), worst, "TREC", "one class", seeds)
-    (found,) = summarise(data)
-    for row in found.rows:
+
+    def degenerate(run: CellRun) -> tuple[Score, ...]:
+        mr, trec = run.scores
+        reason = "one class" if run.seed in seeds else ""
+        return mr, attrs.evolve(trec, degenerate=reason)
+
+    data = with_scores(study_of(numbers, baseline="a", items=True), degenerate, worst)
+    for row in only(data).rows:
         mr, trec, average = row.cells
         bad = row.cell == worst
         assert bool(trec.degenerate) == bool(average.degenerate) == bad

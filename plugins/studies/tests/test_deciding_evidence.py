@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.item_components import ComponentStore, MeanScore
-from sentbed_report.statistics.significance import RESAMPLES, judge_column
+from sentbed_report.statistics.significance import RESAMPLES, judge_cell
 from sentbed_report.study.deciding_score import Decide
 from sentbed_studies.deciding_evidence import item_variances, why_undecided
 
@@ -19,7 +19,7 @@ def score(task: str, items: Items, value: float = 50.0) -> Score:
 
 
 def test_variances_of_items_are_those_of_the_tables() -> None:
-    """Two tasks of unlike sizes, two seeds: as `judge_column` has them."""
+    """Two tasks of unlike sizes, two seeds: as `judge_cell` has them."""
     runs = {}
     for cell, share in (("x", 0.3), ("y", 0.5), ("z", 0.55)):
         runs[cell] = [
@@ -28,8 +28,8 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
         ]
     variances, degrees = item_variances(runs, ComponentStore(RESAMPLES), ["x", "y", "z"])
     columns = {cell: dict(enumerate(of_seeds)) for cell, of_seeds in runs.items()}
-    judged = judge_column(columns["x"], {name: columns[name] for name in ("y", "z")})
-    for place, found in enumerate(judged.values(), start=1):
+    for place, name in enumerate(("y", "z"), start=1):
+        found = judge_cell(columns["x"], columns[name], ComponentStore(RESAMPLES))
         assert found.item_variance == pytest.approx(variances[0, place])
         assert found.item_degrees == pytest.approx(degrees[0, place])
         assert variances[0, place] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
 from sentbed.tools import echo
@@ -13,80 +12,72 @@ from sentbed.tools import echo
 @click.command()
 @click.argument("runs", nargs=-1, metavar="RUN RUN [RUN ...]", type=click.Path(file_okay=False))
 @click.option(
-    "--encoder", "encoders", multiple=True, metavar="NAME", help="Of both runs; given twice, of A and of B."
+    "--encoder", "encoders", multiple=True, metavar="NAME", help="Of every run; given again, of each run."
 )
-@click.option("--resamples", type=click.IntRange(100), default=1000, show_default=True, help="Draws.")
 @click.option(
-    "--method",
-    type=click.Choice(["bootstrap", "randomisation"]),
-    default="bootstrap",
+    "--resamples",
+    type=click.IntRange(100),
+    default=1000,
     show_default=True,
-    help="Where the p-value of two runs comes from.",
+    help="Draws for a statistic of a plugin.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--out", type=click.Path(file_okay=False), help="Write tables and a report into this directory."
 )
 def compare(
-    runs: Sequence[str],
-    encoders: tuple[str, ...],
-    resamples: int,
-    method: Literal["bootstrap", "randomisation"],
-    as_json: bool,
-    out: str | None,
+    runs: Sequence[str], encoders: tuple[str, ...], resamples: int, as_json: bool, out: str | None
 ) -> None:
     """Compare runs and studies on all scores that they share: difference, interval and p-value.
 
-    Two runs are compared score by score. Only scores of one protocol are compared; what the encoders
-    themselves differ in is remarked. Encoders before and after training: `sentbed compare RUN RUN --encoder
-    NAME@start --encoder NAME`.
+    Each row is compared with the first over seeds and items, where the protocol is the same. Two runs are two
+    rows; of more, and with `--out`, runs of one recipe under several seeds are a row. Where a RUN is the
+    directory of a study, each of its cells is a row; a study alone is compared with its own baseline.
 
-    More runs, or two with `--out`, become a table: runs of one recipe under several seeds are a row, and each
-    row is compared with the first over seeds and items. Where a RUN is the directory of a study, each of its
-    cells is a row; a study alone is compared with its own baseline.
+    Encoders before and after training: `sentbed compare RUN RUN --encoder NAME@start --encoder NAME`.
     """
-    from sentbed_report.run_comparison import compare_runs, comparison_json, comparison_text
-    from sentbed_report.study.read_study_directory import is_study
-
-    study = any(is_study(Path(run)) for run in runs)
-    if len(runs) < 2 and not study:
-        raise click.UsageError("name two runs or more, or a study")
-    if len(runs) > 2 or out is not None or study:
-        if encoders or method != "bootstrap":
-            raise click.UsageError("`--encoder` and `--method` are for two runs, without `--out`")
-        _compare_many([Path(run) for run in runs], resamples, as_json, out)
-        return
-    if len(encoders) > 2:
-        raise click.UsageError("`--encoder` names one encoder for both runs, or one for each")
-    comparison = compare_runs(runs[0], runs[1], encoders, resamples, method)
-    echo(comparison_json(comparison) if as_json else comparison_text(comparison))
-
-
-def _compare_many(runs: Sequence[Path], resamples: int, as_json: bool, out: str | None) -> None:
-    """Print the tables of several runs; with `out`, write them and print the path of their report."""
     from sentbed.errors import RunError
 
+    from sentbed_report.run_comparison import compared_encoders, difference_table, scoring_remarks
     from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
+    from sentbed_report.study.read_study_directory import is_study
     from sentbed_report.study.runs_as_study import runs_as_study
     from sentbed_report.study_page.study_report import write_study_report
+    from sentbed_report.tables.terminal import to_text
 
-    data = runs_as_study(runs, None if out is None else Path(out))
+    directories = [Path(run) for run in runs]
+    base = None if out is None else Path(out)
+    study = any(map(is_study, directories))
+    if len(runs) < 2 and not study:
+        raise click.UsageError("name two runs or more, or a study")
+    if encoders and (study or len(encoders) not in (1, len(runs))):
+        raise click.UsageError("`--encoder` is for runs: give it once for all of them, or once for each")
+    if encoders:
+        data = compared_encoders(directories, encoders, base)
+    else:
+        data = runs_as_study(directories, base, is_row_each=len(runs) == 2 and base is None and not study)
     summaries = summarise(data, resamples=resamples)
     if not summaries:
         raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
     if as_json:
         echo(to_json(data, summaries), nl=False)
     else:
-        echo("\n".join(map(str, summaries)), nl=False)
+        for summary in summaries:
+            echo(summary)
+            differences = difference_table(summary)
+            if differences.rows:
+                echo(to_text(differences))
         for cell in data.cells if not data.axes else ():
             if cell.name != data.baseline:
-                echo(f"\n{cell.name} differs from {data.baseline} in:")
+                echo(f"{cell.name} differs from {data.baseline} in:")
                 for difference in cell.differences or ["nothing but the seed"]:
                     echo(f"  {difference}")
-    if out is not None:
-        write_exports(Path(out), data, summaries)
-        echo(write_study_report(Path(out), data, summaries), err=as_json)
+        for remark in scoring_remarks(data):
+            echo(remark)
+    if base is not None:
+        write_exports(base, data, summaries)
+        echo(write_study_report(base, data, summaries), err=as_json)
 
 
 @click.command()

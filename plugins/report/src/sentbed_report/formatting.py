@@ -107,14 +107,13 @@ def resampling_sentence(resamples: int, confidence: float) -> str:
     return f"Intervals of {100 * confidence:g} %: bootstrap of the items, {resamples:,} resamples."
 
 
-def pairing(comparisons: int, resamples: int, method: str = "bootstrap") -> str:
-    """Return how differences were judged by `bootstrap` or `randomisation`, and what a mark does not say."""
-    how = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation"}[method]
-    smallest = (2 if method == "bootstrap" else 1) / (resamples + 1)
+def pairing(comparisons: int, resamples: int) -> str:
+    """Return how differences were judged, and what a mark does not say."""
+    smallest = probability(2 / (resamples + 1))
     return (
-        f"Two-sided p-values by {how}, {resamples:,} resamples (the smallest that they can show is "
-        f"{probability(smallest)}); † marks p < 0.05, ‡ p < 0.01, which are not "
-        f"corrected for the number of comparisons made here ({comparisons:,})."
+        f"Two-sided p-values by paired bootstrap, {resamples:,} resamples (the smallest that they can show "
+        f"is {smallest}); † marks p < 0.05, ‡ p < 0.01, which are not corrected for the number of "
+        f"comparisons made here ({comparisons:,})."
     )
 
 

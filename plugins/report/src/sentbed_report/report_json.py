@@ -124,16 +124,6 @@ def read_score(record: Mapping[str, Any]) -> Score:
     """
     if "direction" not in record and isinstance(record["protocol"], dict):
         record = _of_schema_1(record)
-    return score_of(record)
-
-
-def score_of(record: Mapping[str, Any]) -> Score:
-    """Return the score of a record of `report.json`, without items.
-
-    Raises:
-        KeyError: if a key is missing.
-        TypeError: if the record is not a score.
-    """
     names = {name: record[name] for name in ("task", "metric", "encoder", "evaluator")}
     protocol = record["protocol"]
     if not isinstance(protocol, dict) or not all(isinstance(name, str) for name in names.values()):

@@ -88,7 +88,9 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     rows = tuple(Row(key, tuple(cells.get(label) for label in labels)) for key, cells in lines.items())
     table = summary.table
     title = f"{summary.title}, {last.heading}"
-    return attrs.evolve(table, title=title, headers=tuple(headers), columns=columns, rows=rows)
+    return attrs.evolve(
+        table, title=title, headers=tuple(headers), columns=columns, rows=rows, is_one_score=True
+    )
 
 
 def _only(data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]) -> StudyData:

@@ -20,7 +20,7 @@ from sentbed_report.tables.table import Header, Row, Table
 from sentbed_report.tables.terminal import to_text
 
 COLUMN = Column("MR", "accuracy", direction="higher")
-BETTER = Judged({1: 2.0, 2: 4.0}, low=1.0, high=5.0, p_value=0.002, corrected=0.004, basis="seeds")
+BETTER = Judged({1: 2.0, 2: 4.0}, interval=(1.0, 5.0), p_value=0.002, corrected=0.004, basis="seeds")
 
 
 def texts(estimate: Estimate, column: Column = COLUMN) -> list[str]:

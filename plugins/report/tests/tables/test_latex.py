@@ -105,6 +105,7 @@ def test_columns_of_text_groups_and_wide_tables() -> None:
     check_structure(latex)
     assert r"\begin{table*}" in latex
     assert r"\label{tab:my-table-2}" in latex
+    assert r"\label{tab:poolers-my-table-2}" in to_latex(attrs.evolve(table, study="Poolers"))
     groups, head, row = rows_of(latex)
     assert [groups[1], groups[7]] == [r"\multicolumn{6}{c}{a}", r"\multicolumn{4}{c}{b}"]
     assert len(head) == len(row) == 12

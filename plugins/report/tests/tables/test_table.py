@@ -47,6 +47,14 @@ def test_the_legend_says_among_what_the_best_is_and_ranks_are() -> None:
     ]
 
 
+def test_marks_of_one_score_under_several_labels_are_among_all_numbers() -> None:
+    pivoted = attrs.evolve(table(BEST, SECOND, RANKED), is_one_score=True)
+    assert list(legend(pivoted, "Bold", "italics")) == [
+        "Bold: the best of the table; italics: the second best.",
+        "Superscripts: the rank in the table; equal numbers have the same.",
+    ]
+
+
 def test_tags_stand_behind_the_last_header_that_is_shown() -> None:
     headers = (Header("cell", shown=False), Header("pooler"), Header("loss"))
     results = Table("t", headers, (), ())

@@ -35,7 +35,7 @@ from sentbed.tools import (
     score_record,
     unstructure,
 )
-from sentbed_report.report_json import score_of
+from sentbed_report.report_json import read_score
 from sentbed_report.run_page.search_section import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
 from sentbed_report.write_report import write_report
@@ -235,7 +235,7 @@ class _Line:
         scores = line["scores"]
         if not isinstance(scores, list):
             raise TypeError(f"found {scores!r:.40}, expected scores")
-        return cls(_number(line["score"]), tuple(map(score_of, scores)), _number(line["seconds"]))
+        return cls(_number(line["score"]), tuple(map(read_score, scores)), _number(line["seconds"]))
 
     @property
     def data(self) -> list[Any]:

@@ -12,7 +12,7 @@ from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch, first_stages
 from sentbed_report.formatting import duration, share
 from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
-from sentbed_report.run_results import REPORT
+from sentbed_report.study.read_cell_run import REPORT
 from sentbed_workbench.resource_plan import Planner, StagePlan, number_of_looks
 
 from sentbed_studies.added_evaluations import KeptRun, kept_runs

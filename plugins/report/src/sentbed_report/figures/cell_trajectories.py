@@ -21,7 +21,7 @@ from sentbed_report.figures.trajectories import (
     trajectory_panels,
     trajectory_plot,
 )
-from sentbed_report.report_json import score_of
+from sentbed_report.report_json import read_score
 from sentbed_report.study.study_data import StudyData
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _watched(entry: Mapping[str, Any]) -> Watched | None:
         scores = []
         columns = []
         for series in entry["series"]:
-            scores.append(score_of({**series, **measured}))
+            scores.append(read_score({**series, **measured}))
             columns.append([math.nan if value is None else float(value) for value in series["values"]])
         looks = [list(values) for _, *values in zip(steps, *columns, strict=True)]
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Power of the test of `significance.judge`: which differences a number of seeds sees, before they are run.
+"""Power of the tests of studies: which differences a number of seeds sees, before they are run.
 
 The model is that of `significance.py`. The estimated difference over n seeds is normal around the true one,
 with variance V_items + V_seeds / n: the items are the same for all seeds, so that no number of seeds gives
@@ -133,7 +133,7 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
 def power_of(
     spread: Spread, difference: float, seeds: float, level: float = LEVEL, comparisons: int = 1
 ) -> float:
-    """Return the probability that `judge` finds a true difference with so many seeds.
+    """Return the probability that `with_test` finds a true difference with so many seeds.
 
     `level` is that of all `comparisons` with the baseline; each has its share (Bonferroni), which is the
     strictest step of Holm's correction, so that the power is at least that.

@@ -1,13 +1,13 @@
 """Resampling of a score's items: confidence intervals and comparisons of encoders.
 
-`value`, `interval` and `compare` take the `Items` that a score carries. A resample is a count of each item,
+`value` and `resample` take the `Items` that a score carries. A resample is a count of each item,
 from which every statistic is computed (`weighted_statistics.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import RunError
@@ -15,7 +15,6 @@ from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
     STATISTICS,
-    centred_ranks,
     members_of,
     name_of,
     statistic_of,
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sentbed_report.statistics.weighted_statistics import Floats
-
-Method: TypeAlias = Literal["bootstrap", "randomisation"]
-METHODS: tuple[Method, ...] = get_args(Method)
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
@@ -67,7 +63,7 @@ class Resampled:
     """`(resamples,)`: of the same items as those of another score with as many items, its groups and seed."""
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval."""
+        """Return the percentile interval (Efron, 1979)."""
         return _percentiles(self.draws, confidence)
 
     def compare(self, other: Resampled, confidence: float = CONFIDENCE) -> Comparison:
@@ -120,96 +116,11 @@ def resample(items: Items, resamples: int = RESAMPLES, seed: int = 0) -> Resampl
     return Resampled(items, score, np.concatenate(draws))
 
 
-def interval(
-    items: Items, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval (Efron, 1979) of a score; see `resample`."""
-    return resample(items, resamples, seed).interval(confidence)
-
-
-def compare(
-    a: Items,
-    b: Items,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
-    method: Method = "bootstrap",
-) -> Comparison:
-    """Compare two systems scored on the same items.
-
-    The interval is that of the paired bootstrap. So is the p-value of `bootstrap`; that of `randomisation`
-    (Noreen, 1989) is the share of exchanges, item by item at random, after which the two differ at least as
-    much, as (k + 1) / (n + 1). Exchanged are the values, for `spearman` and `average-precision` their ranks
-    and for `pearson` their standard scores: cosines of two encoders are not on one scale. Clusters, and what
-    a plugin's function takes, cannot be exchanged.
-
-    Raises:
-        RunError: where the two are not of the same items, or the items cannot be used or exchanged.
-    """
-    if method == "randomisation" and (callable(a.statistic) or a.statistic == "v-measure"):
-        raise RunError(
-            f"predictions of two systems cannot be exchanged under the statistic `{name_of(a)}`; "
-            'use `method = "bootstrap"`'
-        )
-    comparison = resample(a, resamples, seed).compare(resample(b, resamples, seed), confidence)
-    if method == "bootstrap":
-        return comparison
-    p_value = _randomised(a, b, comparison.difference, resamples, seed)
-    return attrs.evolve(comparison, p_value=p_value)
-
-
 def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:
     import numpy as np
 
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
-
-
-def _randomised(a: Items, b: Items, difference: float, resamples: int, seed: int) -> float:
-    """Return the p-value of a difference by approximate randomisation."""
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    statistic = statistic_of(_stacked(a, b))
-    # Items of one cluster are exchanged together.
-    clusters = np.arange(len(a.x)) if a.clusters is None else a.clusters
-    clusters, cluster_of_item = np.unique(clusters, return_inverse=True)
-    threshold = abs(difference) - _ROUNDING * abs(a.scale)
-    as_far = 0
-    for width in _blocks(2 * len(a.x), resamples):
-        # Of each pair, one counts for a and the other for b.
-        stays = rng.integers(0, 2, (len(clusters), width)).astype(float)[cluster_of_item]
-        first = statistic(np.concatenate([stays, 1 - stays]))
-        second = statistic(np.concatenate([1 - stays, stays]))
-        as_far += int((np.abs(second - first) >= threshold).sum())
-    return (as_far + 1) / (resamples + 1)
-
-
-def _stacked(a: Items, b: Items) -> Items:
-    """Return the items of two systems after one another, with values that can be exchanged."""
-    import numpy as np
-
-    groups = None if a.groups is None else np.tile(a.groups, 2)
-    clusters = None if a.clusters is None else np.tile(a.clusters, 2)
-    stacked = attrs.evolve(a, groups=groups, clusters=clusters)
-    if a.y is None:
-        return attrs.evolve(stacked, x=np.concatenate([a.x, b.x]))
-    y = np.concatenate([_exchangeable(a), _exchangeable(b)])
-    return attrs.evolve(stacked, x=np.tile(a.x, 2), y=y)
-
-
-def _exchangeable(items: Items) -> Floats:
-    """Return y on a scale common to two systems, within each group."""
-    import numpy as np
-
-    values = np.array(items.y, float)
-    for members in members_of(items):
-        y = values[members]
-        if items.statistic in ("spearman", "average-precision"):
-            values[members] = centred_ranks(y)
-        elif items.statistic == "pearson" and np.ptp(y) > 0:
-            values[members] = (y - y.mean()) / y.std()
-    return values
 
 
 def _blocks(count: int, resamples: int) -> Iterator[int]:

@@ -81,9 +81,8 @@ class Judged:
     """Variance of their mean over the items, without what one seed does to one item; None without items."""
     item_degrees: float = math.inf
     """Degrees of freedom of `item_variance`; with it only."""
-    low: float | None = None
-    """Bounds of the interval."""
-    high: float | None = None
+    interval: tuple[float, float] | None = None
+    """Interval of the mean difference."""
     p_value: float | None = None
     """Two-sided p-value; None if unknown."""
     corrected: float | None = None
@@ -134,65 +133,68 @@ class TableScores(Generic[Key]):
     components: ComponentStore
     """Components of the scores, which several tests share."""
 
+    def contrast(self, weights: Mapping[Key, float]) -> Judged:
+        """Return interval and p-value of the sum over rows of weight times score, such as a label's effect.
+
+        It is tested as a difference of two cells is. The weights sum to 0, so that items that are easy for
+        every cell cancel.
+        """
+        terms = [(weight, self.column.get(row, {})) for row, weight in weights.items()]
+        shared = set.intersection(*(set(scores) for _, scores in terms))
+        if not shared:
+            return Judged(reason="no seed has a score of all cells")
+        if any(is_degenerate(scores[seed]) for _, scores in terms for seed in shared):
+            return Judged(reason="a score is degenerate")
+        return with_test(weighted_sum(terms, self.components))
+
     def pairs(self, rows: Sequence[Key]) -> dict[tuple[Key, Key], Judged]:
-        """Compare every two of `rows`, the second with the first; see `judge_pairs`."""
-        return judge_pairs({row: self.column.get(row, {}) for row in rows}, self.components)
+        """Compare every two of `rows`, the second with the first, seed by seed, before any correction.
+
+        Whether a score is degenerate is not looked at. The components of each score are computed once, so
+        that a pair costs a subtraction a seed.
+        """
+        judged = {}
+        for first, second in combinations(rows, 2):
+            before, after = self.column.get(first, {}), self.column.get(second, {})
+            judged[first, second] = with_test(compared(before, after, self.components))
+        return judged
 
 
-def judge_column(
-    baseline: Scored,
-    cells: Mapping[Key, Scored],
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-    single: bool = False,
-    components: ComponentStore | None = None,
-) -> dict[Key, Judged]:
-    """Compare each cell with the baseline in one column; see the module for the method.
+def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:
+    """Compare a cell with the baseline, whose scores are `before`; see the module for the method.
 
-    Cells whose runs have other items than the baseline's are not compared, and say why. `single`: each cell
-    is one run that was started alone, and is compared with the baseline's whatever their seeds are.
-    `components` holds those of scores that have been used before; of the others it keeps them.
+    Cells whose runs have other items than the baseline's are not compared, and say why.
     """
-    store = components or ComponentStore(resamples)
-    judged = {}
-    for name, cell in cells.items():
-        before = dict(zip(cell, baseline.values(), strict=False)) if single else baseline
-        reason = _degenerate(before, cell)
-        if reason:
-            judged[name] = Judged(reason=reason, unpaired=_unpaired(before, cell))
-        else:
-            judged[name] = with_test(compared(before, cell, store), confidence)
-    return corrected(judged)
-
-
-def judge_pairs(
-    cells: Mapping[Key, Scored], components: ComponentStore | None = None
-) -> dict[tuple[Key, Key], Judged]:
-    """Compare every two cells in one column, the second with the first, seed by seed.
-
-    P-values are corrected for all pairs (Holm, 1979). Whether a score is degenerate is not looked at. The
-    components of each score are computed once, so that a pair costs a subtraction a seed.
-    """
-    store = components or ComponentStore(RESAMPLES)
-    judged = {}
-    for first, second in combinations(cells, 2):
-        judged[first, second] = with_test(compared(cells[first], cells[second], store))
-    return corrected(judged)
+    reason = _degenerate(before, after)
+    if reason:
+        return Judged(reason=reason, unpaired=_unpaired(before, after))
+    return with_test(compared(before, after, components))
 
 
 def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
     """Return the differences of the second scores from the first, seed by seed, before any test."""
-    unpaired = _unpaired(before, after)
-    pairs = {seed: (before[seed], after[seed]) for seed in before if seed in after}
+    judged = weighted_sum([(-1.0, before), (1.0, after)], store)
+    return attrs.evolve(judged, unpaired=_unpaired(before, after))
+
+
+def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -> Judged:
+    """Return the sum of weight times score under each seed that all cells have, before any test."""
+    import numpy as np
+
+    _, first = terms[0]
+    seeds = [seed for seed in first if all(seed in scores for _, scores in terms)]
     try:
-        components = store.of_all([*chain.from_iterable(pairs.values())])
+        components = store.of_all([scores[seed] for seed in seeds for _, scores in terms])
     except RunError as error:
-        return Judged(reason=str(error), unpaired=unpaired)
-    differences = {seed: second.value - first.value for seed, (first, second) in pairs.items()}
-    parts = [
-        second.values - first.values for first, second in zip(components[::2], components[1::2], strict=True)
-    ]
-    return attrs.evolve(estimated(differences, components, parts), unpaired=unpaired)
+        return Judged(reason=str(error))
+    values = {}
+    parts: list[Floats] = []
+    for number, seed in enumerate(seeds):
+        values[seed] = sum(weight * scores[seed].value for weight, scores in terms)
+        of_seed = components[number * len(terms) : (number + 1) * len(terms)]
+        if of_seed:
+            parts.append(np.dot([weight for weight, _ in terms], [part.values for part in of_seed]))
+    return estimated(values, components, parts)
 
 
 def _unpaired(before: Scored, after: Scored) -> tuple[int, ...]:
@@ -236,19 +238,6 @@ def _sample_variance(values: Sequence[float]) -> float:
     return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def judge(
-    differences: Mapping[int, float],
-    item_variance: float | None = None,
-    item_degrees: float = math.inf,
-    confidence: float = CONFIDENCE,
-) -> Judged:
-    """Return interval and p-value of differences, one per seed.
-
-    `item_variance` is that of their mean, with `item_degrees` degrees of freedom, above 0.
-    """
-    return with_test(Judged(differences, item_variance, item_degrees), confidence)
-
-
 def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
     """Return differences with interval and p-value, or the reason why they have none."""
     if judged.reason:
@@ -269,11 +258,9 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
     basis: Basis = "items and seeds" if has_seeds else "items"
     if judged.item_variance is None:
         basis = "seeds"
-    low, high = estimate.interval(confidence)
     return attrs.evolve(
         judged,
-        low=low,
-        high=high,
+        interval=estimate.interval(confidence),
         p_value=1.0 if is_certain else estimate.p_value(),
         degrees=estimate.sources[0].degrees if len(estimate.sources) == 1 else None,
         basis=basis,
@@ -320,7 +307,7 @@ def average_column(
     columns and have no items, which the columns may have.
     """
     means: dict[Key, Scored] = {}
-    for row in columns[0]:
+    for row in dict.fromkeys(chain.from_iterable(columns)):
         means[row] = mean_column([column.get(row, {}) for column in columns])
     for row, of_row in averages.items():
         for seed, score in of_row.items():

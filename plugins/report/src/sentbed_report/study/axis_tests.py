@@ -9,17 +9,16 @@ from typing import TypeAlias
 import attrs
 
 from sentbed_report.statistics.significance import Judged, corrected
-from sentbed_report.study.contrasts import judge_contrast
 from sentbed_report.study.main_effects import (
     AxisEffect,
     Context,
-    context_of,
-    finished_rows,
+    Labels,
+    cells_by_labels,
     main_effects,
     together_with,
 )
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from sentbed_report.study.summary_row import RowKey
+from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
 Weights: TypeAlias = dict[RowKey, float]
@@ -77,19 +76,13 @@ def effect_tests(
     for axis in data.axes:
         if axis.name not in references:
             continue
-        cells = _cells_by_label(data, summary, (axis,))
-        reference = cells.get((references[axis.name],), {})
-        for label in axis.labels:
-            if label == references[axis.name]:
-                continue
-            of_label = cells.get((label,), {})
-            contexts = [context for context in of_label if context in reference]
-            if contexts:
-                weights: Weights = {}
-                for context in contexts:
-                    weights[of_label[context]] = 1 / len(contexts)
-                    weights[reference[context]] = -1 / len(contexts)
-                tests[axis.name, label] = judge_contrast(weights, scores)
+        cells = cells_by_labels(data, summary, (axis,))
+        reference = (references[axis.name],)
+        for labels in cells:
+            if labels != reference:
+                weights = _weights(((cells[labels], 1), (cells[reference], -1)))
+                if weights:
+                    tests[axis.name, labels[0]] = scores.contrast(weights)
     return corrected(tests, summary.looks)
 
 
@@ -105,17 +98,17 @@ def interaction_tests(
     if scores is None:
         return {}
     axes = [axis for axis in data.axes if axis.name in references]
-    contrasts: dict[tuple[str, str, str, str], Weights] = {}
+    contrasts: dict[tuple[str, ...], Weights] = {}
     for first, second in combinations(axes, 2):
         if second.name in together_with(data, first):
             continue
-        for first_label, second_label, weights in _interactions(data, summary, first, second, references):
-            contrasts[first.name, second.name, first_label, second_label] = weights
+        for labels, weights in _interactions(data, summary, (first, second), references):
+            contrasts[first.name, second.name, *labels] = weights
     if len(contrasts) > MOST_CONTRASTS:
         return {}
-    tests = corrected({key: judge_contrast(w, scores) for key, w in contrasts.items()}, summary.looks)
+    tests = corrected({key: scores.contrast(w) for key, w in contrasts.items()}, summary.looks)
     clearest: dict[tuple[str, str], Judged] = {}
-    for (first_axis, second_axis, _, _), test in tests.items():
+    for (first_axis, second_axis, *_), test in tests.items():
         known = clearest.get((first_axis, second_axis))
         if known is None or _p_value(test) < _p_value(known):
             clearest[first_axis, second_axis] = test
@@ -127,45 +120,31 @@ def _p_value(test: Judged) -> float:
 
 
 def _interactions(
-    data: StudyData,
-    summary: Summary,
-    first: AxisInfo,
-    second: AxisInfo,
-    references: Mapping[str, str],
-) -> Iterator[tuple[str, str, Weights]]:
+    data: StudyData, summary: Summary, axes: tuple[AxisInfo, AxisInfo], references: Mapping[str, str]
+) -> Iterator[tuple[Labels, Weights]]:
     """Yield a label of each axis and the contrast of the effects of one with and without the other."""
-    cells = _cells_by_label(data, summary, (first, second))
-    first_reference, second_reference = references[first.name], references[second.name]
-    for first_label in first.labels:
-        for second_label in second.labels:
-            if first_label == first_reference or second_label == second_reference:
-                continue
-            corners = (
-                (cells.get((first_label, second_label), {}), 1),
-                (cells.get((first_reference, second_label), {}), -1),
-                (cells.get((first_label, second_reference), {}), -1),
-                (cells.get((first_reference, second_reference), {}), 1),
-            )
-            contexts = [
-                context for context in corners[0][0] if all(context in corner for corner, _ in corners)
-            ]
-            weights = {}
-            for context in contexts:
-                for corner, sign in corners:
-                    weights[corner[context]] = sign / len(contexts)
-            if weights:
-                yield first_label, second_label, weights
+    cells = cells_by_labels(data, summary, axes)
+    first_reference, second_reference = (references[axis.name] for axis in axes)
+    for first, second in cells:
+        if first == first_reference or second == second_reference:
+            continue
+        corners = (
+            (cells[first, second], 1),
+            (cells[first_reference, second], -1),
+            (cells[first, second_reference], -1),
+            (cells[first_reference, second_reference], 1),
+        )
+        weights = _weights(corners)
+        if weights:
+            yield (first, second), weights
 
 
-def _cells_by_label(
-    data: StudyData, summary: Summary, axes: Sequence[AxisInfo]
-) -> dict[tuple[str, ...], dict[Context, RowKey]]:
-    """Return the rows with each combination of labels, by their labels on all other axes."""
-    hidden = {axis.name for axis in axes}
-    for axis in axes:
-        hidden |= set(together_with(data, axis))
-    cells: dict[tuple[str, ...], dict[Context, RowKey]] = {}
-    for row, _ in finished_rows(summary, -1):
-        labels = tuple(row.labels[axis.name] for axis in axes)
-        cells.setdefault(labels, {})[context_of(data, row, hidden)] = row.key
-    return cells
+def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Weights:
+    """Return the weights of the mean contrast over all contexts that its corners share, with their signs."""
+    first, _ = corners[0]
+    contexts = [context for context in first if all(context in rows for rows, _ in corners)]
+    weights: Weights = {}
+    for context in contexts:
+        for rows, sign in corners:
+            weights[rows[context].key] = sign / len(contexts)
+    return weights

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 from sentbed.helpers import score_digits
@@ -13,7 +11,7 @@ from sentbed.protocols import START, Direction, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import cost_digits
-from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.item_components import ComponentStore, MeanScore, parts_of
 from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
@@ -21,10 +19,10 @@ from sentbed_report.statistics.significance import (
     TableScores,
     average_column,
     corrected,
-    judge_column,
+    judge_cell,
 )
 from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
-from sentbed_report.study.equivalence import equivalences
+from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.published_number_comparison import with_published
 from sentbed_report.study.study_data import CellInfo, CellStatus, StudyData
@@ -46,9 +44,8 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
     if not start:
         measured = iter(_without_start(list(measured)))
     summaries = [_summary(data, scores, resamples) for scores in comparable_scores(measured)]
-    if data.family == "study":
-        summaries = _corrected_together(summaries, data.looks)
-    return tuple(_with_equivalence(summary) for summary in with_published(data, summaries))
+    summaries = _with_corrections(data, summaries)
+    return tuple(with_equivalence(summary) for summary in with_published(data, summaries))
 
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
@@ -63,58 +60,64 @@ def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
     ]
 
 
-@attrs.define
-class _ColumnScores:
-    """Scores of one column: row -> seed -> its score, or its number where an average has no score."""
+@attrs.frozen
+class _ScoredColumn:
+    """A column with its scores and numbers, of each row that has any."""
 
     column: Column
-    values: dict[RowKey, dict[int, float]] = attrs.field(factory=dict)
-    scores: dict[RowKey, dict[int, Score]] = attrs.field(factory=dict)
-    degenerate: dict[RowKey, dict[int, str]] = attrs.field(factory=dict)
-    """Why a number says nothing about its encoder; only where it does not."""
+    scores: Mapping[RowKey, Scored]
+    tested: Mapping[RowKey, Scored] = attrs.field()
+    """Scores that are compared; none of costs, and of an average of unlike metrics."""
+    estimates: Mapping[RowKey, Estimate] = attrs.field()
 
-    def reason(self, row: RowKey) -> str:
-        """Return why the seeds of a row are degenerate, and which ones, if not all."""
-        reasons = self.degenerate.get(row, {})
-        if not reasons:
-            return ""
-        text = "; ".join(dict.fromkeys(reasons.values()))
-        if len(reasons) == len(self.values[row]):
-            return text
-        return f"{text} (seed {', '.join(map(str, reasons))})"
+    @tested.default
+    def _scores_but_costs(self) -> Mapping[RowKey, Scored]:
+        return {} if self.column.cost else self.scores
 
-    def means(self, rows: Iterable[RowKey]) -> dict[RowKey, float]:
-        """Return the mean of each row that has one and is not degenerate."""
-        means = {}
-        for row in rows:
-            value = Estimate(self.values.get(row, {})).value
-            if value is not None and math.isfinite(value) and row not in self.degenerate:
-                means[row] = value
-        return means
+    @estimates.default
+    def _means_over_seeds(self) -> Mapping[RowKey, Estimate]:
+        estimates = {}
+        for row, scores in self.scores.items():
+            values = {seed: score.value for seed, score in scores.items()}
+            estimates[row] = Estimate(values, degenerate=_degenerate_reason(scores))
+        return estimates
+
+
+def _degenerate_reason(scores: Scored) -> str:
+    """Return why numbers say nothing about their encoder, and under which seeds, if not under all."""
+    reasons = {}
+    for seed, score in scores.items():
+        degenerate = {part.task: degenerate_of(part) for part in parts_of(score) if degenerate_of(part)}
+        if degenerate and isinstance(score, MeanScore):
+            reasons[seed] = f"it includes {', '.join(degenerate)}, where the score is degenerate"
+        elif degenerate:
+            reasons[seed] = "".join(degenerate.values())
+    text = "; ".join(dict.fromkeys(reasons.values()))
+    if len(reasons) in (0, len(scores)):
+        return text
+    return f"{text} (seed {', '.join(map(str, reasons))})"
 
 
 def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
-    columns = [_column_scores(comparable, task) for task in comparable.protocols if task != AVERAGE]
-    skipped = _skipped_tasks(comparable)
-    if AVERAGE in comparable.protocols:
-        columns.append(_column_scores(comparable, AVERAGE))
-    elif len(columns) > 1 and not any(scores.column.cost for scores in columns):
-        part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
-        columns.append(_average(columns, part))
-    columns.sort(key=lambda scores: _order(scores.column.task, data.order))
+    columns = _columns(data, comparable)
     keys = list(dict.fromkeys(_row_key(measurement) for measurement in comparable.measured))
+    if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
+        columns = [_under_one_seed(scored) for scored in columns]
+    components = ComponentStore(resamples)
+    references = _rows_of_baseline(data, columns)
+    values = [estimate.value for scored in columns for estimate in scored.estimates.values()]
+    digits = score_digits(value for value in values if value is not None)
+    # Means of stopped cells lack the later seeds, which may be bad for all cells.
+    unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
+    ranked = [key for key in keys if key[0] not in unfinished | data.stopped]
+    columns = [_with_marks(data, scored, ranked, digits) for scored in columns]
+    columns = [_with_comparisons(scored, references, components) for scored in columns]
     rows = _rows(data, columns, keys)
 
-    # Only arbitrary runs have no axes.
-    single = not data.axes and all(len(cell.runs) == 1 for cell in data.cells)
-    components = ComponentStore(resamples)
-    tested = _tested_columns(columns)
-    rows = _with_comparisons(rows, _judged(data, columns, tested, components, single))
-
-    scored = {seed for row in rows for seed in row.scored}
+    scored_seeds = {seed for row in rows for seed in row.scored}
     counts = {len(row.scored) for row in rows if row.status == "finished"}
     seeds = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
-    note = _note(comparable, columns, skipped)
+    note = _note(comparable, columns)
     return Summary(
         data.name,
         comparable.evaluator,
@@ -122,17 +125,18 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         comparable.metric,
         f"{note}; unlike other tables in {comparable.apart}" if comparable.apart else note,
         comparable.apart,
-        _printed_columns(columns, rows, data.baseline or ""),
+        _printed_columns(columns, digits, data.baseline or ""),
         tuple(attrs.evolve(row, counted=len(counts) > 1) for row in rows),
         data.baseline,
         resamples,
-        tuple(seed for seed in seeds if seed in scored),
+        tuple(seed for seed in seeds if seed in scored_seeds),
         ranks=data.ranks,
         looks=data.looks,
         equivalence=data.equivalence,
         family=data.family,
         development=comparable.is_development,
-        scores=_table_scores(tested[-1], components, single),
+        scores=TableScores(columns[-1].tested, components),
+        measured=tuple(scored.scores for scored in columns),
         has_groups=data.groups,
     )
 
@@ -140,50 +144,57 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
 # --- columns -----------------------------------------------------------------------------------------------
 
 
+def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColumn]:
+    """Return the tasks in their order, and last their average, where one is given or can be computed."""
+    tasks = [_column_and_scores(comparable, task) for task in comparable.protocols if task != AVERAGE]
+    columns = [_ScoredColumn(column, scores) for column, scores in tasks]
+    averaged = [scores for column, scores in tasks if not column.cost]
+    if AVERAGE in comparable.protocols:
+        column, scores = _column_and_scores(comparable, AVERAGE)
+        average = _ScoredColumn(column, scores)
+        if averaged and not column.cost:
+            average = attrs.evolve(average, tested=average_column(averaged, scores))
+        columns.append(average)
+    elif len(columns) > 1 and len(averaged) == len(columns):
+        skipped = _skipped_tasks(comparable)
+        part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
+        columns.append(_average([column for column, _ in tasks], average_column(averaged, {}), part))
+    return sorted(columns, key=lambda scored: _order(scored.column.task, data.order))
+
+
 def _row_key(measurement: Measurement) -> RowKey:
     return measurement.cell.name, measurement.score.encoder
 
 
-def _column_scores(comparable: ComparableScores, task: str) -> _ColumnScores:
+def _column_and_scores(
+    comparable: ComparableScores, task: str
+) -> tuple[Column, dict[RowKey, dict[int, Score]]]:
     """Return the scores of a task; of one that is there twice the first counts."""
     measured = [measurement for measurement in comparable.measured if measurement.score.task == task]
     protocol = evaluation_protocol(measured[0].score)
     directions = {measurement.score.direction for measurement in measured}
     cost = any(measurement.score.axis == "cost" for measurement in measured)
-    column = Column(task, measured[0].score.metric, protocol, _shared(directions), cost=cost)
-    scores = _ColumnScores(column)
+    scores: dict[RowKey, dict[int, Score]] = {}
     for measurement in measured:
-        row, seed, score = _row_key(measurement), measurement.run.seed, measurement.score
-        if seed in scores.values.setdefault(row, {}):
-            continue
-        scores.values[row][seed] = score.value
-        scores.scores.setdefault(row, {})[seed] = score
-        reason = degenerate_of(score)
-        if reason:
-            scores.degenerate.setdefault(row, {})[seed] = reason
-    return scores
+        of_row = scores.setdefault(_row_key(measurement), {})
+        of_row.setdefault(measurement.run.seed, measurement.score)
+    return Column(task, measured[0].score.metric, protocol, _shared(directions), cost=cost), scores
 
 
-def _average(columns: Sequence[_ColumnScores], part: str) -> _ColumnScores:
-    """Return the average of tasks under each seed; no row is the best of it if their metrics are unlike."""
-    metrics = {scores.column.metric for scores in columns}
-    column = Column(AVERAGE, "mean", part=part)
-    if len(metrics) == 1:
-        directions = {scores.column.direction for scores in columns}
-        column = Column(AVERAGE, columns[0].column.metric, direction=_shared(directions), part=part)
-    average = _ColumnScores(column)
-    for row, of_row in columns[0].values.items():
-        for seed in of_row:
-            numbers = [scores.values.get(row, {}).get(seed) for scores in columns]
-            known = [number for number in numbers if number is not None]
-            if len(known) < len(numbers):
-                continue
-            average.values.setdefault(row, {})[seed] = sum(known) / len(known)
-            tasks = [scores.column.task for scores in columns if seed in scores.degenerate.get(row, {})]
-            if tasks:
-                reason = f"it includes {', '.join(tasks)}, where the score is degenerate"
-                average.degenerate.setdefault(row, {})[seed] = reason
-    return average
+def _average(columns: Sequence[Column], means: Mapping[RowKey, Scored], part: str) -> _ScoredColumn:
+    """Return the average of tasks; no row is the best of it if their metrics are unlike."""
+    if len({column.metric for column in columns}) > 1:
+        return _ScoredColumn(Column(AVERAGE, "mean", part=part), means, tested={})
+    direction = _shared({column.direction for column in columns})
+    return _ScoredColumn(Column(AVERAGE, columns[0].metric, direction=direction, part=part), means)
+
+
+def _under_one_seed(scored: _ScoredColumn) -> _ScoredColumn:
+    """Return a column of runs that were started alone: they are compared whatever their seeds are."""
+    tested = {}
+    for row, scores in scored.tested.items():
+        tested[row] = dict(zip([0], scores.values(), strict=False))
+    return attrs.evolve(scored, tested=tested)
 
 
 def _shared(directions: Collection[Direction]) -> Direction:
@@ -204,7 +215,7 @@ def _order(task: str, order: Sequence[str]) -> int:
     return order.index(task) if task in order else len(order)
 
 
-def _note(comparable: ComparableScores, columns: Sequence[_ColumnScores], skipped: Sequence[str]) -> str:
+def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str:
     """Return evaluator, metrics and protocols of a table in a few words, and which tasks have no data."""
     own_columns = [scores.column for scores in columns if not scores.column.average]
     metrics = dict.fromkeys(column.metric for column in own_columns)
@@ -212,22 +223,20 @@ def _note(comparable: ComparableScores, columns: Sequence[_ColumnScores], skippe
     parts = [comparable.evaluator, ", ".join(metrics), ", ".join(protocols)]
     if comparable.is_development:
         parts.append("development data")
+    skipped = _skipped_tasks(comparable)
     if skipped:
         parts.append(f"without {', '.join(skipped)}, whose data is missing")
     return "; ".join(parts)
 
 
-def _printed_columns(
-    columns: Sequence[_ColumnScores], rows: Sequence[SummaryRow], baseline: str
-) -> tuple[Column, ...]:
+def _printed_columns(columns: Sequence[_ScoredColumn], digits: int, baseline: str) -> tuple[Column, ...]:
     """Return the columns with their headings and decimals."""
-    metrics = {scores.column.metric for scores in columns if not scores.column.average}
-    digits = score_digits(cell.value for row in rows for cell in row.cells if cell.value is not None)
+    metrics = {scored.column.metric for scored in columns if not scored.column.average}
     printed = []
-    for place, scores in enumerate(columns):
-        column = attrs.evolve(scores.column, digits=digits, reference=baseline)
+    for scored in columns:
+        column = attrs.evolve(scored.column, digits=digits, reference=baseline)
         if column.cost:
-            values = [row.cells[place].value for row in rows]
+            values = [estimate.value for estimate in scored.estimates.values()]
             column = attrs.evolve(column, digits=cost_digits(value for value in values if value is not None))
         printed.append(attrs.evolve(column, heading=heading_of(column, len(metrics) > 1)))
     return tuple(printed)
@@ -236,17 +245,8 @@ def _printed_columns(
 # --- rows --------------------------------------------------------------------------------------------------
 
 
-def _rows(data: StudyData, columns: Sequence[_ColumnScores], keys: Sequence[RowKey]) -> list[SummaryRow]:
-    """Return the rows in the order of the cells, with places and ranks."""
-    unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
-    # Means of stopped cells lack the later seeds, which may be bad for all cells.
-    stopped = data.stopped
-    unranked = unfinished | stopped
-    ranked = [key for key in keys if key[0] not in unranked]
-    values = [Estimate(of_row).value for scores in columns for of_row in scores.values.values()]
-    digits = score_digits(value for value in values if value is not None)
-    places = [_places(scores.column, scores.means(ranked), digits) for scores in columns]
-    ranks = [_ranks(data, scores, ranked) for scores in columns]
+def _rows(data: StudyData, columns: Sequence[_ScoredColumn], keys: Sequence[RowKey]) -> list[SummaryRow]:
+    """Return the rows in the order of the cells."""
     rows = []
     for cell in data.cells:
         of_cell = [key for key in keys if key[0] == cell.name]
@@ -254,16 +254,8 @@ def _rows(data: StudyData, columns: Sequence[_ColumnScores], keys: Sequence[RowK
         if not of_cell and any(run.status == "finished" for run in cell.runs):
             continue
         for key in of_cell or [(cell.name, "")]:
-            estimates = tuple(
-                Estimate(
-                    scores.values.get(key, {}),
-                    place=places[index].get(key),
-                    rank=ranks[index].get(key),
-                    degenerate=scores.reason(key),
-                )
-                for index, scores in enumerate(columns)
-            )
-            rows.append(_row(cell, key[1], len(of_cell) > 1, estimates, cell.name in stopped))
+            estimates = tuple(scored.estimates.get(key, Estimate()) for scored in columns)
+            rows.append(_row(cell, key[1], len(of_cell) > 1, estimates, cell.name in data.stopped))
     return rows
 
 
@@ -285,146 +277,95 @@ def _row(
     )
 
 
+def _with_marks(
+    data: StudyData, scored: _ScoredColumn, ranked: Sequence[RowKey], digits: int
+) -> _ScoredColumn:
+    """Return a column with places and ranks among the rows `ranked`, without those that are degenerate."""
+    if not scored.column.ranked:
+        return scored
+    means = {}
+    for row in ranked:
+        estimate = scored.estimates.get(row, Estimate())
+        if estimate.value is not None and estimate.is_finite and not estimate.degenerate:
+            means[row] = estimate.value
+    places, ranks = _places(scored.column, means, digits), _ranks(data, scored.column, means)
+    estimates = {}
+    for row, estimate in scored.estimates.items():
+        estimates[row] = attrs.evolve(estimate, place=places.get(row), rank=ranks.get(row))
+    return attrs.evolve(scored, estimates=estimates)
+
+
 def _places(column: Column, means: Mapping[RowKey, float], digits: int) -> dict[RowKey, Place]:
     """Return which rows are the best and the second best, as printed; equal numbers share a place."""
     printed = {row: round(mean, digits) for row, mean in means.items()}
     distinct = sorted(set(printed.values()), reverse=column.direction == "higher")
-    if len(distinct) < 2 or not column.ranked:
+    if len(distinct) < 2:
         return {}
     numbers: dict[float, Place] = {distinct[0]: 1, distinct[1]: 2}
     return {row: numbers[value] for row, value in printed.items() if value in numbers}
 
 
-def _ranks(data: StudyData, scores: _ColumnScores, rows: Sequence[RowKey]) -> dict[RowKey, int]:
+def _ranks(data: StudyData, column: Column, means: Mapping[RowKey, float]) -> dict[RowKey, int]:
     """Return the rank of each row, among the rows with its labels on the axes of `ranks`.
 
     Means are compared before rounding for print; equal ones have the same rank, the least.
     """
-    if data.ranks is None or not scores.column.ranked:
+    if data.ranks is None:
         return {}
-    labels = {cell.name: tuple(cell.labels[axis] for axis in data.ranks) for cell in data.cells}
-    sign = -1 if scores.column.direction == "higher" else 1
-    groups: dict[tuple[str, ...], dict[RowKey, float]] = {}
-    for row, mean in scores.means(rows).items():
-        groups.setdefault(labels[row[0]], {})[row] = sign * round(mean, MEAN_DECIMALS)
-    ranks = {}
-    for group in groups.values():
-        ordered = sorted(group.values())
-        for row, worth in group.items():
-            ranks[row] = 1 + bisect_left(ordered, worth)
-    return ranks
+    import pandas
+
+    labels = {cell.name: " ".join(map(repr, map(cell.labels.get, data.ranks))) for cell in data.cells}
+    frame = pandas.DataFrame({"labels": [labels[row[0]] for row in means], "mean": list(means.values())})
+    groups = frame.round(MEAN_DECIMALS).groupby("labels")["mean"]
+    ranks = groups.rank("min", ascending=column.direction == "lower")
+    return dict(zip(means, ranks.astype(int).tolist(), strict=True))
 
 
 # --- comparisons -------------------------------------------------------------------------------------------
 
 
-def _tested_columns(columns: Sequence[_ColumnScores]) -> list[dict[RowKey, Scored]]:
-    """Return row -> seed -> score of each column; none of costs, and none of an average of unlike metrics."""
-    tasks = [scores for scores in columns if not scores.column.cost and not scores.column.average]
-    metrics = {scores.column.metric for scores in tasks}
-    tested: list[dict[RowKey, Scored]] = []
-    for scores in columns:
-        if scores.column.cost:
-            tested.append({})
-        elif scores.column.average and tasks:
-            is_tested = bool(scores.scores) or len(metrics) == 1
-            of_tasks = [_with_all_rows(task.scores, tasks) for task in tasks]
-            tested.append(average_column(of_tasks, scores.scores) if is_tested else {})
-        else:
-            tested.append({**scores.scores})
-    return tested
-
-
-def _with_all_rows(
-    scores: Mapping[RowKey, Mapping[int, Score]], columns: Sequence[_ColumnScores]
-) -> dict[RowKey, Mapping[int, Score]]:
-    """Return the scores of a column with a place for every row that any column has."""
-    rows = dict.fromkeys(row for column in columns for row in column.scores)
-    return {row: scores.get(row, {}) for row in rows}
-
-
-def _table_scores(
-    column: Mapping[RowKey, Scored], components: ComponentStore, single: bool
-) -> TableScores[RowKey]:
-    """Return the scores of a table's last column; runs that were started alone have the same seed."""
-    if not single:
-        return TableScores(column, components)
-    of_one_seed: dict[RowKey, Scored] = {}
-    for row, scores in column.items():
-        of_one_seed[row] = {0: next(iter(scores.values()))} if scores else scores
-    return TableScores(of_one_seed, components)
-
-
-def _judged(
-    data: StudyData,
-    columns: Sequence[_ColumnScores],
-    tested: Sequence[Mapping[RowKey, Scored]],
-    components: ComponentStore,
-    single: bool,
-) -> list[dict[RowKey, Judged]]:
-    """Compare each row with that of the baseline's encoder of the same name, or its only one."""
-    rows = list(dict.fromkeys(row for column in tested for row in column))
+def _rows_of_baseline(data: StudyData, columns: Sequence[_ScoredColumn]) -> dict[RowKey, RowKey]:
+    """Return row -> the row that it is compared with: the baseline's encoder of its name, or its only one."""
+    rows = list(dict.fromkeys(row for scored in columns for row in scored.tested))
     of_baseline = [row for row in rows if row[0] == data.baseline]
     ends = [row for row in of_baseline if not row[1].endswith(START)] or of_baseline
-    groups: dict[RowKey, list[RowKey]] = {}
-    for cell, encoder in rows:
-        against = next((row for row in of_baseline if row[1] == encoder), None)
-        if against is None and len(ends) == 1 and not encoder.endswith(START):
-            against = ends[0]
-        if cell != data.baseline and against is not None:
-            groups.setdefault(against, []).append((cell, encoder))
-    comparisons = []
-    for scores, column in zip(columns, tested, strict=True):
-        judged: dict[RowKey, Judged] = {}
-        if not scores.column.cost:
-            for against, keys in groups.items():
-                cells = {row: column.get(row, {}) for row in keys}
-                baseline = column.get(against, {})
-                judged |= judge_column(baseline, cells, single=single, components=components)
-        comparisons.append(corrected(judged, data.looks))
-    return comparisons
+    references = {}
+    for row in rows:
+        reference = next((other for other in of_baseline if other[1] == row[1]), None)
+        if reference is None and len(ends) == 1 and not row[1].endswith(START):
+            reference = ends[0]
+        if row[0] != data.baseline and reference is not None:
+            references[row] = reference
+    return references
 
 
 def _with_comparisons(
-    rows: Sequence[SummaryRow], judged: Sequence[Mapping[RowKey, Judged]]
-) -> list[SummaryRow]:
-    compared = []
-    for row in rows:
-        cells = [
-            attrs.evolve(cell, judged=of_column.get(row.key))
-            for cell, of_column in zip(row.cells, judged, strict=True)
-        ]
-        compared.append(attrs.evolve(row, cells=tuple(cells)))
-    return compared
+    scored: _ScoredColumn, references: Mapping[RowKey, RowKey], components: ComponentStore
+) -> _ScoredColumn:
+    """Return a column with its comparisons, before any correction."""
+    if scored.column.cost:
+        return scored
+    estimates = dict(scored.estimates)
+    for row, reference in references.items():
+        before, after = scored.tested.get(reference, {}), scored.tested.get(row, {})
+        judged = judge_cell(before, after, components)
+        estimates[row] = attrs.evolve(estimates.get(row, Estimate()), judged=judged)
+    return attrs.evolve(scored, estimates=estimates)
 
 
-def _corrected_together(summaries: Sequence[Summary], looks: int) -> list[Summary]:
-    """Return tables whose p-values against the baseline are corrected as one family (Holm, 1979)."""
-    judged: dict[tuple[int, int, RowKey], Judged] = {}
+def _with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Summary]:
+    """Return tables whose p-values are corrected, in each column or in all together (Holm, 1979)."""
+    families: dict[tuple[int, ...], dict[int, Judged]] = {}
     for number, summary in enumerate(summaries):
         for row in summary.rows:
             for place, cell in enumerate(row.cells):
                 if cell.judged is not None:
-                    judged[number, place, row.key] = cell.judged
-    judged = corrected(judged, looks)
-    together = []
-    for number, summary in enumerate(summaries):
-        columns: list[dict[RowKey, Judged]] = [{} for _ in summary.columns]
-        for (table, place, key), comparison in judged.items():
-            if table == number:
-                columns[place][key] = comparison
-        rows = _with_comparisons(summary.rows, columns)
-        together.append(attrs.evolve(summary, rows=tuple(rows)))
-    return together
-
-
-def _with_equivalence(summary: Summary) -> Summary:
-    """Return a table whose last column has the tests of equivalence, if the study has a margin."""
-    tests = equivalences(summary)
-    if not tests:
-        return summary
-    rows = []
-    for row in summary.rows:
-        last = attrs.evolve(row.cells[-1], equivalence=tests.get(row.key))
-        rows.append(attrs.evolve(row, cells=(*row.cells[:-1], last)))
-    return attrs.evolve(summary, rows=tuple(rows))
+                    family = (number, place) if data.family == "column" else ()
+                    families.setdefault(family, {})[id(cell)] = cell.judged
+    judged: dict[int, Judged] = {}
+    for comparisons in families.values():
+        judged |= corrected(comparisons, data.looks)
+    return [
+        summary.with_estimates(lambda cell: attrs.evolve(cell, judged=judged.get(id(cell))))
+        for summary in summaries
+    ]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import attrs
 
-from sentbed_report.statistics.equivalence import Equivalence, equivalences_of
+from sentbed_report.statistics.equivalence import equivalences_of
 from sentbed_report.study.observed_power import judged_rows
 from sentbed_report.study.summary_tables import Summary
 
 
-def equivalences(summary: Summary) -> Mapping[tuple[str, str], Equivalence]:
-    """Return the tests of a table's last column: cell and encoder -> test, where it has a p-value.
+def with_equivalence(summary: Summary) -> Summary:
+    """Return a table with the tests of its last column, of each number that has a p-value.
 
-    Empty if the study has no margin, or the column no better and worse.
+    There are none if the study has no margin, or the column no better and worse.
     """
     column = summary.columns[-1]
     if summary.equivalence is None or not column.ranked:
-        return {}
-    estimates = {row.key: judged.estimate for row, judged in judged_rows(summary)}
-    return equivalences_of(estimates, summary.equivalence, column.lower, summary.looks)
+        return summary
+    estimates = {id(row.cells[-1]): judged.estimate for row, judged in judged_rows(summary)}
+    tests = equivalences_of(estimates, summary.equivalence, column.lower, summary.looks)
+    return summary.with_estimates(lambda cell: attrs.evolve(cell, equivalence=tests.get(id(cell))))

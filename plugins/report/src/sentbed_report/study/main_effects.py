@@ -9,8 +9,10 @@ different ones, as when some were stopped, those count that all compared cells h
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, product
+from statistics import fmean, stdev
+from typing import TypeAlias
 
 import attrs
 
@@ -21,11 +23,11 @@ from sentbed_report.study.summary_tables import Summary
 Context: TypeAlias = tuple[str, ...]
 """Labels of a cell on all axes but the examined ones, and its encoder."""
 
-Values: TypeAlias = Mapping[int, float]
-"""Seed -> score of a cell."""
+Labels: TypeAlias = tuple[str, ...]
+"""What is compared: a label of one axis, or of each of two."""
 
-Key = TypeVar("Key", bound=Hashable)
-"""What is compared: a label, or a label of each of two axes."""
+Cells: TypeAlias = dict[Labels, dict[Context, SummaryRow]]
+"""Labels on the examined axes -> the rest of a cell -> its row."""
 
 
 @attrs.frozen
@@ -89,108 +91,101 @@ class Grid:
     """Pairs of labels without a mean -> why."""
 
 
-def main_effects(data: StudyData, summary: Summary, column: int = -1) -> tuple[AxisEffect, ...]:
-    """Return the effect of each axis with several labels on a column, by default the last (the average)."""
-    return tuple(_effect(data, axis, summary, column) for axis in data.axes if len(axis.labels) > 1)
+def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
+    """Return the effect of each axis with several labels on the last column, which is often the average."""
+    return tuple(_effect(data, axis, summary) for axis in data.axes if len(axis.labels) > 1)
 
 
-def interaction(data: StudyData, summary: Summary, rows: str, columns: str, column: int = -1) -> Grid:
-    """Return the means of a column for each pair of labels of the axes `rows` and `columns`."""
+def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> Grid:
+    """Return the means of the last column for each pair of labels of the axes `rows` and `columns`."""
     axes = {axis.name: axis for axis in data.axes}
     first, second = axes[rows], axes[columns]
-    hidden = {rows, columns, *together_with(data, first), *together_with(data, second)}
-    found: dict[tuple[str, str], dict[Context, Values]] = {
-        (a, b): {} for a in first.labels for b in second.labels
-    }
-    for row, of_cell in finished_rows(summary, column):
-        found[row.labels[rows], row.labels[columns]][context_of(data, row, hidden)] = of_cell
-    kept, shared = _matched(found)
-    means = _means(found, kept, shared)
-    return Grid(
-        first,
-        second,
-        tuple(tuple(means.get((a, b)) for b in second.labels) for a in first.labels),
-        len(shared),
-        {
-            pair: _why(data, cells, {rows: pair[0], columns: pair[1]})
-            for pair, cells in found.items()
-            if pair not in kept
-        },
-    )
+    cells = cells_by_labels(data, summary, (first, second))
+    kept, shared = _matched(cells)
+    means = _means(cells, kept, shared)
+    left = {}
+    for pair in cells:
+        if pair not in kept:
+            left[pair[0], pair[1]] = _why(data, cells[pair], {rows: pair[0], columns: pair[1]})
+    of_rows = [tuple(means.get((a, b)) for b in second.labels) for a in first.labels]
+    return Grid(first, second, tuple(of_rows), len(shared), left)
 
 
-def _effect(data: StudyData, axis: AxisInfo, summary: Summary, column: int) -> AxisEffect:
-    together = together_with(data, axis)
-    values: dict[str, dict[Context, Values]] = {label: {} for label in axis.labels}
-    for row, of_cell in finished_rows(summary, column):
-        values[row.labels[axis.name]][context_of(data, row, {axis.name, *together})] = of_cell
-    baseline = next((cell for cell in data.cells if cell.name == data.baseline), None)
-    kept, shared = _matched(values, None if baseline is None else baseline.labels[axis.name])
+def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
+    cells = cells_by_labels(data, summary, (axis,))
+    baseline = next((cell.labels[axis.name] for cell in data.cells if cell.name == data.baseline), None)
+    kept, shared = _matched(cells, None if baseline is None else (baseline,))
     if len(kept) < 2:
         # The mean of one label is no comparison.
         kept, shared = (), ()
-    reference = axis.labels[0] if baseline is None else baseline.labels[axis.name]
+    reference: Labels = (axis.labels[0],) if baseline is None else (baseline,)
     if kept and reference not in kept:
         reference = kept[0]
+    means = _means(cells, kept, shared)
     effects = []
-    means, before = _means(values, kept, shared), values[reference]
-    for label, cells in values.items():
-        differences = [_difference(of_cell, before[c]) for c, of_cell in cells.items() if c in before]
+    left = {}
+    for (label,), of_label in cells.items():
+        differences = []
+        for context, row in of_label.items():
+            if context in cells[reference]:
+                differences.append(_difference(_values(row), _values(cells[reference][context])))
         effects.append(
             LabelEffect(
                 label,
-                means.get(label),
-                len(shared) if label in kept else 0,
-                _mean(differences),
-                _std(differences),
+                means.get((label,)),
+                len(shared) if (label,) in kept else 0,
+                fmean(differences) if differences else None,
+                stdev(differences) if len(differences) > 1 else None,
                 len(differences),
             )
         )
-    left = {
-        label: _why(data, cells, {axis.name: label}) for label, cells in values.items() if label not in kept
-    }
-    return AxisEffect(axis.name, reference, tuple(effects), axis.numbers, together, left)
+        if (label,) not in kept:
+            left[label] = _why(data, of_label, {axis.name: label})
+    together = together_with(data, axis)
+    return AxisEffect(axis.name, reference[0], tuple(effects), axis.numbers, together, left)
 
 
-def _means(
-    found: Mapping[Key, Mapping[Context, Values]], kept: Collection[Key], shared: Collection[Context]
-) -> dict[Key, float | None]:
+def _values(row: SummaryRow) -> Mapping[int, float]:
+    """Return seed -> score of a row in the last column."""
+    return row.cells[-1].seeds
+
+
+def _means(cells: Cells, kept: Collection[Labels], shared: Collection[Context]) -> dict[Labels, float]:
     """Return the mean of each of `kept` over the contexts `shared`, with the same seeds everywhere."""
-    seeds = _shared_seeds([found[key][context] for key in kept for context in shared])
-    return {key: _mean([_over(found[key][context], seeds) for context in shared]) for key in kept}
+    values = {key: [_values(cells[key][context]) for context in shared] for key in kept}
+    seeds = _shared_seeds([*chain.from_iterable(values.values())])
+    return {key: fmean(_over(cell, seeds) for cell in of_key) for key, of_key in values.items()}
 
 
-def _difference(cell: Values, reference: Values) -> float:
+def _difference(cell: Mapping[int, float], reference: Mapping[int, float]) -> float:
     seeds = _shared_seeds([cell, reference])
     return _over(cell, seeds) - _over(reference, seeds)
 
 
-def _shared_seeds(cells: Sequence[Values]) -> set[int]:
+def _shared_seeds(cells: Sequence[Mapping[int, float]]) -> set[int]:
     return set.intersection(*map(set, cells)) if cells else set()
 
 
-def _over(cell: Values, seeds: Collection[int]) -> float:
+def _over(cell: Mapping[int, float], seeds: Collection[int]) -> float:
     """Return the mean of a cell over `seeds`, or over all that it has where cells share none."""
-    return math.fsum(cell[seed] for seed in seeds or cell) / len(seeds or cell)
+    return fmean(cell[seed] for seed in seeds or cell)
 
 
-def _matched(
-    found: Mapping[Key, Mapping[Context, Values]], reference: Key | None = None
-) -> tuple[tuple[Key, ...], tuple[Context, ...]]:
+def _matched(cells: Cells, reference: Labels | None = None) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
     """Return what can be compared, and the contexts that all of it has.
 
     That is everything with a score, if there is a context that all of it has; else what shares one: with
     `reference` if anything does, then as much as possible, then over as many contexts as possible.
     """
-    scored = [key for key, cells in found.items() if cells]
-    contexts = dict.fromkeys(context for key in scored for context in found[key])
+    scored = [key for key, of_key in cells.items() if of_key]
+    contexts = dict.fromkeys(context for key in scored for context in cells[key])
     # More keys share fewer contexts, so that the keys of a context are the most that can be compared in it.
-    choices = dict.fromkeys(tuple(key for key in scored if context in found[key]) for context in contexts)
+    choices = dict.fromkeys(tuple(key for key in scored if context in cells[key]) for context in contexts)
 
-    def shared(keys: Collection[Key]) -> tuple[Context, ...]:
-        return tuple(context for context in contexts if all(context in found[key] for key in keys))
+    def shared(keys: Collection[Labels]) -> tuple[Context, ...]:
+        return tuple(context for context in contexts if all(context in cells[key] for key in keys))
 
-    def rank(keys: Collection[Key]) -> tuple[bool, int, int]:
+    def rank(keys: Collection[Labels]) -> tuple[bool, int, int]:
         # A baseline without training may share nothing with the trained cells: they are compared without it.
         return reference in keys and len(keys) > 1, len(keys), len(shared(keys))
 
@@ -221,40 +216,32 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(labels.get(axis) == label for axis, label in wanted.items())
 
 
-def finished_rows(summary: Summary, column: int) -> list[tuple[SummaryRow, Values]]:
-    """Return rows that have finished, with their values; none that says nothing about its encoder."""
-    found = [
-        (row, row.cells[column].seeds)
-        for row in summary.rows
-        if row.status == "finished" and not row.cells[column].degenerate
-    ]
-    return [(row, values) for row, values in found if values and all(map(math.isfinite, values.values()))]
+def cells_by_labels(data: StudyData, summary: Summary, axes: Sequence[AxisInfo]) -> Cells:
+    """Return the rows that can be compared in the last column, by their labels on `axes`, then on all others.
 
-
-def context_of(data: StudyData, row: SummaryRow, hidden: set[str]) -> Context:
-    """Return the labels of a row on all axes but the hidden ones, and its encoder if there are several."""
-    encoder = row.encoder if row.name != row.cell else ""
-    return (encoder, *(row.labels[axis.name] for axis in data.axes if axis.name not in hidden))
+    They have finished, with numbers that say something about their encoder.
+    """
+    hidden = {axis.name for axis in axes}
+    for axis in axes:
+        hidden.update(together_with(data, axis))
+    cells: Cells = {labels: {} for labels in product(*(axis.labels for axis in axes))}
+    for row in summary.rows:
+        values = _values(row)
+        if row.status != "finished" or row.cells[-1].degenerate or not values:
+            continue
+        if all(map(math.isfinite, values.values())):
+            encoder = row.encoder if row.name != row.cell else ""
+            others = [row.labels[axis.name] for axis in data.axes if axis.name not in hidden]
+            cells[tuple(row.labels[axis.name] for axis in axes)][encoder, *others] = row
+    return cells
 
 
 def together_with(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
     """Return the axes whose labels correspond one-to-one to those of `axis`."""
-
-    def goes(one: str, other: str) -> bool:
-        seen: dict[str, str] = {}
-        labels: Sequence[Mapping[str, str]] = [cell.labels for cell in data.cells]
-        return all(seen.setdefault(each[one], each[other]) == each[other] for each in labels)
-
-    others = [other for other in data.axes if other.name != axis.name and len(other.labels) > 1]
-    return tuple(o.name for o in others if goes(axis.name, o.name) and goes(o.name, axis.name))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _std(values: Sequence[float]) -> float | None:
-    mean = _mean(values)
-    if mean is None or len(values) < 2:
-        return None
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    together = []
+    for other in data.axes:
+        pairs = {(cell.labels[axis.name], cell.labels[other.name]) for cell in data.cells}
+        sizes = [len(set(labels)) for labels in zip(*pairs, strict=True)]
+        if other.name != axis.name and len(other.labels) > 1 and sizes in ([], [len(pairs)] * 2):
+            together.append(other.name)
+    return tuple(together)

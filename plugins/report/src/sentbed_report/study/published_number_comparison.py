@@ -32,12 +32,11 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
             numbers.setdefault(id(estimates[0]), []).append(number.row)
     published = []
     for summary in summaries:
-        rows = []
-        for row in summary.rows:
-            cells = [attrs.evolve(cell, published=tuple(numbers.get(id(cell), ()))) for cell in row.cells]
-            rows.append(attrs.evolve(row, cells=tuple(cells)))
+        with_numbers = summary.with_estimates(
+            lambda cell: attrs.evolve(cell, published=tuple(numbers.get(id(cell), ())))
+        )
         references = tuple(_references(data, summaries, summary))
-        published.append(attrs.evolve(summary, rows=tuple(rows), references=references))
+        published.append(attrs.evolve(with_numbers, references=references))
     return tuple(published)
 
 

@@ -1,7 +1,7 @@
 """Which rows of a table cannot be told apart: letters, intervals of ranks, and ranks over many tasks.
 
-Every two rows are compared in the last column (`judge_pairs`), over seeds and items, with Holm's correction
-over all pairs. From which pairs differ follow letters and intervals of ranks
+Every two rows are compared in the last column (`TableScores.pairs`), over seeds and items, with Holm's
+correction over all pairs. From which pairs differ follow letters and intervals of ranks
 (`sentbed_report.statistics.letter_groups`).
 
 Where a table has many tasks, Friedman's test and Nemenyi's critical difference of mean ranks ask another
@@ -205,7 +205,8 @@ def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: in
         from_best, low, high = 0.0, 0.0, 0.0
         if number:
             judged = with_test(pairs[0, number], confidence)
-            from_best, low, high = judged.difference or 0.0, judged.low or 0.0, judged.high or 0.0
+            from_best = judged.difference or 0.0
+            low, high = judged.interval or (0.0, 0.0)
         groups_of_row = [place for place, group in enumerate(groups or ()) if number in group]
         grouped.append(
             GroupedRow(

@@ -13,11 +13,12 @@ from sentbed.helpers import foreign, read_json
 from sentbed.protocols import Score
 from sentbed.tools import MANIFEST
 
-from sentbed_report.report_json import read_record
+from sentbed_report.report_json import read_record, read_score
 from sentbed_report.run_cost import recorded_cost
-from sentbed_report.run_results import REPORT, read_results, results_of
 from sentbed_report.score_items import attach_items
 from sentbed_report.study.study_data import CellRun, CellStatus
+
+REPORT = "report.json"
 
 RANKING = "search.json"
 """What the search for a demonstration has found, in a run that had one before it."""
@@ -139,7 +140,7 @@ def manifest_status(run: Path) -> str | None:
 def _scores(
     directory: Path, record: Mapping[str, Any], evaluations: Sequence[str] | None
 ) -> tuple[Score, ...]:
-    scores = attach_items(directory, results_of(directory, record).scores)
+    scores = _recorded_scores(directory, record)
     keys = evaluation_keys(directory)
     if evaluations is None or list(evaluations) == keys:
         return scores
@@ -160,8 +161,15 @@ def _scores(
         if key in by_key:
             selected += by_key[key]
         elif manifest_status(added) == "finished":
-            selected += attach_items(added, read_results(added).scores)
+            selected += _recorded_scores(added, _json(added / REPORT))
     return tuple(selected)
+
+
+def _recorded_scores(directory: Path, record: Mapping[str, Any]) -> tuple[Score, ...]:
+    """Return the scores of a run's `report.json`, with their items."""
+    with foreign(RunError, f"the scores in `{directory / REPORT}` cannot be read", "start the run again"):
+        scores = tuple(map(read_score, record["scores"]))
+    return attach_items(directory, scores)
 
 
 def _status(directory: Path) -> CellStatus:

@@ -50,13 +50,16 @@ class _Group:
         return shared or " + ".join(self.names)
 
 
-def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> StudyData:
+def runs_as_study(
+    directories: Sequence[Path], base: Path | None = None, is_row_each: bool = False
+) -> StudyData:
     """Return runs and studies as one study without axes; a study alone is itself, with its axes.
 
     Runs whose recipes differ in nothing but seed and name are one cell, called by what their names share; any
     other run is a cell, called as the run. Those of a study are the study's, called with its name before. The
     first of several cells is the baseline, or, where a study comes first, its own. Places are told relative
-    to `base`, the current directory where it is left out.
+    to `base`, the current directory where it is left out. With `is_row_each`, every run is a cell of its own,
+    and may be given twice.
 
     Raises:
         RunError: if one is neither a run directory nor a study, or is given twice.
@@ -64,7 +67,7 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
     base = base or Path.cwd()
     places: set[Path] = set()
     for directory in directories:
-        if directory.resolve() in places:
+        if directory.resolve() in places and not is_row_each:
             raise RunError(f"the run or study in `{directory}` is given twice; leave one out")
         places.add(directory.resolve())
     if len(directories) == 1 and is_study(directories[0]):
@@ -82,7 +85,8 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
         recipe, name, seed = _recipe(directory)
         for group in groups:
             # A second run of the same recipe and seed is not another seed.
-            if group.recipe == recipe and seed not in group.runs and not group.in_study:
+            is_alike = group.recipe == recipe and seed not in group.runs
+            if is_alike and not group.in_study and not is_row_each:
                 group.names.append(name)
                 group.runs[seed] = directory
                 break
@@ -92,7 +96,8 @@ def runs_as_study(directories: Sequence[Path], base: Path | None = None) -> Stud
         raise RunError("no run of these studies has begun; run one with `sentbed study`")
 
     first = baseline or groups[0]
-    counts = Counter(group.name for group in groups)
+    by_place = {next(iter(group.runs.values())): group for group in groups}
+    counts = Counter(group.name for group in by_place.values())
     cells = []
     seeds: dict[int, None] = {}
     for group in groups:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from statistics import fmean, stdev
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import RunError
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
@@ -18,12 +17,9 @@ from sentbed_report.formatting import count, number
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.resampling import CONFIDENCE
 from sentbed_report.statistics.significance import (
-    RESAMPLES,
     Judged,
     Scored,
-    estimated,
-    judge,
-    mean_column,
+    weighted_sum,
     with_test,
 )
 from sentbed_report.study.build_summary_tables import summarise
@@ -119,7 +115,7 @@ class Selection:
         return f"{count(self.compared, 'cell')} that can be compared, of {self.among:,} that were tried,"
 
 
-def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAMPLES) -> Selection | None:
+def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
     """Return what `choose` does, with the scores of the chosen cell on test data; see `ChosenScore`.
 
     The choice had seen the weights of the study's seeds: a lucky seed lifts scores on all data alike. So the
@@ -140,7 +136,7 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
         confidence = CONFIDENCE
         cell = attrs.evolve(cell, runs=fresh)
         alone = attrs.evolve(data, cells=(cell,), baseline=None, groups=False, expected={}, references={})
-        summaries = summarise(alone, resamples=resamples)
+        summaries = summarise(alone)
         selection = attrs.evolve(selection, fresh_seeds=tuple(run.seed for run in fresh))
     scores: list[ChosenScore] = []
     for summary in summaries:
@@ -148,7 +144,7 @@ def select(data: StudyData, summaries: Sequence[Summary], resamples: int = RESAM
             continue
         for row in summary.rows:
             if row.cell == cell.name and not row.encoder.endswith(START):
-                scores += _scores_of_row(cell, summary, row, deciding, resamples, confidence)
+                scores += _scores_of_row(summary, row, deciding, confidence)
     return attrs.evolve(selection, scores=tuple(scores), confidence=confidence)
 
 
@@ -263,30 +259,16 @@ def _why_none(data: StudyData, selection: Selection) -> str:
 
 
 def _scores_of_row(
-    cell: CellInfo,
-    summary: Summary,
-    row: SummaryRow,
-    deciding: Collection[tuple[str, ...]],
-    resamples: int,
-    confidence: float,
+    summary: Summary, row: SummaryRow, deciding: Collection[tuple[str, ...]], confidence: float
 ) -> Iterator[ChosenScore]:
     """Yield the scores of a cell in a table, each task by its first metric."""
-    store = ComponentStore(resamples)
-    tasks: list[dict[int, Score]] = []
-    for column, measured in zip(summary.columns, row.cells, strict=True):
+    store = ComponentStore(summary.resamples)
+    for column, measured, scores in zip(summary.columns, row.cells, summary.measured, strict=True):
         if not column.ranked or measured.value is None:
             continue
         name = (row.encoder, summary.evaluator, summary.protocol, column.task)
-        of_task: dict[int, Score] = {}
-        for run in cell.runs:
-            for score in run.scores:
-                if (score.encoder, *_task(score)) == name and score.metric == column.metric:
-                    of_task.setdefault(run.seed, score)
-        scores: Scored = of_task
-        if column.average and not of_task:
-            scores = mean_column(tasks)
-        tasks.append(of_task)
-        judged = _judged_mean(measured.seeds, scores, store, confidence)
+        judged = _judged_mean(scores[row.key], store, confidence)
+        low, high = judged.interval or (None, None)
         yield ChosenScore(
             summary.evaluator,
             summary.protocol,
@@ -296,23 +278,17 @@ def _scores_of_row(
             measured.value,
             measured.std,
             len(measured.seeds),
-            judged.low,
-            judged.high,
+            low,
+            high,
             judged.basis or "",
             name in deciding,
         )
 
 
-def _judged_mean(
-    values: Mapping[int, float], scores: Scored, store: ComponentStore, confidence: float
-) -> Judged:
+def _judged_mean(scores: Scored, store: ComponentStore, confidence: float) -> Judged:
     """Return a mean over seeds with its interval, over the items where all seeds have the same ones."""
-    of_seeds = [scores[seed] for seed in values if seed in scores]
-    try:
-        components = store.of_all(of_seeds)
-    except RunError:
+    judged = weighted_sum([(1.0, scores)], store)
+    if judged.reason:
         # Other items under each seed: what they add is in the spread over the seeds.
-        components = []
-    if len(components) < len(values):
-        return judge(values, confidence=confidence)
-    return with_test(estimated(values, components, [each.values for each in components]), confidence)
+        judged = Judged({seed: score.value for seed, score in scores.items()})
+    return with_test(judged, confidence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import attrs
@@ -10,7 +10,7 @@ from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count
 from sentbed_report.statistics.resampling import SIGNIFICANT
-from sentbed_report.statistics.significance import TableScores
+from sentbed_report.statistics.significance import Scored, TableScores
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.study_data import Family
@@ -72,8 +72,15 @@ class Summary:
     """Whether its scores are on development data, from which nothing follows for test data."""
     scores: TableScores[tuple[str, str]] | None = attrs.field(default=None, eq=False)
     """Scores of the last column by cell and encoder, for tests between any of them."""
+    measured: tuple[Mapping[tuple[str, str], Scored], ...] = attrs.field(default=(), eq=False)
+    """Scores of each column by cell and encoder, then by seed."""
     has_groups: bool = True
     """Whether the study asks which rows cannot be told apart."""
+
+    def with_estimates(self, changed: Callable[[Estimate], Estimate]) -> Summary:
+        """Return the table with each of its numbers changed."""
+        rows = [attrs.evolve(row, cells=tuple(map(changed, row.cells))) for row in self.rows]
+        return attrs.evolve(self, rows=tuple(rows))
 
     @cached_property
     def groups(self) -> RankGroups | None:
@@ -198,6 +205,7 @@ class Summary:
             baseline=self.baseline or "",
             is_complete=all(row.status == "finished" for row in self.rows),
             ranked_within=self.ranks,
+            study=self.study,
         )
 
     def __repr__(self) -> str:

@@ -67,21 +67,15 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
         label = max(differences, key=lambda label: abs(differences[label] or 0.0))
         text = f"{effect.axis}: {label} {signed(differences[label], digits)}"
         test = findings.tests.get((effect.axis, label))
-        interval = _interval(test)
-        if test is not None and interval is not None:
-            text += f" ({signed(interval[0], digits)} to {signed(interval[1], digits)})"
+        if test is not None and test.interval is not None:
+            low, high = test.interval
+            text += f" ({signed(low, digits)} to {signed(high, digits)})"
             text += sign_of(test.corrected)
         text += f" against {effect.reference}"
         others = _interacting(effect.axis, findings.interactions)
         if others:
             text += f", depending on {' and '.join(others)}"
         yield text
-
-
-def _interval(test: Judged | None) -> tuple[float, float] | None:
-    if test is None or test.low is None or test.high is None:
-        return None
-    return test.low, test.high
 
 
 def _interacting(axis: str, interactions: Mapping[tuple[str, str], Judged]) -> list[str]:
@@ -112,7 +106,7 @@ def _effect_table(findings: AxisFindings) -> Table:
                 difference = Estimate(
                     value=label.difference,
                     std=label.std,
-                    interval=_interval(test),
+                    interval=None if test is None else test.interval,
                     count=label.pairs,
                     judged=test,
                 )

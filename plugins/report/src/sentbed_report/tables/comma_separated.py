@@ -40,20 +40,16 @@ def to_csv(table: Table) -> str:
 def to_long_csv(tables: Sequence[Table]) -> str:
     """Return several tables, a number a line: table, headers, task, metric, then what is known of it."""
     headers = dict.fromkeys(header.name for table in tables for header in table.headers)
-    cells = [cell for table in tables for row in table.rows for cell in row.cells]
-    quantities = _quantities(cells)
+    quantities = _quantities([cell for table in tables for _, _, cell in table.numbers()])
     lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
     for table in tables:
         names = [header.name for header in table.headers]
-        for row in table.rows:
-            if row.is_reference:
-                continue
-            labels = dict(zip(names, row.headers, strict=True))
-            about = [labels.get(name) for name in headers]
-            for column, cell in zip(table.columns, row.cells, strict=True):
-                if isinstance(cell, Estimate):
-                    numbers = [value(cell) for value in quantities.values()]
-                    lines.append([table.name, *about, column.task_and_part, column.metric, *numbers])
+        for row, column, estimate in table.numbers():
+            if not row.is_reference:
+                labels = dict(zip(names, row.headers, strict=True))
+                about = [labels.get(name) for name in headers]
+                numbers = [value(estimate) for value in quantities.values()]
+                lines.append([table.name, *about, column.task_and_part, column.metric, *numbers])
     return csv_text(lines)
 
 

@@ -160,8 +160,8 @@ def _significance(estimate: Estimate, column: Column) -> Sequence[Piece]:
 def _comparison_hint(judged: Judged, column: Column) -> str:
     against = f" against {column.reference}" if column.reference else ""
     lines = [f"{signed(judged.difference, column.digits)}{against}"]
-    if judged.low is not None and judged.high is not None:
-        lines.append(f"95 % interval {interval_text((judged.low, judged.high), column.digits)}")
+    if judged.interval is not None:
+        lines.append(f"95 % interval {interval_text(judged.interval, column.digits)}")
     if judged.p_value is not None and judged.corrected is not None:
         p_value = related_probability(judged.p_value)
         corrected = related_probability(judged.corrected)
@@ -224,10 +224,11 @@ def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
     judged = estimate.judged
     if judged is None:
         return None
+    low, high = judged.interval or (None, None)
     return {
         "difference": judged.difference,
-        "low": judged.low,
-        "high": judged.high,
+        "low": low,
+        "high": high,
         "p_value": judged.p_value,
         "corrected": judged.corrected,
         "degrees": judged.degrees,

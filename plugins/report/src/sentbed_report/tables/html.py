@@ -57,8 +57,8 @@ _HEAT = (6, 62)
 
 def _heat(table: Table) -> Callable[[Cell, Column], int | None]:
     """Return the per cent of colour behind a number, the better the more; None outside heat maps."""
-    estimates = [cell for row in table.rows for cell in row.cells if isinstance(cell, Estimate)]
-    values = [cell.value for cell in estimates if cell.value is not None and cell.is_finite]
+    keys = [sort_key(estimate) for _, _, estimate in table.numbers()]
+    values = [key for key in keys if key is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)
 
     def heat(cell: Cell, column: Column) -> int | None:

@@ -46,13 +46,15 @@ _SPECIAL = {
 def to_latex(table: Table) -> str:
     r"""Return a `table`: a caption of one sentence, aligned numbers, and notes below.
 
-    The best value is bold, the second best underlined. The label is `tab:` and the table's name.
+    The best value is bold, the second best underlined. The label is `tab:` and the names of study and table.
     """
     numbers = [_numbers(table, place) for place in range(len(table.columns))]
     widths = [1 if of_column is None else 2 for of_column in numbers]
     width = len(table.shown_headers) + sum(widths)
     environment = "table*" if width > WIDEST else "table"
     notes = [rf"  \item {latex(note)}" for note in (*table.notes, *legend(table, "Bold", "underlined"))]
+    # Titles begin with the study's name.
+    label = f"{table.study} {table.name}" if table.name else table.title
     lines = [
         "% Needs \\usepackage{booktabs,siunitx,threeparttable}",
         rf"\begin{{{environment}}}",
@@ -61,7 +63,7 @@ def to_latex(table: Table) -> str:
         r"\setlength{\tabcolsep}{3pt}",
         r"\begin{threeparttable}",
         rf"\caption{{{latex(table.title)}.}}",
-        rf"\label{{tab:{reduced(table.name or table.title)}}}",
+        rf"\label{{tab:{reduced(label)}}}",
         rf"\begin{{tabular}}{{{_specification(table, numbers)}}}",
         r"\toprule",
         *_head(table, widths),

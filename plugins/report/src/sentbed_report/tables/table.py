@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 import attrs
@@ -86,6 +87,10 @@ class Table:
     """Whether all rows have finished; otherwise the best is that of those that have."""
     ranked_within: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked, `()` for all rows; None for no ranks."""
+    study: str = ""
+    """Name of the study, which its LaTeX labels begin with: those of two studies in one paper differ."""
+    is_one_score: bool = False
+    """Whether all columns are of one score, so that places and ranks are among all numbers."""
     is_heat_map: bool = False
     """Whether a page shades its numbers, the better the darker."""
 
@@ -93,6 +98,13 @@ class Table:
     def shown_headers(self) -> list[int]:
         """Places of the headers that readers see."""
         return [place for place, header in enumerate(self.headers) if header.shown]
+
+    def numbers(self) -> Iterator[tuple[Row, Column, Estimate]]:
+        """Yield each number with its row and column."""
+        for row in self.rows:
+            for column, cell in zip(self.columns, row.cells, strict=True):
+                if isinstance(cell, Estimate):
+                    yield row, column, cell
 
     def title_of(self, row: Row) -> list[str]:
         """Return what readers see of a row before its numbers; tags are behind the last of it."""
@@ -104,42 +116,32 @@ class Table:
 
 def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
     """Yield what the marks of a table say; `best` and `second` are what a format has for these places."""
-    estimates = [cell for row in table.rows for cell in row.cells if isinstance(cell, Estimate)]
-    places = {estimate.place for estimate in estimates}
+    compared = "the table" if table.is_one_score else "a column"
+    places = {estimate.place for _, _, estimate in table.numbers()}
     if 1 in places:
         also = f"; {second}: the second best" if second and 2 in places else ""
         among = "" if table.is_complete else ", of what has finished"
-        yield f"{best}: the best of a column{also}{among}."
-    if any(estimate.rank is not None for estimate in estimates):
+        yield f"{best}: the best of {compared}{also}{among}."
+    if any(estimate.rank is not None for _, _, estimate in table.numbers()):
         among = ""
         if table.ranked_within:
             among = f", among rows of the same {' and '.join(table.ranked_within)}"
-        yield f"Superscripts: the rank in a column{among}; equal numbers have the same."
-    if _has_signs(table):
+        yield f"Superscripts: the rank in {compared}{among}; equal numbers have the same."
+    signs = {sign for _, sign in SIGNS}
+    marks = (pieces_of(estimate, column, "mark") for _, column, estimate in table.numbers())
+    if any(piece.text in signs for piece in chain.from_iterable(marks)):
         levels = ", ".join(f"{sign} p < {level}" for level, sign in reversed(SIGNS))
         yield f"{levels}{f', against {table.baseline}' if table.baseline else ''}."
     yield from _degenerate_legend(table)
 
 
-def _has_signs(table: Table) -> bool:
-    signs = {sign for _, sign in SIGNS}
-    for row in table.rows:
-        for column, cell in zip(table.columns, row.cells, strict=True):
-            if isinstance(cell, Estimate):
-                marks = {piece.text for piece in pieces_of(cell, column, "mark")}
-                if marks & signs:
-                    return True
-    return False
-
-
 def _degenerate_legend(table: Table) -> Iterator[str]:
     """Yield a sentence for each reason why numbers are degenerate."""
     reasons: dict[str, dict[str, list[str]]] = {}
-    for row in table.rows:
-        for column, cell in zip(table.columns, row.cells, strict=True):
-            if isinstance(cell, Estimate) and cell.degenerate:
-                name = row.cell or ", ".join(row.headers)
-                reasons.setdefault(cell.degenerate, {}).setdefault(name, []).append(column.heading)
+    for row, column, estimate in table.numbers():
+        if estimate.degenerate:
+            name = row.cell or ", ".join(row.headers)
+            reasons.setdefault(estimate.degenerate, {}).setdefault(name, []).append(column.heading)
     for reason, rows in reasons.items():
         listed = "; ".join(f"{name}: {', '.join(headings)}" for name, headings in rows.items())
         yield f"{DEGENERATE} degenerate, neither ranked nor tested ({listed}): {reason}."
