@@ -155,7 +155,7 @@ class EncodingCost(Evaluator):
 def _computed(
     watched: _Watched, encode: Callable[[], object], machine: Mapping[str, Any], texts: int
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield operations, memory and parameters with their units, as far as PyTorch tells them."""
+    """Yield operations, memory and parameters with their units, as far as PyTorch reports them."""
     if watched.module is None:
         return
     from sentbed_evaluators._torch import counted_pass

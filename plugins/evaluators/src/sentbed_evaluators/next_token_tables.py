@@ -63,7 +63,7 @@ def _sections(directory: Path, lists: Sequence[dict[str, Score]]) -> Iterator[Re
 
 
 def shown(token: str) -> str:
-    """Return a token as tables show it: without white space around it, or the name of what it is."""
+    """Return a token for tables: without white space around it, or a name such as `(space)` or `(bytes)`."""
     stripped = token.strip()
     if not stripped:
         return WHITE.get(token, "(white space)")

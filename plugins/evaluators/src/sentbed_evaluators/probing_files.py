@@ -88,10 +88,10 @@ def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], cla
     again = "download it again with `sentbed data get senteval-probing`"
     advice_for_own_data = "or set `check_sizes = false` where it is data of your own"
     for split, expected in SPLITS.items():
-        count = len(rows[split])
-        if not count or (classes is not None and abs(count - expected) > SLACK):
+        size = len(rows[split])
+        if not size or (classes is not None and abs(size - expected) > SLACK):
             raise DataError(
-                f"found {count:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
+                f"found {size:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
                 f"{advice_for_own_data}",
                 file,
             )

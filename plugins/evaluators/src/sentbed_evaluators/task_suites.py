@@ -85,9 +85,9 @@ def prepare_present(evaluator: Any, missing: Collection[str]) -> Prepared:
 
 
 def with_skipped(prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]) -> Prepared:
-    """Return what was prepared, its scores naming the tasks that `skipped` returns for them.
+    """Return the evaluation with scores that name the tasks which `skipped` returns for them.
 
-    An average that the evaluator gives is over a whole row, and names none.
+    An average that the evaluator gives is over a whole row, and names no tasks.
     """
 
     def score(vectors: Vectors) -> Evaluation:

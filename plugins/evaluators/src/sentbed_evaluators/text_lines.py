@@ -25,7 +25,7 @@ Hashes: TypeAlias = dict[Path, str]
 
 
 def text_file_problems(*paths: str) -> Iterator[str]:
-    """Yield why these locations are no text files, without reading them."""
+    """Yield the reasons why these locations are not text files, without reading them."""
     for path in paths:
         try:
             if locate(path).is_dir():
@@ -126,7 +126,7 @@ def csv_rows(
 
 
 def encoding_problems(encoding: str) -> Iterator[str]:
-    """Yield what is wrong with the name of a text encoding."""
+    """Yield the problem with the name of a text encoding."""
     try:
         # `lookup` also accepts codecs that are not for text, such as `hex`.
         codecs.lookup(encoding)

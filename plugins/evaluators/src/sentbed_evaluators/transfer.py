@@ -155,7 +155,7 @@ class TransferTask:
     data: str
     """Hash of its files."""
     part: str = "all"
-    """What of it `splits` has; see `SentEvalTransfer.part`."""
+    """Part of the task in `splits`; see `SentEvalTransfer.part`."""
 
 
 def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True) -> list[TransferTask]:
@@ -165,7 +165,7 @@ def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = T
 
 
 def part_of(task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier) -> TransferTask:
-    """Return what of a task is used: without its test examples, or with those that `train` does not see."""
+    """Return the part of a task: without its test examples, or with those that `train` does not see."""
     splits = dict(task.splits)
     if "all" in splits:
         whole = splits.pop("all")
