@@ -31,7 +31,8 @@ import attrs
 import numpy as np
 from scipy import stats
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.significance import judge_column, mean_column
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.significance import RESAMPLES, Scored, judge_cell, mean_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
@@ -56,13 +57,18 @@ def score_of(
     return Score(task, "accuracy", float(values.mean()), protocol, "en", "e", items)
 
 
+def p_value_of(baseline: Scored, cell: Scored) -> float:
+    """Return the p-value of a cell against the baseline, without a correction."""
+    judged = judge_cell(baseline, cell, ComponentStore(RESAMPLES))
+    assert judged.p_value is not None
+    return judged.p_value
+
+
 def p_value_of_average(columns: Sequence[tuple[dict[int, Score], dict[int, Score]]]) -> float:
     """Return the p-value of a cell against the baseline in the mean of tasks, each (baseline, cell)."""
     baseline = mean_column([of_baseline for of_baseline, _ in columns])
     cell = mean_column([of_cell for _, of_cell in columns])
-    found = judge_column(baseline, {"cell": cell})["cell"]
-    assert found.p_value is not None
-    return found.p_value
+    return p_value_of(baseline, cell)
 
 
 def shared_items(
@@ -101,9 +107,7 @@ def clustered_items(
     baseline, cell = (
         {seed: score_of(values[side, seed], clusters=clusters) for seed in range(seeds)} for side in (0, 1)
     )
-    found = judge_column(baseline, {"cell": cell})["cell"]
-    assert found.p_value is not None
-    return found.p_value < 0.05
+    return p_value_of(baseline, cell) < 0.05
 
 
 def two_sources(
@@ -130,9 +134,7 @@ def two_sources(
         sides = [
             {seed: spearman_score(gold, predicted[side, seed]) for seed in range(seeds)} for side in (0, 1)
         ]
-    found = judge_column(sides[0], {"cell": sides[1]})["cell"]
-    assert found.p_value is not None
-    return found.p_value < 0.05
+    return p_value_of(sides[0], sides[1]) < 0.05
 
 
 def spearman_score(gold: np.ndarray, predicted: np.ndarray) -> Score:

@@ -15,7 +15,7 @@ import sentbed
 from sentbed import DataError
 from sentbed.tools import Prompt, load_plugins
 from sentbed_common import KnownData
-from sentbed_data.find_collections import KNOWN, MISSING, PRESENT, collections, look
+from sentbed_data.find_collections import KNOWN, MISSING, PRESENT, collections, inspect_collection
 from sentbed_data.get_collection import get
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.transfer import part_of, read_tasks
@@ -94,7 +94,7 @@ def test_a_search_without_a_file_that_nobody_knows_says_only_that(
 
 def test_label_pairs_are_of_the_training_part_of_mr(reviews: Path, known: dict[str, KnownData]) -> None:
     pairs = known["prompteol-label-pairs"]
-    assert look(pairs, reviews).state == MISSING
+    assert inspect_collection(pairs, reviews).state == MISSING
     assert get(pairs, reviews, unseen).state == PRESENT
     file = reviews / "icl" / "mr_labels.tsv"
     content = file.read_bytes()

@@ -118,7 +118,7 @@ def test_a_disabled_plugin_is_listed_and_is_no_problem(
     output = listed()
     place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
     assert f"\n    disabled by {place}; take it out there\n" in output
-    warning = f"`disable` of {place} names `typo`, which is no plugin that is installed."
+    warning = f"`disable` of {place} names `typo`, which is not an installed plugin."
     assert output.endswith(f"\nwarning: {warning}\n")
     found = json.loads(listed("--json"))
     (off,) = (p for p in found["plugins"] if p["name"] == "off_plugin")

@@ -902,7 +902,7 @@ def test_a_disabled_plugin_is_not_even_imported(distribute: Distribute, monkeypa
     assert found.reason == "disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
     assert plugins.warnings == (
         "`disable` of the environment variable `SENTBED_PLUGINS_DISABLE` names `not-there`, "
-        "which is no plugin that is installed.",
+        "which is not an installed plugin.",
     )
 
 
@@ -979,9 +979,9 @@ order = ["recorder", "zzz"]
     file = settings_of(put, text, monkeypatch)
     found = load_plugins(toy_points)
     assert found.warnings == (
-        f"`disable` of {file}:2 names `tooy`, which is no plugin that is installed. Did you mean `toy`?",
-        f"`order` of {file}:3 names `zzz`, which is no plugin that is installed.",
-        f"`prefer` of {file}:5 names `elsewhere`, which is no plugin that is installed.",
+        f"`disable` of {file}:2 names `tooy`, which is not an installed plugin. Did you mean `toy`?",
+        f"`order` of {file}:3 names `zzz`, which is not an installed plugin.",
+        f"`prefer` of {file}:5 names `elsewhere`, which is not an installed plugin.",
         f"{file}:6 prefers `toy` for the pooler `mean`, which it does not offer",
     )
     assert found.find("loss", "pull").distribution == "toy"

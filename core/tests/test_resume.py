@@ -505,7 +505,7 @@ def stopped(recipe_of: Load, plugins: Plugins, tmp_path: Path) -> Path:
 
 
 def newest(directory: Path) -> list[Path]:
-    return [state.path for state in states.found(directory)]
+    return [state.path for state in states.saved_states(directory)]
 
 
 @pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
@@ -541,7 +541,7 @@ def test_a_damaged_state_is_gone_as_soon_as_there_is_another(stopped: Path, plug
         plugins, StopAtStep(4, True), lambda: resume(stopped, recipe, plugins, allow_changes=True)
     )
     (left,) = newest(stopped)
-    assert states.read(states.found(stopped)[0]).path == left
+    assert states.read(states.saved_states(stopped)[0]).path == left
 
 
 def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(stopped: Path, plugins: Plugins):
@@ -840,7 +840,7 @@ def test_a_change_holds_from_the_first_state_that_was_written_with_it(
         resume(stopped, changed, plugins)
     # Stopped behind it: the change is part of the run, and so is the warning.
     assert stopping(plugins, StopAtStep(4, True), go)
-    assert [state.step for state in states.found(stopped)] == [3, 2]
+    assert [state.step for state in states.saved_states(stopped)] == [3, 2]
     resume(stopped, plugins=plugins)
     assert warnings_of(stopped) == [first, second]
     assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8

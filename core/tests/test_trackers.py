@@ -217,7 +217,10 @@ class Equal:
     [
         (lambda: None, "None, which cannot follow a run: what `build` returns implements no hook; decorate"),
         (Misspelt, "there is no hook `step_finnished` of a run. Did you mean `step_finished`?; see `docs/"),
-        (Argument, "the hook `step_finished` has no argument `stepp`. Did you mean `step`?; take some of "),
+        (
+            Argument,
+            "the hook `step_finished` has no argument `stepp`. Did you mean `step`?; its arguments",
+        ),
         (Unmarked, "`step_finished` is named like a hook and is none; decorate it with `@sentbed.hookimpl`"),
         (Offering, "there is no hook `poolers` of a run."),
         (Equal, "returned an object equal to another tracker's; let its class compare by identity @ "),

@@ -26,7 +26,7 @@ def names(run: Path) -> list[str]:
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path):
     written = states.write_state(tmp_path, 1, 30, CONTENT, fill)
-    (found,) = states.found(tmp_path)
+    (found,) = states.saved_states(tmp_path)
     assert (found.path, found.stage, found.step, found.content) == (written.path, 1, 30, {})
     read = states.read(found)
     assert read.content == {"schema": 1, **CONTENT}
@@ -44,18 +44,18 @@ def test_states_are_found_newest_first_by_stage_and_step(tmp_path: Path):
     for stage, step in [(0, 9), (1, 0), (0, 10), (10, 0), (2, 5)]:
         states.write_state(tmp_path, stage, step, {}, None)
     (tmp_path / "states" / "notes").mkdir()
-    found = [(state.stage, state.step) for state in states.found(tmp_path)]
+    found = [(state.stage, state.step) for state in states.saved_states(tmp_path)]
     assert found == [(10, 0), (2, 5), (1, 0), (0, 10), (0, 9)]
 
 
 def test_a_directory_without_states_has_none(tmp_path: Path):
-    assert states.found(tmp_path) == []
+    assert states.saved_states(tmp_path) == []
 
 
 def test_writing_a_state_again_replaces_it(tmp_path: Path):
     states.write_state(tmp_path, 0, 1, {"facts": 1}, fill)
     states.write_state(tmp_path, 0, 1, {"facts": 2}, None)
-    (state,) = states.found(tmp_path)
+    (state,) = states.saved_states(tmp_path)
     assert states.read(state).content["facts"] == 2
     assert not state.trainer.exists()
 
@@ -137,7 +137,7 @@ def test_a_trainer_that_fails_leaves_the_earlier_state_alone(tmp_path: Path):
     with pytest.raises(RunError, match="free some space"):
         states.write_state(tmp_path, 0, 2, {}, fail)
     assert names(tmp_path) == ["00-00000001"]
-    assert states.read(states.found(tmp_path)[0]).content["facts"] == {"seed": 7}
+    assert states.read(states.saved_states(tmp_path)[0]).content["facts"] == {"seed": 7}
 
 
 # --- which are kept ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Faults of components: methods that return what they must not, and the plugins whose they are."""
+"""Faults of components: methods that return a wrong value, and the plugins that the components belong to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sentbed.errors import PluginError
 T = TypeVar("T")
 
 ADVICE = "test it with `sentbed_testing.check_component`, or tell its authors"
-"""End of a message about a component that does what it must not."""
+"""End of a message about a faulty component."""
 
 
 def distribution_of(module: str) -> tuple[str, str] | None:
@@ -20,19 +20,20 @@ def distribution_of(module: str) -> tuple[str, str] | None:
     from importlib.metadata import entry_points
 
     top = module.partition(".")[0]
-    names = (f"{top}.", f"{top}:")
-    points = [one for one in entry_points(group="sentbed") if f"{one.value}.".startswith(names)]
-    return next(((one.dist.name, one.dist.version) for one in points if one.dist), None)
+    for point in entry_points(group="sentbed"):
+        if point.dist and re.split("[.:]", point.value)[0] == top:
+            return point.dist.name, point.dist.version
+    return None
 
 
 def release_of(module: str) -> str:
-    """Return distribution and version of the plugin that a module belongs to, or the module if of none."""
-    found = distribution_of(module)
-    return f"`{found[0]}` {found[1]}" if found else f"`{module}`"
+    """Return distribution and version of the plugin that a module belongs to, else the module's name."""
+    release = distribution_of(module)
+    return f"`{release[0]}` {release[1]}" if release else f"`{module}`"
 
 
 def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginError:
-    """Return the error for a component whose method did something `wrong`: whose it is, and where it stands.
+    """Return the error for a component whose method did something `wrong`, with its plugin and its place.
 
     `component` may be a class, such as that of a built backbone. `place` is `FILE:LINE`, by default where the
     method begins.
@@ -44,33 +45,34 @@ def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginErr
     function = getattr(cls, method, None)
     code = getattr(getattr(function, "fget", function), "__code__", None)
     file = getattr(sys.modules.get(module), "__file__", None) or module
-    place = place or (file if code is None else f"{code.co_filename}:{code.co_firstlineno}")
+    if not place:
+        place = file if code is None else f"{code.co_filename}:{code.co_firstlineno}"
     return PluginError(
         f"`{method}` of the {kind} `{getattr(component, 'name', cls.__qualname__)}` of "
         f"{release_of(module)} {wrong} @ {place}; {ADVICE}"
     )
 
 
-def returned(found: T, expected: Any, component: Any, method: str) -> T:
-    """Return what a component's method returned. Raises `PluginError` if it is not what was expected."""
-    if isinstance(found, expected):
-        return found
-    names = " or ".join(f"`{one.__name__}`" for one in getattr(expected, "__args__", (expected,)))
-    raise fault(component, method, f"returned {found!r:.80}, expected {names}")
+def returned(result: T, expected: Any, component: Any, method: str) -> T:
+    """Return the result of a component's method. Raises `PluginError` if it is not of an expected type."""
+    if isinstance(result, expected):
+        return result
+    names = " or ".join(f"`{cls.__name__}`" for cls in getattr(expected, "__args__", (expected,)))
+    raise fault(component, method, f"returned {result!r:.80}, expected {names}")
 
 
-def number(found: Any, component: Any, method: str) -> float:
-    """Return what a component's method returned, as a float. Raises `PluginError` if it is no number."""
+def number(value: Any, component: Any, method: str) -> float:
+    """Return the result of a component's method as a float. Raises `PluginError` if it is not a number."""
     try:
-        if not isinstance(found, str | bytes):
-            return float(found)
-    except Exception:  # noqa: BLE001 - an object may raise anything; it is no number then
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except Exception:  # noqa: BLE001 - an object may raise anything; then it is not a number
         pass
-    raise fault(component, method, f"returned {found!r:.80}, expected a number")
+    raise fault(component, method, f"returned {value!r:.80}, expected a number")
 
 
-def sentences(found: Any, component: Any, method: str) -> list[str]:
-    """Return the problems that a component's method returned. Raises `PluginError` if they are none."""
-    if isinstance(found, str) or not isinstance(found, Iterable):
-        raise fault(component, method, f"returned {found!r:.80}, expected several sentences")
-    return [returned(one, str, component, method) for one in found]
+def sentences(messages: Any, component: Any, method: str) -> list[str]:
+    """Return the messages that a component's method returned. Raises `PluginError` if they are not texts."""
+    if isinstance(messages, str) or not isinstance(messages, Iterable):
+        raise fault(component, method, f"returned {messages!r:.80}, expected several sentences")
+    return [returned(message, str, component, method) for message in messages]

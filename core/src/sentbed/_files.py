@@ -125,11 +125,14 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_sums(directory: Path, known: Mapping[str, str] | None = None) -> None:
-    """Write the SHA-256 of every file below a directory, for `verified_sums`; `known` has those of some."""
+def write_sums(directory: Path, hashes: Mapping[str, str] | None = None) -> None:
+    """Write the SHA-256 of every file below a directory, for `verified_sums`.
+
+    `hashes` has those of some files, which are not computed again.
+    """
     names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    found = {name: (known or {}).get(name) or sha256(directory / name) for name in names if name != SUMS_FILE}
-    write_atomic(directory / SUMS_FILE, json.dumps(found, indent=1))
+    sums = {name: (hashes or {}).get(name) or sha256(directory / name) for name in names if name != SUMS_FILE}
+    write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
 
 
 def verified_sums(directory: Path) -> dict[str, str]:

@@ -19,11 +19,11 @@ def identities(items: Iterable[tuple[str, ...]]) -> NDArray[np.int64]:
     """
     import numpy as np
 
-    found = []
+    numbers = []
     for texts in items:
         # Lengths first, so that ("ab", "c") and ("a", "bc") differ.
         lengths = ",".join(str(len(text)) for text in texts)
         content = "\0".join((lengths, *texts)).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(content, digest_size=8).digest()
-        found.append(int.from_bytes(digest, "big", signed=True))
-    return np.array(found, np.int64)
+        numbers.append(int.from_bytes(digest, "big", signed=True))
+    return np.array(numbers, np.int64)

@@ -107,10 +107,11 @@ def locate(location: str) -> Path:
     try:
         if path.is_file() or path.is_dir():
             return path
-        wrong = "is a pipe or a device, expected a file" if is_device(path) else "does not exist"
+        fault = "is a pipe or a device, expected a file" if is_device(path) else "does not exist"
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
-    raise DataError(f"`{location}` {wrong}; check the path", path if str(path) != location else None)
+    file = None if str(path) == location else path
+    raise DataError(f"`{location}` {fault}; check the path", file)
 
 
 def _resolve(location: str) -> Path:
@@ -122,14 +123,15 @@ def _resolve(location: str) -> Path:
             spec = importlib.util.find_spec(top)  # of `a.b` it would import `a`
         except (ImportError, ValueError):  # not a name
             spec = None
-        places = spec.submodule_search_locations or () if spec else ()
-        found = (Path(place).joinpath(*below) for place in places)
-        if (directory := next((path for path in found if path.is_dir()), None)) is None:
-            raise DataError(
-                f"`{location}` names the Python package `{package}`, which is not installed; "
-                f"install it with `pip install {package.replace('_', '-')}`"
-            )
-        return directory / inner
+        places = spec.submodule_search_locations if spec else None
+        for place in places or ():
+            directory = Path(place).joinpath(*below)
+            if directory.is_dir():
+                return directory / inner
+        raise DataError(
+            f"`{location}` names the Python package `{package}`, which is not installed; "
+            f"install it with `pip install {package.replace('_', '-')}`"
+        )
     if scheme == "data":
         if (root := data_root()) is None:
             raise DataError(

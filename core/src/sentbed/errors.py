@@ -51,8 +51,11 @@ class DataError(SentbedError):
     """Raised if a data file cannot be used; names the file and the line."""
 
     def __init__(self, message: str, file: object = None, line: int | None = None) -> None:
-        place = "" if file is None else f" @ {file}" + ("" if line is None else f":{line}")
-        super().__init__(message + place)
+        if file is not None:
+            message += f" @ {file}"
+            if line is not None:
+                message += f":{line}"
+        super().__init__(message)
 
 
 class ModelError(SentbedError):
@@ -81,8 +84,9 @@ class RecipeError(SentbedError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         count = len(self.problems)
+        noun = "problem" if count == 1 else "problems"
         lines = "\n".join(f"  {line}" for line in self.lines())
-        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the recipe:\n{lines}")
+        super().__init__(f"{count} {noun} in the recipe:\n{lines}")
 
     def lines(self) -> Iterator[str]:
         """Yield each problem, and of those that differ only in names and numbers, the first `ALIKE`."""
@@ -115,10 +119,13 @@ class Problem:
     misfit: bool = False
 
     def __str__(self) -> str:
-        place = "" if self.file is None else self.file + ("" if self.line is None else f":{self.line}")
-        where = " ".join(part for part in (place, self.path) if part)
-        said = shortened(self.message)
-        return printable(f"{said} @ {where}" if where else said)
+        place = self.file or ""
+        if place and self.line is not None:
+            place += f":{self.line}"
+        message = shortened(self.message)
+        if where := " ".join(filter(None, (place, self.path))):
+            message += f" @ {where}"
+        return printable(message)
 
 
 def shortened(text: str) -> str:
@@ -132,38 +139,44 @@ def shortened_lines(text: str) -> str:
     return "\n".join(map(shortened, text.split("\n")))
 
 
-def suggest(found: str, choices: Sequence[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Return names in backticks, separated by commas."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def suggest(name: str, choices: Sequence[str]) -> str:
     """Return ` Did you mean `x`?` for the closest choice, or the sorted choices if none is close."""
     from difflib import get_close_matches
 
-    close = get_close_matches(found, choices, n=1, cutoff=0.6)
+    close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:
         return f" Did you mean `{close[0]}`?"
-    listed = ", ".join(f"`{choice}`" for choice in sorted(choices))
-    return f" Choose one of {listed}." if listed else ""
+    return f" Choose one of {listed(sorted(choices))}." if choices else ""
 
 
 def unknown_keys(keys: Iterable[str], choices: Sequence[str]) -> Iterator[str]:
-    """Yield the message for each unknown key of a table; the first `ALIKE` say what may have been meant."""
+    """Yield the message for each unknown key of a table; the first `ALIKE` suggest a key."""
     for number, key in enumerate(keys):
-        advice = suggest(key, choices) if number < ALIKE else ""
-        yield f"unknown key `{key}`.{advice}"
+        message = f"unknown key `{key}`."
+        if number < ALIKE:
+            message += suggest(key, choices)
+        yield message
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error says, shortened and with its type unless sentbed raised it deliberately."""
+    """Return the message of an error, shortened and with its type unless sentbed raised it deliberately."""
     try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its own words included
-        said = ""
-    if isinstance(error, SentbedError) and said:
-        return said
-    return f"{type(error).__name__}: {shortened(said)}" if said else type(error).__name__
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error of a plugin may fail at anything, its message included
+        text = ""
+    if isinstance(error, SentbedError) and text:
+        return text
+    return f"{type(error).__name__}: {shortened(text)}" if text else type(error).__name__
 
 
 @contextmanager
 def foreign(error_of: Callable[[str], SentbedError], what: str, advice: str) -> Iterator[None]:
-    """Turn whatever another library raises on a user's bytes into an error that says `what` failed and why.
+    """Turn any exception of another library on a user's bytes into an error that says `what` failed and why.
 
     Errors of sentbed itself pass, and so do Ctrl-C and the end of the process.
     """

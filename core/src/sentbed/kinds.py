@@ -30,15 +30,15 @@ class Kind:
     @property
     def base(self) -> type[Component]:
         """Base class of its components, and the type of fields that hold one."""
-        found: type[Component] = getattr(protocols, self.base_name)
-        return found
+        base: type[Component] = getattr(protocols, self.base_name)
+        return base
 
     @property
     def traits(self) -> type[ComponentTraits]:
         """Class of its components' traits, from the base class's annotation."""
-        said: property = vars(self.base).get("traits", protocols.Component.traits)
-        found: type[ComponentTraits] = get_type_hints(said.fget)["return"]
-        return found
+        traits: property = vars(self.base).get("traits", protocols.Component.traits)
+        cls: type[ComponentTraits] = get_type_hints(traits.fget)["return"]
+        return cls
 
     @property
     def on_command_line(self) -> bool:

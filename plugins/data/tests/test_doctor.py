@@ -12,7 +12,7 @@ import sentbed_data
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_common import Finding
 from sentbed_data import doctor
-from sentbed_data.find_collections import collections, look
+from sentbed_data.find_collections import collections, inspect_collection
 
 EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
@@ -76,9 +76,12 @@ def test_known_data_is_complete_where_all_files_are_there(
     put("data/whole/a.txt", "a row\n")
     monkeypatch.setenv("SENTBED_DATA", str(Path(put("data/half/b.txt", "a row\n")).parent.parent))
     plugins = load_plugins(distribute("made-up", {"knows": KNOWN}))
-    (found,) = doctor.known(plugins)
+    (found,) = doctor.collection_findings(plugins)
     assert (found.area, found.what) == ("data", "known data")
     assert (found.status, found.detail) == ("limited", "complete: whole; incomplete: half; missing: none")
     assert "sentbed data get NAME" in found.remedy
     # Rows are not counted: that is what `sentbed data list` is for.
-    assert look(collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])).state == "wrong row count"
+    assert (
+        inspect_collection(collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])).state
+        == "wrong row count"
+    )

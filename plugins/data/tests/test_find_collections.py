@@ -26,7 +26,7 @@ from sentbed_data.find_collections import (
     count_rows,
     data_base,
     find,
-    look,
+    inspect_collection,
 )
 from sentbed_data.get_collection import SMALL, get, unpack
 
@@ -123,13 +123,13 @@ def test_a_file_is_compared_with_what_is_known_of_it(
 ):
     if content is not None:
         write(tmp_path, {"toy/a": content})
-    (found,) = look(toy(file), tmp_path, digests=True).files
+    (found,) = inspect_collection(toy(file), tmp_path, digests=True).files
     assert (found.state, found.detail, found.path) == (state, detail, tmp_path / "toy/a")
 
 
 def test_digests_are_left_alone_unless_asked_for(tmp_path: Path):
     write(tmp_path, {"toy/a": b"1\n"})
-    assert look(toy(KnownFile("a", sha256=("0" * 64,))), tmp_path).state == PRESENT
+    assert inspect_collection(toy(KnownFile("a", sha256=("0" * 64,))), tmp_path).state == PRESENT
 
 
 def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
@@ -138,46 +138,46 @@ def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
         KnownFile("b", rows=1, sha256=("0" * 64,)),
         KnownFile("c"),
     )
-    assert look(known, tmp_path).state == MISSING
+    assert inspect_collection(known, tmp_path).state == MISSING
     write(tmp_path, {"toy/a": b"1\n"})
-    found = look(known, tmp_path, digests=True)
+    found = inspect_collection(known, tmp_path, digests=True)
     assert (found.state, found.detail) == (INCOMPLETE, "without b and 1 more, of 3 files")
     write(tmp_path, {"toy/b": b"1\n", "toy/c": b""})
-    assert look(known, tmp_path).state == PRESENT
-    found = look(known, tmp_path, digests=True)
+    assert inspect_collection(known, tmp_path).state == PRESENT
+    found = inspect_collection(known, tmp_path, digests=True)
     assert (found.state, found.detail) == (UNKNOWN, "b, of 3 files")
     write(tmp_path, {"toy/b": b""})
-    assert look(known, tmp_path).state == WRONG
+    assert inspect_collection(known, tmp_path).state == WRONG
 
 
 def test_an_optional_file_may_be_missing_but_not_wrong(tmp_path: Path):
     known = toy(KnownFile("a"), KnownFile("b", rows=1, optional=True))
     write(tmp_path, {"toy/a": b""})
-    found = look(known, tmp_path)
+    found = inspect_collection(known, tmp_path)
     assert (found.state, found.bad) == (PRESENT, ())
     write(tmp_path, {"toy/b": b""})
-    assert [item.file.path for item in look(known, tmp_path).bad] == ["b"]
+    assert [item.file.path for item in inspect_collection(known, tmp_path).bad] == ["b"]
 
 
 def test_a_collection_is_found_at_each_of_its_places(tmp_path: Path):
     known = toy(KnownFile("a"))
-    assert look(known, tmp_path).directory == tmp_path / "toy"
+    assert inspect_collection(known, tmp_path).directory == tmp_path / "toy"
     write(tmp_path, {"old/toy/a": b""})
-    assert look(known, tmp_path).directory == tmp_path / "old/toy"
+    assert inspect_collection(known, tmp_path).directory == tmp_path / "old/toy"
     write(tmp_path, {"toy/a": b""})
-    assert look(known, tmp_path).directory == tmp_path / "toy"
+    assert inspect_collection(known, tmp_path).directory == tmp_path / "toy"
 
 
 def test_a_file_may_have_another_path_or_another_name(tmp_path: Path):
     known = toy(KnownFile("x"), KnownFile("deep/a/b", others=("a/b",)), KnownFile("c", others=("d",)))
     write(tmp_path, {"toy/x": b"", "toy/a/other": b"", "toy/d": b""})
-    _, b, c = look(known, tmp_path).files
+    _, b, c = inspect_collection(known, tmp_path).files
     assert (b.state, b.path) == (MISSING, tmp_path / "toy/a/b")
     assert (c.state, c.path) == (PRESENT, tmp_path / "toy/d")
 
 
 def test_without_a_data_directory_nothing_is_there():
-    found = look(toy(KnownFile("a")), None)
+    found = inspect_collection(toy(KnownFile("a")), None)
     assert (found.state, str(found.directory)) == (MISSING, "$SENTBED_DATA/toy")
 
 

@@ -8,7 +8,7 @@ from sentbed import locate
 from sentbed_common import KnownData
 from sentbed_data import known_data
 from sentbed_data.find_collections import KNOWN as AS_KNOWN
-from sentbed_data.find_collections import PRESENT, look
+from sentbed_data.find_collections import PRESENT, inspect_collection
 from sentbed_data.parallel import Parallel
 from sentbed_data.triplets import Triplets
 from sentbed_data.wordnet import find_lexicon
@@ -38,7 +38,7 @@ def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -
 def test_the_real_files_are_those_that_are_known(real: Callable[[str], str], name: str) -> None:
     known = KNOWN[name]
     path = locate(real(f"{known.places[0]}/{known.files[0].path}"))
-    assert look(known, path.parent.parent, digests=True).state == AS_KNOWN
+    assert inspect_collection(known, path.parent.parent, digests=True).state == AS_KNOWN
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_wordnet_lies_where_its_summary_says(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "wordnet").mkdir()
     for file in KNOWN["wordnet"].files:
         (tmp_path / "wordnet" / file.path).write_bytes(b"")
-    assert look(KNOWN["wordnet"], tmp_path).state == PRESENT
+    assert inspect_collection(KNOWN["wordnet"], tmp_path).state == PRESENT
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert 'lexicon = "data:wordnet"' in KNOWN["wordnet"].summary
     assert find_lexicon("data:wordnet") == tmp_path / "wordnet"
@@ -81,11 +81,11 @@ def test_the_nli_triplets_lie_where_their_summary_says(
     (tmp_path / "nli_for_simcse.csv").write_text("sent0,sent1,hard_neg\n" + "a,b,c\n" * 275_601)
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert 'path = "data:nli_for_simcse.csv"' in KNOWN["nli-for-simcse"].summary
-    assert look(KNOWN["nli-for-simcse"], tmp_path).state == PRESENT
+    assert inspect_collection(KNOWN["nli-for-simcse"], tmp_path).state == PRESENT
     assert len(Triplets(path="data:nli_for_simcse.csv").open()) == 275_601  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("rows", "state"), [(1_000_000, PRESENT), (999_999, "wrong row count")])
 def test_a_million_sentences_are_counted(tmp_path: Path, rows: int, state: str) -> None:
     (tmp_path / "wiki1m_for_simcse.txt").write_bytes(b"s\n" * rows)
-    assert look(KNOWN["wiki1m-for-simcse"], tmp_path).state == state
+    assert inspect_collection(KNOWN["wiki1m-for-simcse"], tmp_path).state == state

@@ -39,7 +39,7 @@ def test_a_folder_is_read_as_beir_reads_it(write: Write) -> None:
     assert found.queries == ["query 3", "query 1"]
     # A negative grade is not relevant; `gone` has a number that no document has.
     assert found.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
-    assert found.own == [2, -1]
+    assert found.own_documents == [2, -1]
     protocol = found.protocol
     assert (protocol["queries_without_judgement"], protocol["queries_without_relevant"]) == (2, 1)
     assert (protocol["judgements"], len(protocol["data"])) == (5, 3)

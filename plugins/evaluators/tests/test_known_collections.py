@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sentbed_common import KnownData, KnownFile
-from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, look
+from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, inspect_collection
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_root as find_glue
@@ -76,7 +76,7 @@ def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
 def test_senteval_is_found_where_the_readers_find_it(tmp_path: Path, place: str):
     known = KNOWN_DATA["senteval"]
     touch(tmp_path / place, needed(known))
-    found = look(known, tmp_path)
+    found = inspect_collection(known, tmp_path)
     assert found.directory == find_root(str(tmp_path)) == find_transfer_root(str(tmp_path))
     assert not any(missing_files(found.directory, task) for task in STS)
     assert not any(missing_transfer(found.directory, task) for task in TRANSFER)
@@ -91,7 +91,7 @@ def test_every_file_of_senteval_has_a_reader_unless_it_is_optional():
 
 def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
     touch(tmp_path / "downstream", ["STSBenchmark/sts-dev.csv", "SICK/SICK_train.txt"])
-    found = {item.file.path: item for item in look(KNOWN_DATA["senteval"], tmp_path).files}
+    found = {item.file.path: item for item in inspect_collection(KNOWN_DATA["senteval"], tmp_path).files}
     (read,) = task_files(find_root(str(tmp_path)), "STSB-dev")
     assert found["STS/STSBenchmark/sts-dev.csv"].path == read
     (missing,) = task_files(find_root(str(tmp_path)), "STSB")
@@ -113,13 +113,15 @@ def test_the_probing_files_are_found_where_the_reader_finds_them(tmp_path: Path,
     known = KNOWN_DATA["senteval-probing"]
     assert needed(known) == [file for file, _ in PROBING.values()]
     touch(tmp_path / place, needed(known))
-    assert look(known, tmp_path).directory == find_probing(str(tmp_path))
+    assert inspect_collection(known, tmp_path).directory == find_probing(str(tmp_path))
 
 
 @pytest.mark.parametrize(("rows", "state"), [(119_988, PRESENT), (120_006, PRESENT), (110_000, WRONG)])
 def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path: Path, rows: int, state: str):
     (tmp_path / "word_content.txt").write_bytes(b"\n" * rows)
-    found = {item.file.path: item for item in look(KNOWN_DATA["senteval-probing"], tmp_path).files}
+    found = {
+        item.file.path: item for item in inspect_collection(KNOWN_DATA["senteval-probing"], tmp_path).files
+    }
     assert found["word_content.txt"].state == state
 
 
@@ -127,7 +129,7 @@ def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path: Path, rows: i
 def test_glue_is_found_where_the_reader_finds_it(tmp_path: Path, place: str):
     known = KNOWN_DATA["glue"]
     touch(tmp_path / place, needed(known))
-    assert look(known, tmp_path).directory == find_glue(str(tmp_path))
+    assert inspect_collection(known, tmp_path).directory == find_glue(str(tmp_path))
 
 
 @pytest.mark.parametrize("task", GLUE)
@@ -151,14 +153,14 @@ def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(tmp_path: P
     for place in known.places:
         touch(tmp_path / place.replace("/", "-") / place, needed(known))
         found = find_files(tmp_path / place.replace("/", "-"), task)
-        wanted = look(known, tmp_path / place.replace("/", "-"))
+        wanted = inspect_collection(known, tmp_path / place.replace("/", "-"))
         assert {item.path for item in wanted.files if not item.file.optional} == set(found.all)
 
 
 def test_the_earlier_story_cloze_test_is_found_too(tmp_path: Path):
     name = "cloze_test_val__spring2016 - cloze_test_ALL_val.csv"
     touch(tmp_path / "rocstories", [name])
-    assert look(KNOWN_DATA["rocstories"], tmp_path).state == PRESENT
+    assert inspect_collection(KNOWN_DATA["rocstories"], tmp_path).state == PRESENT
     assert find_files(tmp_path, "ROC").all == (tmp_path / "rocstories" / name,)
 
 
@@ -199,7 +201,11 @@ def test_mrpc_is_split_as_in_the_known_copies(tmp_path: Path, real_data: Path):
 
 
 def test_the_files_that_are_there_have_the_rows_and_digests_that_are_known(real_data: Path):
-    found = [item for known in known_collections() for item in look(known, real_data, digests=True).files]
+    found = [
+        item
+        for known in known_collections()
+        for item in inspect_collection(known, real_data, digests=True).files
+    ]
     there = [item for item in found if item.path.is_file()]
     assert [(str(item.path), item.detail) for item in there if item.state != KNOWN] == []
     assert len(there) > 50

@@ -37,7 +37,7 @@ def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
 def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "typo")
     place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
-    warning = f"warning: `disable` of {place} names `typo`, which is no plugin that is installed."
+    warning = f"warning: `disable` of {place} names `typo`, which is not an installed plugin."
     assert shown().endswith(f"\n\n{warning}\n")
 
 

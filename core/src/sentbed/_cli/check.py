@@ -33,15 +33,16 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
     bad = False
     for recipe in recipes:
         count = 0
-        for file in _files(Path(recipe)) if Path(recipe).is_dir() else [recipe]:
+        files = _files(Path(recipe)) if Path(recipe).is_dir() else [recipe]
+        for file in files:
             problems: list[str] = []
             try:
                 lines, problems = _check(file, overrides, plugins, fragments=file != recipe)
             except RecipeError as error:
                 lines, bad = [*error.lines()], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
-                said = error if isinstance(error, SentbedError) else blame(error, plugins)
-                lines, bad = [f"{said} @ {file}"], True
+                message = error if isinstance(error, SentbedError) else blame(error, plugins)
+                lines, bad = [f"{message} @ {file}"], True
             count += bool(lines)
             bad = bad or bool(problems)
             for line in lines:
@@ -49,8 +50,8 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
         if not count:
             echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
             bad = True
-    for what, said in slow.items():
-        echo(f"hint: {what} {said}", err=True)
+    for what, message in slow.items():
+        echo(f"hint: {what} {message}", err=True)
     if bad:
         sys.exit(BAD_INPUT)
 
@@ -64,9 +65,9 @@ def _files(directory: Path) -> Iterator[str]:
 def _check(
     file: str, overrides: Sequence[str], plugins: Plugins, fragments: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the lines to print for a valid recipe, and those of them that say what a server refuses.
+    """Return the lines to print for a valid recipe, and those of them that report refusals of a server.
 
-    There are none for a fragment, if `fragments` are skipped.
+    For a fragment there are none, if `fragments` are skipped.
 
     Raises:
         RecipeError: if the recipe has problems; lists all of them.
@@ -82,8 +83,11 @@ def _check(
         return [], []
     document = apply_overrides(document, overrides)
     base = Path(file).resolve().parent
-    given = (offer.value for key, offer in plugins.tables.items() if key in document.data)
-    table = next((table for table in given if table.traits.variants), None)
+    table = None
+    for key, offer in plugins.tables.items():
+        if key in document.data and offer.value.traits.variants:
+            table = offer.value
+            break
     if table is None:
         recipe = structure_recipe(document, plugins, base)
         try:

@@ -24,7 +24,9 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True, coloured: 
     shows has passed `printable` before.
     """
     text = str(message)
-    click.echo(text if coloured else printable(text), err=err, nl=nl)
+    if not coloured:
+        text = printable(text)
+    click.echo(text, err=err, nl=nl)
 
 
 def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callable[[Any], Any]:

@@ -77,7 +77,8 @@ class _Group(click.Group):
                 # Not even a sentence fits: this one is there already. What would be run at the end is not.
                 os.write(2, f"error: {OUT_OF_MEMORY}\n".encode())
                 os._exit(FAILED)
-            ctx.exit(BAD_INPUT if isinstance(error, RecipeError) else FAILED)
+            status = BAD_INPUT if isinstance(error, RecipeError) else FAILED
+            ctx.exit(status)
 
 
 def _sentence(error: Exception) -> str:
@@ -169,8 +170,8 @@ def run(
     if replace and out is None:
         raise click.UsageError("`--replace` takes the place of the run in a directory: name it with `--out`")
     loaded = None if recipe is None else load_recipe(recipe, overrides)
-    if loaded is None and (own := Path(str(resumed))).joinpath(RESOLVED).is_file():
-        loaded = own_recipe(own, overrides, trust_remote_code)
+    if loaded is None and (directory := Path(str(resumed))).joinpath(RESOLVED).is_file():
+        loaded = own_recipe(directory, overrides, trust_remote_code)
     if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
         sys.exit(code)
     if resumed is not None:

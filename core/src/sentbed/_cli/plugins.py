@@ -29,29 +29,37 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
     if check is not None:
         # The main group says whose command it is, where it is not installed.
         ctx.find_root().command.main(["check-plugin", check], "sentbed")
-    found = load_plugins()
-    echo(_json(found) if as_json else "\n".join(_text(found)))
+    installed = load_plugins()
+    if as_json:
+        echo(_json(installed))
+    else:
+        echo("\n".join(_text(installed)))
 
 
-def _text(found: Plugins) -> Iterator[str]:
+def _text(installed: Plugins) -> Iterator[str]:
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
-    rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in found.plugins]
+    rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in installed.plugins]
     head, *lines = columns(rows)
     yield head
-    for plugin, line in zip(found.plugins, lines, strict=True):
+    for plugin, line in zip(installed.plugins, lines, strict=True):
         yield line
         if plugin.reason is not None:
             place = f" @ {plugin.place}" if plugin.place else ""
             yield f"    {' '.join(plugin.reason.split())}{place}"
         if plugin.slow:
             yield f"    {plugin.slow}"
-        yield from (f"    {line}" for line in _claims(plugin, found))
-    if components := component_rows(found):
+        for claim in _claims(plugin, installed):
+            yield f"    {claim}"
+    if components := component_rows(installed):
         yield ""
         yield from columns([("KIND", "NAME", "DISTRIBUTION", ""), *components])
-    remarks = [f"{'chosen' if c.preferred else 'clash'}: {c.message}" for c in found.clashes.values()]
-    remarks += [f"warning: {warning}" for warning in found.warnings]
-    yield from ["", *remarks] if remarks else []
+    if installed.clashes or installed.warnings:
+        yield ""
+    for clash in installed.clashes.values():
+        outcome = "chosen" if clash.preferred else "clash"
+        yield f"{outcome}: {clash.message}"
+    for warning in installed.warnings:
+        yield f"warning: {warning}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -68,9 +76,9 @@ def _offers(plugin: PluginInfo) -> str:
     return ", ".join([*plugin.kinds, *more]) or "–"
 
 
-def _claims(plugin: PluginInfo, found: Plugins) -> Iterator[str]:
+def _claims(plugin: PluginInfo, installed: Plugins) -> Iterator[str]:
     """Yield the outcome for each name that this plugin and others claim."""
-    for clash in found.clashes.values():
+    for clash in installed.clashes.values():
         others = [c for c in clash.claims if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)]
         if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
             continue
@@ -87,20 +95,20 @@ def _whose(offer: Offer, plugin: PluginInfo) -> str:
     return f"{offer.distribution}:{offer.plugin}" if same else offer.distribution
 
 
-def component_rows(found: Plugins) -> list[tuple[str, str, str, str]]:
+def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
     """Return one row per component; an unresolved name has one row per claim."""
     from sentbed._registry.plugin_info import ComponentInfo
     from sentbed.kinds import KINDS
 
-    rows = [(c.kind, c.name, c.distribution, c.summary) for c in found.components.values()]
-    for clash in found.clashes.values():
+    rows = [(c.kind, c.name, c.distribution, c.summary) for c in installed.components.values()]
+    for clash in installed.clashes.values():
         if clash.preferred is None:
             components = [claim for claim in clash.claims if isinstance(claim, ComponentInfo)]
             rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in components]
     return sorted(rows, key=lambda row: (list(KINDS).index(row[0]), row))
 
 
-def _json(found: Plugins) -> str:
+def _json(installed: Plugins) -> str:
     import json
 
     from sentbed._run.report_json import fields
@@ -110,19 +118,19 @@ def _json(found: Plugins) -> str:
         "api": API_VERSION,
         "plugins": [
             fields(plugin, "name distribution version status reason problem place api kinds hooks slow")
-            for plugin in found.plugins
+            for plugin in installed.plugins
         ],
         "components": [
-            fields(info, "kind name distribution version summary") for info in found.components.values()
+            fields(info, "kind name distribution version summary") for info in installed.components.values()
         ],
         "clashes": [
             {
                 **fields(clash, "kind name message"),
-                "claims": [one.distribution for one in clash.claims],
+                "claims": [claim.distribution for claim in clash.claims],
                 "preferred": clash.preferred and clash.preferred.distribution,
             }
-            for clash in found.clashes.values()
+            for clash in installed.clashes.values()
         ],
-        "warnings": found.warnings,
+        "warnings": installed.warnings,
     }
     return json.dumps(document, indent=2)

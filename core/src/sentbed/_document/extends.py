@@ -56,17 +56,19 @@ def _read(
     except RecipeError as error:
         yield from error.problems
         return
-    own = Path(file).resolve()
-    found = document.data.get("schema", schema)
-    if chain and (found != schema or isinstance(found, bool)):
-        message = f"the base has `schema = {found!r}`, this version of sentbed reads `schema = {schema}`"
+    resolved_path = Path(file).resolve()
+    base_schema = document.data.get("schema", schema)
+    if chain and (base_schema != schema or isinstance(base_schema, bool)):
+        message = (
+            f"the base has `schema = {base_schema!r}`, this version of sentbed reads `schema = {schema}`"
+        )
         yield document.problem(message, ("schema",))
         return
-    chain = {**chain, own: file}
-    said = document.data.get(EXTENDS, [])
-    several = isinstance(said, list)
-    for i, location in enumerate(said if several else [said]):
-        path: KeyPath = (EXTENDS, i) if several else (EXTENDS,)
+    chain = {**chain, resolved_path: file}
+    bases = document.data.get(EXTENDS, [])
+    is_array = isinstance(bases, list)
+    for i, location in enumerate(bases if is_array else [bases]):
+        path: KeyPath = (EXTENDS, i) if is_array else (EXTENDS,)
         if not isinstance(location, str):
             message = f"found {location!r}, expected the path of a recipe, or an array of them"
             yield document.problem(message, path)
@@ -76,7 +78,7 @@ def _read(
             yield document.problem(message, path)
             continue
         try:
-            base = locate(absolute(location, own.parent)).resolve()
+            base = locate(absolute(location, resolved_path.parent)).resolve()
             if base in chain:
                 files = [*list(chain.values())[list(chain).index(base) :], chain[base]]
                 message = f"the recipe extends itself: {' -> '.join(files)}; take one `{EXTENDS}` out"
@@ -96,7 +98,9 @@ def _read(
             yield document.problem(f"cannot read the base: {error}", path)
     data = {key: value for key, value in document.data.items() if key != EXTENDS}
     directory = next(iter(chain)).parent
-    layers[own] = attrs.evolve(document, data=data if own.parent == directory else _located(data, own.parent))
+    if resolved_path.parent != directory:
+        data = _located(data, resolved_path.parent)
+    layers[resolved_path] = attrs.evolve(document, data=data)
 
 
 def _shown(base: Path, location: str, file: str) -> str:
@@ -132,10 +136,12 @@ class _Merge:
         """Merge two tables; `at` is the path in the first and the result, `source` the path in the second."""
         merged = dict(low)
         for key, value in high.items():
-            here, there = (*at, key), (*source, key)
-            merged[key] = self.values(low[key], value, here, there) if key in low else value
-            if key not in low:
-                self.take(here, there)
+            place, place_in_source = (*at, key), (*source, key)
+            if key in low:
+                merged[key] = self.values(low[key], value, place, place_in_source)
+            else:
+                merged[key] = value
+                self.take(place, place_in_source)
         return merged
 
     def values(self, low: Any, high: Any, at: KeyPath, source: KeyPath) -> Any:
@@ -173,11 +179,11 @@ class _Merge:
 
 def _by_prefix(paths: Iterable[KeyPath]) -> dict[KeyPath, list[KeyPath]]:
     """Return the paths that begin with each path: itself, and those of all keys below it."""
-    found: dict[KeyPath, list[KeyPath]] = {}
+    by_prefix: dict[KeyPath, list[KeyPath]] = {}
     for path in paths:
         for end in range(1, len(path) + 1):
-            found.setdefault(path[:end], []).append(path)
-    return found
+            by_prefix.setdefault(path[:end], []).append(path)
+    return by_prefix
 
 
 def _names(value: Any) -> list[str]:

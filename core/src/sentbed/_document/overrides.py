@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from sentbed._document.toml import Document, KeyPath, parse
-from sentbed.errors import Problem, RecipeError, suggest
+from sentbed.errors import Problem, RecipeError, listed, suggest
 
 TAKEN_OUT = object()
 """Stands in for a value: the key is removed."""
@@ -36,10 +36,11 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         # Moved to the end: a later override may set a key below an earlier one.
         values.pop(path.strip(), None)
         values[path.strip()] = value if text else TAKEN_OUT
-    here = {path: value for path, value in values.items() if not path.startswith(EVERYWHERE)}
+    direct_values = {path: value for path, value in values.items() if not path.startswith(EVERYWHERE)}
     try:
-        document = set_values(attrs.evolve(document, plain=document.plain or document), here, "the override")
-        for path, value in here.items():
+        document = attrs.evolve(document, plain=document.plain or document)
+        document = set_values(document, direct_values, "the override")
+        for path, value in direct_values.items():
             keys = document.key_path(path)
             # Where an element was removed before it, the number of another one is that of the file.
             if value is not TAKEN_OUT and document.value(keys) == value:
@@ -127,7 +128,6 @@ def _index(place: list[Any], key: str) -> int:
         return names.index(key)
     named = [name for name in names if isinstance(name, str)]
     if named:
-        listed = ", ".join(f"`{name}`" for name in named)
-        raise IndexError(f"there is no element `{key}`, the names are {listed}; name one of them")
+        raise IndexError(f"there is no element `{key}`, the names are {listed(named)}; name one of them")
     numbers = f"0 to {len(place) - 1}" if place else "none: the array is empty"
     raise IndexError(f"there is no element `{key}`, the elements are numbered {numbers}")

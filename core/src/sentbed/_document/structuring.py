@@ -24,7 +24,7 @@ from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._locations import FilePath, ModelId, WrittenPath, placed
-from sentbed.errors import PluginError, Problem, SentbedError, reason_of, suggest, unknown_keys
+from sentbed.errors import PluginError, Problem, SentbedError, listed, reason_of, suggest, unknown_keys
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -44,6 +44,14 @@ class _InvalidError(Exception):
     def __init__(self, faults: list[tuple[KeyPath, str]]) -> None:
         super().__init__("; ".join(message for _, message in faults))
         self.faults = faults
+
+    def below(self, *keys: str | int) -> list[tuple[KeyPath, str]]:
+        """Return the faults with paths that start with `keys`."""
+        return [((*keys, *path), message) for path, message in self.faults]
+
+
+def _invalid(message: str) -> _InvalidError:
+    return _InvalidError([((), message)])
 
 
 def structure(
@@ -112,7 +120,7 @@ def _primitive(value: Any, kind: Any) -> Any:
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
         raise _fault(value, _NOUN[kind] + _written(value, kind))
     if kind is int and not -(2**63) <= value < 2**63:
-        raise _InvalidError([((), "found a whole number of more than 64 bits; take a smaller one")])
+        raise _invalid("found a whole number of more than 64 bits; take a smaller one")
     return value
 
 
@@ -130,11 +138,11 @@ def _path(base: Path, value: Any, _: Any) -> Any:
     text = _primitive(value, str)
     if len(text) > LONGEST_PATH:
         message = f"found a path of {len(text):,} characters, expected at most {LONGEST_PATH:,}; shorten it"
-        raise _InvalidError([((), message)])
+        raise _invalid(message)
     try:
         return placed(text, getattr(value, "directory", base))
     except (RuntimeError, ValueError, OSError) as error:
-        raise _InvalidError([((), f"found {value!r}, expected a path: {error}")]) from error
+        raise _invalid(f"found {value!r}, expected a path: {error}") from error
 
 
 def _model(base: Path, value: Any, kind: Any) -> Any:
@@ -145,8 +153,7 @@ def _model(base: Path, value: Any, kind: Any) -> Any:
 def _literal(value: Any, kind: Any) -> Any:
     choices, value = get_args(kind), unlocated(value)
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        names = [str(choice) for choice in choices]
-        raise _InvalidError([((), f"found {value!r}.{suggest(str(value), names)}")])
+        raise _invalid(f"found {value!r}.{suggest(str(value), [*map(str, choices)])}")
     return value
 
 
@@ -161,11 +168,12 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
         return float(value)
     if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
         return converter.structure(value, arrays[0])
-    if all(member in _NOUN for member in members):
-        raise _fault(value, " or ".join(_NOUN[member] for member in members))
-    first = next(m for m in members if m not in _NOUN)
+    nouns = [_NOUN[member] for member in members if member in _NOUN]
+    if len(nouns) == len(members):
+        raise _fault(value, " or ".join(nouns))
+    first = next(member for member in members if member not in _NOUN)
     if attrs.has(first) and not isinstance(value, dict):
-        raise _fault(value, " or ".join([*(_NOUN[m] for m in members if m in _NOUN), "a table"]))
+        raise _fault(value, " or ".join([*nouns, "a table"]))
     try:
         return converter.structure(value, first)
     except _InvalidError as error:
@@ -181,8 +189,9 @@ def _array(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     arguments = get_args(kind)
     if arguments[-1] is not ... and len(value) != len(arguments):
         raise _fault(value, f"an array of {len(arguments)}")
-    element = arguments if arguments[-1] is not ... else (arguments[0],) * len(value)
-    items = {i: (item, of) for i, (item, of) in enumerate(zip(value, element, strict=True))}
+    if arguments[-1] is ...:
+        arguments = (arguments[0],) * len(value)
+    items = dict(enumerate(zip(value, arguments, strict=True)))
     return tuple(_collect(converter, items).values())
 
 
@@ -206,16 +215,16 @@ def _component(
     converter: cattrs.Converter, plugins: Components | None, check: bool, value: Any, base: Any
 ) -> Component:
     assert plugins is not None, "tables without components need no plugins"
-    found = kind_of(base)
-    assert found is not None, "the hook is for base classes of kinds"
-    kind = found.name
+    kind_info = kind_of(base)
+    assert kind_info is not None, "the hook is for base classes of kinds"
+    kind = kind_info.name
     if not isinstance(value, dict):
         raise _fault(value, f'a table with `use = "..."` that names a {kind}')
     fields = dict(value)
     name = fields.pop("use", None)
     if not isinstance(name, str):
-        choices = ", ".join(f"`{choice}`" for choice in plugins.names(kind))
-        raise _InvalidError([((), f"the {kind} has no `use`; name one of {choices or 'a plugin'}")])
+        choices = listed(plugins.names(kind))
+        raise _invalid(f"the {kind} has no `use`; name one of {choices or 'a plugin'}")
     try:
         info = plugins.find(kind, name)
     except PluginError as error:
@@ -240,8 +249,12 @@ def _problems(part: Component) -> list[str]:
 
 
 def _fault(value: Any, expected: str) -> _InvalidError:
-    what = "the table " if isinstance(value, dict) else "the array " if isinstance(value, list) else ""
-    return _InvalidError([((), f"found {what}{value!r}, expected {expected}")])
+    noun = ""
+    if isinstance(value, dict):
+        noun = "the table "
+    elif isinstance(value, list):
+        noun = "the array "
+    return _invalid(f"found {noun}{value!r}, expected {expected}")
 
 
 def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) -> dict[Any, Any]:
@@ -252,7 +265,7 @@ def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) 
         try:
             result[key] = converter.structure(item, kind)
         except _InvalidError as error:
-            faults += [((key, *path), message) for path, message in error.faults]
+            faults += error.below(key)
     if faults:
         raise _InvalidError(faults)
     return result
@@ -273,31 +286,30 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     hints = _hints(cls)  # type: ignore[arg-type]  # a class is hashable
     fields = fields_by_key(cls)
     inline = next((key for key, a in fields.items() if a.metadata.get("inline")), None)
-    known = dict(value)
+    items = dict(value)
     if inline is not None:
         # Keys that are not fields of this table belong to the inline component.
-        own = {key: known.pop(key) for key in list(known) if key in fields and key != inline}
-        known = {inline: known, **own}
+        field_items = {key: items.pop(key) for key in list(items) if key in fields and key != inline}
+        items = {inline: items, **field_items}
     arguments: dict[str, Any] = {}
-    unknown = [key for key in known if key not in fields]
-    messages = unknown_keys(unknown, list(fields))
-    faults: list[tuple[KeyPath, str]] = [
-        ((key,), message) for key, message in zip(unknown, messages, strict=True)
-    ]
+    faults: list[tuple[KeyPath, str]] = []
+    unknown = [key for key in items if key not in fields]
+    for key, message in zip(unknown, unknown_keys(unknown, list(fields)), strict=True):
+        faults.append(((key,), message))
     for key, attribute in fields.items():
-        if key not in known:
+        if key not in items:
             if attribute.default is attrs.NOTHING:
                 faults.append(((), f"the required key `{key}` is missing"))
             continue
         try:
-            item = converter.structure(known[key], hints[attribute.name])
+            item = converter.structure(items[key], hints[attribute.name])
         except _InvalidError as error:
             prefix: KeyPath = () if key == inline else (key,)
-            faults += [((*prefix, *path), message) for path, message in error.faults]
+            faults += error.below(*prefix)
             continue
         except Exception as error:  # noqa: BLE001 - cattrs raises anything for a type that is not one of ours
             reason = " ".join(reason_of(getattr(error, "exceptions", [error])[0]).split())
-            faults.append(((key,), f"found {known[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})"))
+            faults.append(((key,), f"found {items[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})"))
             continue
         try:
             if attribute.validator is not None:
@@ -315,13 +327,13 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
         return cls(**arguments)
     except Exception as error:
         # A component's `__attrs_post_init__` may refuse a combination of fields.
-        raise _InvalidError([((), _refusal(error, cls))]) from error
+        raise _invalid(_refusal(error, cls)) from error
 
 
-def _refusal(error: Exception, cls: type[Any], found: str = "") -> str:
+def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:
     """Return what a class says of its values, or, if it did not mean to refuse them, that it raised."""
     if isinstance(error, ValueError | TypeError | SentbedError) and error.args:
-        return f"{found}{error.args[0]}"
+        return f"{prefix}{error.args[0]}"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"making `{cls.__qualname__}` of {release_of(cls.__module__)} raised {reason_of(error)} @ "
@@ -350,7 +362,7 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
             f"the type of {next(of, 'a field')} of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
             f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
         )
-        raise _InvalidError([((), message)]) from error
+        raise _invalid(message) from error
 
 
 def unstructure(part: Any, directory: Path | None = None) -> Any:

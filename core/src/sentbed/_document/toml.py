@@ -119,16 +119,19 @@ class Document:
         place: Any = self.data
         keys: KeyPath = ()
         for key in path.split("."):
-            found: str | int = key
+            element: str | int = key
             if isinstance(place, list):
-                names = [item.get("name") if isinstance(item, dict) else None for item in place]
-                found = (
-                    int(key) if key.isascii() and key.isdigit() else names.index(key) if key in names else key
-                )
-                place = place[found] if isinstance(found, int) and found < len(place) else None
+                if key.isascii() and key.isdigit():
+                    element = int(key)
+                else:
+                    for index, item in enumerate(place):
+                        if isinstance(item, dict) and item.get("name") == key:
+                            element = index
+                            break
+                place = place[element] if isinstance(element, int) and element < len(place) else None
             else:
                 place = place.get(key) if isinstance(place, Mapping) else None
-            keys += (found,)
+            keys += (element,)
         return keys
 
     def value(self, path: KeyPath) -> Any:
@@ -142,8 +145,8 @@ class Document:
         return place
 
     def set_from(self, path: KeyPath, origin: str) -> Document:
-        """Return the document with `path`, and all below it, said to come from `origin`, which is no file."""
-        places = {known: place for known, place in self.places.items() if known[: len(path)] != path}
+        """Return the document with `origin`, which is not a file, as the place of `path` and all below it."""
+        places = {key_path: place for key_path, place in self.places.items() if key_path[: len(path)] != path}
         return attrs.evolve(self, places={**places, path: (origin, None)})
 
     def without(self, path: KeyPath) -> Document:
@@ -151,12 +154,12 @@ class Document:
         *above, gone = path
         depth = len(above)
         places = {}
-        for known, place in self.places.items():
-            number = known[depth] if len(known) > depth and list(known[:depth]) == above else None
+        for key_path, place in self.places.items():
+            number = key_path[depth] if len(key_path) > depth and list(key_path[:depth]) == above else None
             if not isinstance(number, int) or not isinstance(gone, int) or number < gone:
-                places[known] = place
+                places[key_path] = place
             elif number > gone:
-                places[(*known[:depth], number - 1, *known[depth + 1 :])] = place
+                places[(*key_path[:depth], number - 1, *key_path[depth + 1 :])] = place
         return attrs.evolve(self, places=places)
 
 

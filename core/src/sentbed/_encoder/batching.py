@@ -56,11 +56,13 @@ def encode_into(
     for start, window in zip(starts, windows, strict=True):
         vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
         lengths = window.tokens.lengths
-        cuts = encoder.plan(lengths)
-        plan = list(plan_batches(lengths, token_budget) if cuts is None else cuts)
+        planned = encoder.plan(lengths)
+        if planned is None:
+            planned = plan_batches(lengths, token_budget)
+        plan = list(planned)
         batches = (window.batch(rows, tokenizer.pad_id) for rows in plan)
-        for rows, found in zip(plan, encoder.encode_batches(batches), strict=True):
-            vectors[rows] = found
+        for rows, batch_vectors in zip(plan, encoder.encode_batches(batches), strict=True):
+            vectors[rows] = batch_vectors
             if progress is not None:
                 progress(int(window.counts[rows].sum()))
         output[start : start + len(window.inverse)] = vectors[window.inverse]

@@ -99,9 +99,11 @@ class Encoder:
         if (transform := self.recipe.head.transform) is not None:
             bare, recipe = self.placed.transformed(), attrs.evolve(self.recipe, prompt=self.recipe.prompts[0])
             vectors = attrs.evolve(self, placed=bare, recipe=recipe).encode(self.fit_texts)
-            text = json.dumps(self.fit_texts).encode()
-            on = {"texts": len(vectors), "data": hashlib.sha256(text).hexdigest()} if len(vectors) else {}
-            self.placed = bare.transformed(transform.fit(vectors, self.backbone), on)
+            fitted_on = {}
+            if len(vectors):
+                digest = hashlib.sha256(json.dumps(self.fit_texts).encode()).hexdigest()
+                fitted_on = {"texts": len(vectors), "data": digest}
+            self.placed = bare.transformed(transform.fit(vectors, self.backbone), fitted_on)
         return self
 
     @classmethod
@@ -161,10 +163,14 @@ class Encoder:
         positions = self.backbone.max_length
         for prompt, tokenizer in zip(self.recipe.resolved_prompts, self.tokenizers(), strict=True):
             template = int(tokenizer.encode([""], max_length).lengths[0]) if prompt else 0
-            times = 1 + (prompt is not None and prompt.template.between is not None)
+            repeats = prompt is not None and prompt.template.between is not None
+            times = 2 if repeats else 1
             if max_length * times + template > positions:
-                around = f", and the template around a sentence has {template}" if template else ""
-                around += " and repeats it" * (times - 1)
+                around = ""
+                if template:
+                    around = f", and the template around a sentence has {template}"
+                if repeats:
+                    around += " and repeats it"
                 raise ModelError(
                     f"`max_length` is {max_length}{around}; the backbone has positions for {positions} "
                     f"tokens, set `max_length` to {(positions - template) // times} or less"
@@ -172,13 +178,18 @@ class Encoder:
 
     def tokenizer(self, normalize: bool = True) -> Tokenizer:
         """Return the tokenizer, wrapped in the prompt if there is one; `normalize` applies its text rules."""
-        prompt, own = self.recipe.resolved_prompt, self.backbone.tokenizer
-        return PromptTokenizer(own, prompt, self.backbone.max_length, normalize) if prompt else own
+        prompt, tokenizer = self.recipe.resolved_prompt, self.backbone.tokenizer
+        if prompt is None:
+            return tokenizer
+        return PromptTokenizer(tokenizer, prompt, self.backbone.max_length, normalize)
 
     def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
         """Return the tokenizer of each prompt; see `tokenizer`."""
-        alone = (attrs.evolve(self.recipe, prompt=one, ensemble="mean") for one in self.recipe.prompts)
-        return [attrs.evolve(self, recipe=one).tokenizer(normalize) for one in alone]
+        tokenizers = []
+        for prompt in self.recipe.prompts:
+            recipe = attrs.evolve(self.recipe, prompt=prompt, ensemble="mean")
+            tokenizers.append(attrs.evolve(self, recipe=recipe).tokenizer(normalize))
+        return tokenizers
 
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how it turns text into vectors."""
@@ -194,11 +205,15 @@ class Encoder:
             "max_length": self.recipe.max_length,
         }
         facts |= self.backbone.protocol
-        if (on := self.placed.fitted_on) is not None:
+        if self.placed.fitted_on is not None:
             fields = unstructure(self.recipe.head.transform).items()
-            facts["transform"] = {k: v for k, v in fields if not isinstance(v, Mapping)} | dict(on)
-        facts |= {"ensemble": self.recipe.ensemble} if self.recipe.joined > 1 else {}
-        return facts | ({"prompt": prompts[0] if len(prompts) == 1 else prompts} if prompts else {})
+            settings = {key: value for key, value in fields if not isinstance(value, Mapping)}
+            facts["transform"] = settings | dict(self.placed.fitted_on)
+        if self.recipe.joined > 1:
+            facts["ensemble"] = self.recipe.ensemble
+        if prompts:
+            facts["prompt"] = prompts[0] if len(prompts) == 1 else prompts
+        return facts
 
     def encode(
         self,
@@ -243,7 +258,8 @@ class Encoder:
         total = np.zeros(output.shape if mean else (), np.float32)
         for tokenizer, part in zip(others, cycle(parts)):
             encode_into(part, texts, tokenizer, self.placed, length, budget)
-            total += output if mean else 0
+            if mean:
+                total += output
         encode_into(parts[-1], texts, last, self.placed, length, budget, progress)
         if mean:
             output[:] = (output + total) / (len(others) + 1)
@@ -271,26 +287,34 @@ class Encoder:
         prepared = prepared or returned(evaluator.prepare(), Preparation, evaluator, "prepare")
         if isinstance(prepared, Prepared):
             bar = bar or EncodeBar(prepared.size)
-            own = _Seen(self, progress, store, bar)
-            other = None if second is None else _Seen(second[1], progress, store, bar)
-            evaluation = prepared.evaluate(own, other, own.device, own.progress)
+            left = _Seen(self, progress, store, bar)
+            right = None
+            if second is not None:
+                right = _Seen(second[1], progress, store, bar)
+            evaluation = prepared.evaluate(left, right, left.device, left.progress)
         else:
             evaluation = prepared.evaluate(_Seen(self, progress, store))
         returned(evaluation, Evaluation, evaluator, "score")
-        how = self.protocol()
+        plugin = info.release if info else ""
+        encoder_protocol = self.protocol()
         if second is not None:
-            how["second"] = {"encoder": second[0], **second[1].protocol()}
-        scores = (
-            attrs.evolve(
-                returned(score, Score, evaluator, "score"),
-                value=number(score.value, evaluator, "score"),
-                encoder=name,
-                evaluator=evaluator.name,
-                plugin=info.release if info else "",
-                protocol={"encoder": {**how, **score.transform}, "evaluator": score.protocol},
+            encoder_protocol["second"] = {"encoder": second[0], **second[1].protocol()}
+        scores = []
+        for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
+            returned(score, Score, evaluator, "score")
+            scores.append(
+                attrs.evolve(
+                    score,
+                    value=number(score.value, evaluator, "score"),
+                    encoder=name,
+                    evaluator=evaluator.name,
+                    plugin=plugin,
+                    protocol={
+                        "encoder": {**encoder_protocol, **score.transform},
+                        "evaluator": score.protocol,
+                    },
+                )
             )
-            for score in returned(evaluation.scores, tuple | list, evaluator, "score")
-        )
         primary = number(evaluation.primary, evaluator, "score")
         return attrs.evolve(evaluation, scores=tuple(scores), primary=primary)
 
@@ -318,10 +342,10 @@ class Encoder:
             )
 
         def fill(directory: Path) -> None:
-            known = self.placed.save(directory)
+            sums = self.placed.save(directory)
             table = {"schema": SCHEMA, **unstructure(self.recipe, target)}
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
-            write_sums(directory, known)
+            write_sums(directory, sums)
 
         write_directory(target, fill)
 
@@ -339,10 +363,10 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
     """
     file = directory / ENCODER_FILE
     try:
-        found = file.is_file()
+        is_file = file.is_file()
     except OSError as error:
         raise ModelError(f"`{directory}` cannot be a path: {error.strerror}; check the path") from error
-    if not found:
+    if not is_file:
         raise ModelError(_no_encoder(directory))
     document = parse(read_file(file), str(file))
     table = dict(document.data)
@@ -366,7 +390,7 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
 
 
 def _sums(saved: Path) -> dict[str, str]:
-    """Return the verified SHA-256 of each file of the backbone; none if the encoder was saved without."""
+    """Return the verified SHA-256 of each file of the backbone; empty if the encoder was saved without."""
     if not (saved / SUMS_FILE).exists():
         return {}
     try:
@@ -389,9 +413,9 @@ def _no_encoder(directory: Path) -> str:
             f"`{directory}` is a folder of sentence-transformers, not an encoder of sentbed; make one of it "
             f"with `sentbed import {directory} NEW_DIRECTORY`, and name that"
         )
-    found = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
+    fault = f"holds no `{ENCODER_FILE}`" if directory.exists() else "does not exist"
     return (
-        f"`{directory}` is not an encoder (it {found}); "
+        f"`{directory}` is not an encoder (it {fault}); "
         "name the directory `encoder` of a run that has finished, or one that `Encoder.save` wrote"
     )
 
@@ -410,12 +434,12 @@ class EncodeBar:
     done: int = 0
     """Number of texts in finished lists."""
 
-    def look(self, finished: int, count: int) -> int:
+    def advance(self, finished: int, count: int) -> int:
         """Return the texts done in total when `finished` of the current list's `count` are done."""
-        found = min(self.done + finished, self.total)
+        done = min(self.done + finished, self.total)
         if finished == count:
             self.done += count
-        return found
+        return done
 
 
 @attrs.define(eq=False)
@@ -423,7 +447,7 @@ class _Seen(TextEncoder):
     """The `TextEncoder` that evaluators receive, with progress, device and vector store."""
 
     encoder: Encoder
-    told: PartProgress | None = None
+    report_progress: PartProgress | None = None
     store: VectorStore | None = None
     bar: EncodeBar | None = None
     """Progress over all lists; if None, each list has its own."""
@@ -454,7 +478,7 @@ class _Seen(TextEncoder):
             nonlocal finished
             before, finished = finished, min(finished + count, len(texts))
             if finished > before:
-                self.progress("encode", bar.look(finished, len(texts)), bar.total)
+                self.progress("encode", bar.advance(finished, len(texts)), bar.total)
 
         if self.store is None:
             return self.encoder.encode(texts, advance, max_length=self.max_length)
@@ -470,8 +494,8 @@ class _Seen(TextEncoder):
         return vectors
 
     def progress(self, what: str, done: int, total: int) -> None:
-        if self.told is not None:
-            self.told(what, done, total)
+        if self.report_progress is not None:
+            self.report_progress(what, done, total)
 
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
@@ -479,7 +503,9 @@ def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     if recipe.prompt is None:
         return recipe
     prompts = tuple(prompt.without_file() for prompt in recipe.prompts)
-    return attrs.evolve(recipe, prompt=prompts if isinstance(recipe.prompt, tuple) else prompts[0])
+    if isinstance(recipe.prompt, tuple):
+        return attrs.evolve(recipe, prompt=prompts)
+    return attrs.evolve(recipe, prompt=prompts[0])
 
 
 def _require_texts(texts: Sequence[object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, get_args, get_type_hints
 
@@ -13,7 +13,7 @@ from sentbed._component_faults import sentences
 from sentbed._recipe.component_compatibility import beyond_positions, misfits
 from sentbed._recipe.recipe import PRETRAINED, EncoderRecipe, Recipe, Stage, written_path
 from sentbed._registry.registry import Plugins
-from sentbed.errors import Problem, RecipeError, RuntimeUnavailableError, SentbedError
+from sentbed.errors import Problem, RecipeError, RuntimeUnavailableError, SentbedError, listed
 from sentbed.protocols import LABEL, Evaluator, Runtime
 
 Add = Callable[..., None]
@@ -45,8 +45,8 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
                 misfit=True,
             )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-            said = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
-            add(said, "encoders", name)
+            message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
+            add(message, "encoders", name)
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     for i, evaluate in enumerate(recipe.evaluate):
@@ -81,7 +81,7 @@ def _below(add: Add, *prefix: str | int) -> Add:
 
 def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
     """Whether `name` is an encoder of the recipe, or is None and may be; otherwise add a problem."""
-    names = ", ".join(f"`{known}`" for known in recipe.encoders)
+    names = listed(recipe.encoders)
     if name is not None and name not in recipe.encoders:
         add(f"there is no encoder `{name}`, the recipe has {names}; name one of them", *path)
         return False
@@ -94,9 +94,9 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
 def _check_use(recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add) -> None:
     if part := recipe.encoders.get(name or recipe.main_encoder):
         for backbone in part.backbones:
-            found = evaluator.misfits(backbone, part.pooler, part.head)
-            for said in sentences(found, evaluator, "misfits"):
-                add(said, misfit=True)
+            messages = evaluator.misfits(backbone, part.pooler, part.head)
+            for message in sentences(messages, evaluator, "misfits"):
+                add(message, misfit=True)
     if second is None:
         return
     _encoder_name(recipe, second, add, "second")
@@ -119,8 +119,8 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if stage.name == PRETRAINED:
         add(f"`{PRETRAINED}` cannot name a stage: it names the weights before the first one", "name")
     if (stage.epochs is None) == (stage.steps is None):
-        has = "both" if stage.steps is not None else "neither"
-        add(f"the stage has {has} of `epochs` and `steps`; give exactly one")
+        count = "neither" if stage.steps is None else "both"
+        add(f"the stage has {count} of `epochs` and `steps`; give exactly one")
     if missing := sorted(stage.loss.traits.needs - set(stage.data.columns)):
         add(
             f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
@@ -129,30 +129,33 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
-    taken, given = stage.loss.traits.numbers, stage.data.traits.numbers
-    for column in (name for name in stage.columns_used if (name in taken) != (name in given)):
-        wants, has = ("numbers", "texts") if column in taken else ("texts", "numbers")
+    numbers_of_loss, numbers_of_data = stage.loss.traits.numbers, stage.data.traits.numbers
+    for column in stage.columns_used:
+        if (column in numbers_of_loss) == (column in numbers_of_data):
+            continue
+        wants, has = ("numbers", "texts") if column in numbers_of_loss else ("texts", "numbers")
         add(
             f"the loss `{stage.loss.name}` takes {wants} in the column `{column}`, of which the data source "
             f"`{stage.data.name}` gives {has}; choose another loss or data source",
             "loss",
             misfit=True,
         )
-    if LABEL in stage.loss.traits.needs - taken and not stage.loss.traits.classes:
+    if LABEL in stage.loss.traits.needs - numbers_of_loss and not stage.loss.traits.classes:
         add(
             f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
             "it may hold; that is for its plugin to say",
             "loss",
         )
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
-        said = f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out"
-        add(said, "micro_batch")
+        add(
+            f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
+            "micro_batch",
+        )
     if stage.max_length is not None:
         for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
             encoder = recipe.encoders.get(name)
-            beyond = None if encoder is None else beyond_positions(encoder, stage.max_length)
-            if beyond is not None:
-                add(beyond, "max_length", misfit=True)
+            if encoder is not None and (problem := beyond_positions(encoder, stage.max_length)):
+                add(problem, "max_length", misfit=True)
     if stage.cache_frozen and not stage.freeze:
         add("`cache_frozen` is on, but the stage freezes no encoder; take it out", "cache_frozen")
     if _check_towers(recipe, stage, add):
@@ -168,8 +171,8 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if validate is None:
         return
     if validate.encoder is not None or len(trained) > 1:
-        known = _encoder_name(recipe, validate.encoder, add, "validate", "encoder")
-        if known and validate.encoder not in trained:
+        is_encoder = _encoder_name(recipe, validate.encoder, add, "validate", "encoder")
+        if is_encoder and validate.encoder not in trained:
             add(
                 f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
                 "name one that it trains, or use `watch`",
@@ -205,44 +208,51 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
     trained, frozen = recipe.trained(stage), tuple(stage.freeze)
     if not stage.train and not _encoder_name(recipe, None, add, "train"):
         return False
-    known = [_encoder_name(recipe, name, add, "train") for name in stage.train]
-    known += [_encoder_name(recipe, name, add, "freeze") for name in frozen]
-    known += [_encoder_name(recipe, name, add, "columns", column) for column, name in stage.columns.items()]
-    if not all(known):
-        return False
     fits = True
+    for name in stage.train:
+        fits = _encoder_name(recipe, name, add, "train") and fits
+    for name in frozen:
+        fits = _encoder_name(recipe, name, add, "freeze") and fits
+    for column, name in stage.columns.items():
+        fits = _encoder_name(recipe, name, add, "columns", column) and fits
+    if not fits:
+        return False
 
     def problem(message: str, *path: str | int) -> None:
         nonlocal fits
         fits = False
         add(message, *path)
 
-    for name in dict.fromkeys(n for n in (*trained, *frozen) if (*trained, *frozen).count(n) > 1):
-        both = name in trained and name in frozen
-        problem(
-            f"the encoder `{name}` is {'trained and frozen' if both else 'named twice'}; name it once",
-            "freeze" if name in frozen else "train",
-        )
+    encoders = (*trained, *frozen)
+    for name in dict.fromkeys(encoders):
+        if encoders.count(name) == 1:
+            continue
+        key = "freeze" if name in frozen else "train"
+        how = "trained and frozen" if name in trained and name in frozen else "named twice"
+        problem(f"the encoder `{name}` is {how}; name it once", key)
     texts = stage.texts
     for column in stage.columns:
-        if column not in texts:
-            why = (
-                "holds no text"
-                if column in stage.columns_used
-                else "is not used by this stage's data and loss"
-            )
-            problem(f"the column `{column}` {why}; the columns are {', '.join(texts)}", "columns", column)
+        if column in texts:
+            continue
+        why = "is not used by this stage's data and loss"
+        if column in stage.columns_used:
+            why = "holds no text"
+        problem(f"the column `{column}` {why}; the columns are {', '.join(texts)}", "columns", column)
     for column in texts:
         tower = stage.columns.get(column)
-        if tower is None and len(trained) + len(frozen) > 1:
+        if tower is None and len(encoders) > 1:
             problem(
                 f"the stage has several encoders, and nothing says which one encodes the column `{column}`; "
                 f'add `columns = {{ {column} = "{trained[0]}", ... }}`',
                 "columns",
             )
-        elif tower is not None and tower not in (*trained, *frozen):
-            said = f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor"
-            problem(f"{said} freezes; name it in `train` or `freeze`", "columns", column)
+        elif tower is not None and tower not in encoders:
+            problem(
+                f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor "
+                "freezes; name it in `train` or `freeze`",
+                "columns",
+                column,
+            )
     if fits:
         used = set(recipe.towers(stage).values())
         for key, names in (("train", trained), ("freeze", frozen)):
@@ -272,13 +282,9 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     for message in sentences(stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"):
         add(message, "loss", misfit=True)
     if stage.loss.traits.predicts:
-        lacking = [f"the runtime `{recipe.runtime.name}` as set here trains no such loss"]
-        lacking *= not recipe.runtime.traits.predicts
-        for e in used:
-            lacking += [f"`{e.backbone.name}` has no trained head"] * (not e.backbone.traits.predicts)
-            lacking += ["a prompt hides tokens, has a placeholder or layers of its own"] * e.marks
-        for why in lacking:
-            add(f"the loss `{stage.loss.name}` predicts tokens, and {why}; use another", "loss", misfit=True)
+        for reason in _reasons_against_prediction(recipe, used):
+            message = f"the loss `{stage.loss.name}` predicts tokens, and {reason}; use another"
+            add(message, "loss", misfit=True)
     for name in stage.freeze:
         if recipe.encoders[name].head.transform is not None:
             add(
@@ -298,13 +304,24 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
             )
 
 
+def _reasons_against_prediction(recipe: Recipe, encoders: Iterable[EncoderRecipe]) -> Iterator[str]:
+    """Yield why a loss that predicts tokens cannot train these encoders."""
+    if not recipe.runtime.traits.predicts:
+        yield f"the runtime `{recipe.runtime.name}` as set here trains no such loss"
+    for encoder in encoders:
+        if not encoder.backbone.traits.predicts:
+            yield f"`{encoder.backbone.name}` has no trained head"
+        if encoder.marks:
+            yield "a prompt hides tokens, has a placeholder or layers of its own"
+
+
 def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     earlier = {other.name: other for other in recipe.stage[:index]}
     for name, source in stage.weights.items():
         if not _encoder_name(recipe, name, add, "weights", name) or source == PRETRAINED:
             continue
         if source not in earlier:
-            names = ", ".join(f"`{known}`" for known in (*earlier, PRETRAINED))
+            names = listed([*earlier, PRETRAINED])
             add(f"there is no earlier stage `{source}`; the weights can come from {names}", "weights", name)
         elif name not in recipe.trained(earlier[source]):
             add(f"the stage `{source}` does not train `{name}`; name one that does", "weights", name)

@@ -33,7 +33,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
 """Needs that a pooler may have of a backbone, with the reason; see `protocols.PoolerTraits`."""
 
 TEMPLATE = "template"
-"""A pooler's need that the recipe meets, not the backbone."""
+"""Need of a pooler that the recipe meets, not the backbone."""
 
 
 @attrs.frozen
@@ -69,11 +69,13 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         # Problems with the prompt do not matter if the pooler or backbone must change.
         return
     yield from _pooler_misfits(encoder)
-    yield from (("backbone", said) for said in sentences(backbone.misfits(needs), backbone, "misfits"))
+    for message in sentences(backbone.misfits(needs), backbone, "misfits"):
+        yield "backbone", message
     if (transform := encoder.head.transform) is not None:
-        yield from (("head", said) for said in sentences(transform.misfits(encoder), transform, "misfits"))
-    if said := beyond_positions(encoder, encoder.max_length):
-        yield "max_length", said
+        for message in sentences(transform.misfits(encoder), transform, "misfits"):
+            yield "head", message
+    if (problem := beyond_positions(encoder, encoder.max_length)) is not None:
+        yield "max_length", problem
     if not encoder.prompts:
         yield "prompt", "`prompt` is an empty array; give at least one prompt, or take it out"
     if encoder.ensemble == "concatenate" and encoder.head.dimensions is not None:
@@ -98,7 +100,7 @@ def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
 
 
 def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
-    """Yield a problem for a pooler's weights that are nowhere, and for a projection that it does not fit."""
+    """Yield problems with a pooler's pretrained weights, which may not exist, and with its projection."""
     backbone, pooler, head = encoder.backbone, encoder.pooler, encoder.head
     if pooler.traits.pretrained and not backbone.traits.pretrained:
         yield (
@@ -130,7 +132,8 @@ def _prompt_misfits(
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
     if problems := list(prompt.check()):
-        yield from (("prompt", problem) for problem in problems)
+        for problem in problems:
+            yield "prompt", problem
         return
     try:
         resolved = prompt.resolve(pooler, backbone.traits)
@@ -155,16 +158,24 @@ def _prompt_misfits(
         if (other := backbone.reading(resolved.layers)) is None:
             yield "prompt", f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
         else:
-            said = sentences((*other.check(), *other.misfits(needs)), other, "misfits")
-            yield from (("prompt", one) for one in said)
+            for message in sentences((*other.check(), *other.misfits(needs)), other, "misfits"):
+                yield "prompt", message
     has_mask = MASK in resolved.template.suffix
     if resolved.template.between is not None:
-        found = f"the template {str(resolved.template)!r} has the sentence twice, the second one to be pooled"
+        template = f"the template {str(resolved.template)!r}"
         if offers is not None and "span" not in offers:
-            yield "prompt", f"{found}, and `{backbone.name}` cannot hide the first; write `{{text}}` once"
+            yield (
+                "prompt",
+                f"{template} has the sentence twice, the second one to be pooled, and `{backbone.name}` "
+                "cannot hide the first; write `{text}` once",
+            )
         elif needs & {"decoder", "mask-token"} or pooler.traits.pooling == "cls":
-            what = f"{found}, and the pooler `{pooler.name}` reads a single state that says nothing of it"
-            yield "prompt", f"{what}; use a pooler such as `mean` or `last`, or write `{{text}}` once"
+            yield (
+                "prompt",
+                f"{template} has the sentence twice, the second one to be pooled, and the pooler "
+                f"`{pooler.name}` reads a single state that says nothing of it; use a pooler such as `mean` "
+                "or `last`, or write `{text}` once",
+            )
     if "mask-token" in needs and not has_mask:
         yield (
             "prompt",
@@ -173,13 +184,13 @@ def _prompt_misfits(
             + _either([name for name, text in TEMPLATES.items() if MASK in text]),
         )
     if has_mask and offers is not None and "mask-token" not in offers:
-        others = _fitting(encoder, "backbone", plugins)
-        yield (
-            "prompt",
+        message = (
             f"the template {str(resolved.template)!r} has a `{{mask}}`, and the backbone "
             f"`{backbone.name}` has no mask token; take it out"
-            + (f", or use the backbone {_either(others)}" if others else ""),
         )
+        if others := _fitting(encoder, "backbone", plugins):
+            message += f", or use the backbone {_either(others)}"
+        yield "prompt", message
 
 
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
@@ -188,14 +199,16 @@ def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:
         choices.append(f"the backbone {_either(backbones)} with this pooler")
     if poolers := _fitting(encoder, "pooler", plugins):
         choices.append(f"the pooler {_either(poolers)} with this backbone")
-    return f"use {', or '.join(choices)}" if choices else "install a plugin that has it"
+    if not choices:
+        return "install a plugin that has it"
+    return f"use {', or '.join(choices)}"
 
 
 def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list[str]:
     """Return the names of a kind's components that are known to work in place of the encoder's own."""
     if plugins is None:
         return []
-    if any(True for prompt in encoder.prompts for _ in prompt.check()):
+    if any(list(prompt.check()) for prompt in encoder.prompts):
         # No part fits an invalid prompt.
         encoder = attrs.evolve(encoder, prompt=None)
     names = []
@@ -211,4 +224,6 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
 
 def _either(names: list[str]) -> str:
     listed = [f"`{name}`" for name in names]
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
+    if len(listed) == 1:
+        return listed[0]
+    return f"{', '.join(listed[:-1])} or {listed[-1]}"

@@ -48,10 +48,10 @@ def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins
     with all problems.
     """
     shown = (key,) if key else ()
-    found, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), ((), shown))
+    component, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), ((), shown))
     if problems:
         raise RecipeError(problems)
-    return found
+    return component
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
@@ -73,12 +73,12 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
     """Structure a document as a `Recipe`; its paths are relative to `base`. Raises `RecipeError`."""
     document = _set_everywhere(document, plugins)
     problems: list[Problem] = []
-    found = document.data.get("schema")
-    if found != SCHEMA or isinstance(found, bool):
-        what = "has no `schema`" if found is None else f"has `schema = {found!r}`"
-        message = f"the recipe {what}, this version of sentbed reads `schema = {SCHEMA}`"
+    schema = document.data.get("schema")
+    if schema != SCHEMA or isinstance(schema, bool):
+        fault = "has no `schema`" if schema is None else f"has `schema = {schema!r}`"
+        message = f"the recipe {fault}, this version of sentbed reads `schema = {SCHEMA}`"
         problems.append(document.problem(message, ("schema",)))
-        if found is not None:
+        if schema is not None:
             # The keys of another schema version cannot be checked.
             raise RecipeError(problems)
     data = {**document.data, "schema": SCHEMA}
@@ -106,14 +106,19 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
 
 def _set_everywhere(document: Document, plugins: Plugins) -> Document:
     """Apply the overrides `evaluate.*.KEY=VALUE` to each evaluation whose evaluator has the key."""
-    for override in (one for one in map(str.strip, document.overrides) if one.startswith(EVERYWHERE)):
+    for override in map(str.strip, document.overrides):
+        if not override.startswith(EVERYWHERE):
+            continue
         key = override.removeprefix(EVERYWHERE).partition("=")[0].strip()
         entries = [entry for entry in document.data.get("evaluate", ()) if isinstance(entry, dict)]
-        found = [plugins.components.get(("evaluator", str(entry.get("use")))) for entry in entries]
-        having = [i for i, info in enumerate(found) if info and key in attrs.fields_dict(info.cls)]
-        if not having:
+        overrides = []
+        for i, entry in enumerate(entries):
+            info = plugins.components.get(("evaluator", str(entry.get("use"))))
+            if info and key in attrs.fields_dict(info.cls):
+                overrides.append(override.replace("*", str(i), 1))
+        if not overrides:
             raise RecipeError([Problem(f"no evaluation has the key `{key}` of the override {override!r}")])
-        document = apply_overrides(document, [override.replace("*", str(i), 1) for i in having])
+        document = apply_overrides(document, overrides)
     return document
 
 
@@ -159,10 +164,10 @@ def _unknown_keys(data: dict[str, Any], document: Document, plugins: Plugins) ->
     choices = sorted({*fields, *plugins.tables, MAIN_ENCODER, EXTENDS})
     unknown = [key for key in data if key not in fields]
     problems = []
-    for key, said in zip(unknown, unknown_keys(unknown, choices), strict=True):
+    for key, advice in zip(unknown, unknown_keys(unknown, choices), strict=True):
         del data[key]
-        message = said
-        if key == EXTENDS:  # a file's own is gone by now
+        message = advice
+        if key == EXTENDS:  # the one in the file has been taken out by now
             message = "`extends` cannot be set by an override; write it at the top of a recipe"
         problems.append(document.problem(message, (key,)))
     return problems

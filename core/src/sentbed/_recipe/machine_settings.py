@@ -1,7 +1,7 @@
-"""Settings that say where a run works and with whom: those of its caller, never of a directory.
+"""Settings of the machine, such as addresses and devices: they come from the caller, never from a directory.
 
-A run directory may be a stranger's. What its recipe says of addresses, machines and devices is left out when
-it is read; the caller gives it (`--set`), or the defaults hold.
+A run directory may be a stranger's. The settings of the machine in its recipe are left out when it is read;
+the caller gives them (`--set`), or the defaults hold.
 """
 
 from __future__ import annotations
@@ -138,14 +138,17 @@ def left_out_sentence(recipe: Recipe) -> str | None:
     """Return which settings of the machine a directory's recipe lost and how to give them again, or None."""
     data = recipe.document.data
     settings = {written_path(data, path): value for path, value, _ in machine_settings(recipe)}
-    lost: dict[str, Any] = {}
+    left_out: dict[str, Any] = {}
     for path, value in recipe.document.left_out.items():
         if settings.get(path) != value:
-            lost[dotted(path)] = value
-    if not lost:
+            left_out[dotted(path)] = value
+    if not left_out:
         return None
-    shown = [f"`{path}` ({_shown(value)})" for path, value in lost.items()]
-    options = [f"--set {shlex.quote(f'{path}={_shown(value)}')}" for path, value in lost.items()]
+    shown = []
+    options = []
+    for key, value in left_out.items():
+        shown.append(f"`{key}` ({_shown(value)})")
+        options.append(f"--set {shlex.quote(f'{key}={_shown(value)}')}")
     return printable(
         f"where a run works and with whom is not read from its directory: {', '.join(shown)} left out; "
         f"if you trust them, give them again ({' '.join(options)}), or name the RECIPE"

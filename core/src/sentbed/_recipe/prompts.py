@@ -120,15 +120,21 @@ class Prompt:
             SentbedError: if the template is invalid.
             DataError: if `file` has no such line, or no template on it.
         """
-        said = PoolerTraits() if pooler is None else pooler.traits
-        text = said.template if self.template is None else self.template
+        pooler_traits = PoolerTraits() if pooler is None else pooler.traits
+        text = self.template
         if self.file is not None:
             text = read_line(self.file, self.line)
+        elif text is None:
+            text = pooler_traits.template
         if text is None:
             if not self.demonstrations and not self.layers and self.normalizer in (None, "none"):
                 return None
-            what = "a demonstration" if self.demonstrations else "`layers`" if self.layers else "text rules"
-            raise SentbedError(f"`prompt` has {what} but no template; give it a `template`")
+            part = "text rules"
+            if self.demonstrations:
+                part = "a demonstration"
+            elif self.layers:
+                part = "`layers`"
+            raise SentbedError(f"`prompt` has {part} but no template; give it a `template`")
         try:
             template = parse_template(text)
         except SentbedError as error:
@@ -137,15 +143,15 @@ class Prompt:
             raise DataError(str(error), self.file, self.line) from error
         if self.demonstrations:
             template = template.after(*self.demonstrations)
-        wanted = backbone or BackboneTraits()
-        if wanted.placeholder is not None:
-            template = template.with_placeholder(wanted.placeholder)
-        auxiliary = None if wanted.auxiliary is None else parse_template(wanted.auxiliary)
+        backbone_traits = backbone or BackboneTraits()
+        if backbone_traits.placeholder is not None:
+            template = template.with_placeholder(backbone_traits.placeholder)
+        auxiliary = None if backbone_traits.auxiliary is None else parse_template(backbone_traits.auxiliary)
         if auxiliary and (auxiliary.between is not None or MASK in auxiliary.suffix):
             raise SentbedError(
-                f"the auxiliary template {wanted.auxiliary!r} must have `{{text}}` once, no mask"
+                f"the auxiliary template {backbone_traits.auxiliary!r} must have `{{text}}` once, no mask"
             )
-        rules = self.normalizer or said.normalizer or "none"
+        rules = self.normalizer or pooler_traits.normalizer or "none"
         return ResolvedPrompt(template, rules, self.layers, auxiliary)
 
     def without_file(self) -> Prompt:
@@ -186,8 +192,10 @@ class Template:
                 f'the template {str(self)!r} cannot take a demonstration: its word goes behind a last `"`; '
                 f"use a template that ends in one, such as {TEMPLATES['prompt-eol']!r}"
             )
-        shown = (f'{self.prefix}{one.text}{self.suffix}{one.word}".' for one in demonstrations)
-        return Template("".join(shown) + self.prefix, self.suffix)
+        prefix = ""
+        for demonstration in demonstrations:
+            prefix += f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
+        return Template(prefix + self.prefix, self.suffix)
 
     def with_placeholder(self, token: str) -> Template:
         """Return the template with a token before the sentence, outside its quotation mark, unless it has it.
@@ -195,9 +203,9 @@ class Template:
         Raises:
             SentbedError: if the template has the token more than once.
         """
-        if (found := str(self).count(token)) > 1:
-            raise SentbedError(f"the template {str(self)!r} has `{token}` {found} times; write it once")
-        if found:
+        if (count := str(self).count(token)) > 1:
+            raise SentbedError(f"the template {str(self)!r} has `{token}` {count} times; write it once")
+        if count:
             return self
         before = self.prefix.removesuffix(OPEN_QUOTE)
         return attrs.evolve(self, prefix=f"{before}{token} {self.prefix[len(before) :]}")
@@ -221,8 +229,11 @@ class ResolvedPrompt:
     def describe(self) -> dict[str, Any]:
         """Return the prompt's part of a score's protocol."""
         facts: dict[str, Any] = {"template": str(self.template), "normalizer": self.normalizer}
-        facts |= {"layers": list(self.layers)} if self.layers else {}
-        return facts if self.auxiliary is None else {**facts, "auxiliary": str(self.auxiliary)}
+        if self.layers:
+            facts["layers"] = list(self.layers)
+        if self.auxiliary is not None:
+            facts["auxiliary"] = str(self.auxiliary)
+        return facts
 
     def apply(self, text: str, normalize: bool = True, mask_token: str = MASK) -> str:
         """Return the prompt of one text."""
@@ -233,7 +244,9 @@ class ResolvedPrompt:
         return len(self.template.until(self._ruled(text, normalize)).lstrip())
 
     def _ruled(self, text: str, normalize: bool) -> str:
-        return NORMALIZERS[self.normalizer if normalize else "none"](text)
+        if not normalize:
+            return text
+        return NORMALIZERS[self.normalizer](text)
 
 
 @attrs.frozen(eq=False)
@@ -277,9 +290,9 @@ class PromptTokenizer(Tokenizer):
         else:
             starts = None if once else [self.prompt.start(text, self.normalize) for text in cut]
             tokens = self.original.encode_marked(prompts, starts, layers)
-        if len(texts) and (found := int(tokens.lengths.max())) > self.longest:
+        if len(texts) and (longest := int(tokens.lengths.max())) > self.longest:
             raise ModelError(
-                f"a prompt has {found} tokens, the backbone has positions for {self.longest}; "
+                f"a prompt has {longest} tokens, the backbone has positions for {self.longest}; "
                 f"lower `max_length` (it is {max_length}, for the sentence without its template) "
                 "or shorten the template"
             )
@@ -308,7 +321,7 @@ def parse_template(text: str) -> Template:
         SentbedError: for an unknown name, or if `{text}` does not occur once or twice, or `{mask}` occurs
             twice or before it.
     """
-    found = text
+    written = text
     if "*sent_0*" in text:
         for token, meaning in (("*cls*", ""), ("*sep+*", ""), ("*sent_0*", TEXT), ("*mask*", MASK)):
             text = text.replace(token, meaning)
@@ -322,13 +335,13 @@ def parse_template(text: str) -> Template:
         text = TEMPLATES[text]
     if text.count(TEXT) not in (1, 2):
         raise SentbedError(
-            f"the template {found!r} has {text.count(TEXT)} places for the sentence; write `{{text}}` once, "
-            "or twice for Echo"
+            f"the template {written!r} has {text.count(TEXT)} places for the sentence; write `{{text}}` "
+            "once, or twice for Echo"
         )
     prefix, *between, suffix = text.split(TEXT)
     if MASK in "".join((prefix, *between)) or suffix.count(MASK) > 1:
         raise SentbedError(
-            f"the template {found!r} must have `{{mask}}` at most once, and behind `{{text}}`; move it"
+            f"the template {written!r} must have `{{mask}}` at most once, and behind `{{text}}`; move it"
         )
     return Template(prefix, suffix, *between)
 
@@ -350,4 +363,6 @@ def lines_of(path: Path) -> list[str]:
         raise DataError(f"cannot read the file: {error.strerror}; check the path", path) from error
     except UnicodeDecodeError as error:
         raise DataError("the file is not UTF-8; convert it", path) from error
-    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")] if content else []
+    if not content:
+        return []
+    return [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]

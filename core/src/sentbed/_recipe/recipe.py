@@ -81,7 +81,9 @@ class EncoderRecipe:
     @property
     def prompts(self) -> tuple[Prompt, ...]:
         """All prompts; `Prompt()` where the recipe sets none."""
-        return self.prompt if isinstance(self.prompt, tuple) else (self.prompt or Prompt(),)
+        if isinstance(self.prompt, tuple):
+            return self.prompt
+        return (self.prompt or Prompt(),)
 
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
@@ -91,8 +93,10 @@ class EncoderRecipe:
     @property
     def needs(self) -> frozenset[str]:
         """Needs of the pooler and of the prompts."""
-        twice = any(one and one.template.between is not None for one in self.resolved_prompts)
-        return self.pooler.traits.needs | ({"span"} if twice else set())
+        twice = any(prompt and prompt.template.between is not None for prompt in self.resolved_prompts)
+        if twice:
+            return self.pooler.traits.needs | {"span"}
+        return self.pooler.traits.needs
 
     @property
     def marks(self) -> bool:
@@ -120,8 +124,8 @@ class EncoderRecipe:
     @property
     def backbones(self) -> tuple[Backbone, ...]:
         """The backbone, and with the layers that prompts choose instead, as far as it lets them."""
-        own = self.backbone
-        return tuple(filter(None, (own, *map(own.reading, self.readings))))
+        readings = map(self.backbone.reading, self.readings)
+        return tuple(filter(None, (self.backbone, *readings)))
 
     @property
     def joined(self) -> int:
@@ -228,7 +232,9 @@ class Stage:
     @property
     def traits(self) -> ComponentTraits:
         """Papers to cite for how the stage is computed: gradient caching."""
-        return ComponentTraits(cites=("gao2021gradcache",) if self.micro_batch is not None else ())
+        if self.micro_batch is None:
+            return ComponentTraits()
+        return ComponentTraits(cites=("gao2021gradcache",))
 
     @property
     def columns_used(self) -> tuple[str, ...]:
@@ -328,9 +334,8 @@ class Recipe:
 
     def without(self, cls: type[RecipeTable]) -> Recipe:
         """Return the recipe without the plugin table of class `cls`."""
-        return attrs.evolve(
-            self, tables={key: table for key, table in self.tables.items() if not isinstance(table, cls)}
-        )
+        tables = {key: table for key, table in self.tables.items() if not isinstance(table, cls)}
+        return attrs.evolve(self, tables=tables)
 
     @property
     def main_encoder(self) -> str:
@@ -349,8 +354,11 @@ class Recipe:
 
 def first_stages(recipe: Recipe, count: int) -> Recipe:
     """Return the recipe cut to the first `count` stages, without any evaluation after them."""
-    starts = tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
-    return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=starts, expected={}, tables={})
+    starts = []
+    for entry in recipe.evaluate:
+        if "start" in entry.at:
+            starts.append(attrs.evolve(entry, at=("start",)))
+    return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=tuple(starts), expected={}, tables={})
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:

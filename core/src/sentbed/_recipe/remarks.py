@@ -1,8 +1,9 @@
-"""What the components of recipes say for `sentbed check`, besides problems."""
+"""Remarks of the components of recipes, which `sentbed check` prints besides problems."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from sentbed._component_faults import sentences
 from sentbed._document.toml import KeyPath
@@ -15,22 +16,22 @@ MOST_STEPS = 1000
 
 
 def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
-    """Return the remarks of all components, and what they say cannot work; each component is asked once.
+    """Return the remarks of all components, and the errors that they raise; each component is called once.
 
-    What cannot work has file, line and key of the component.
+    An error has file, line and key of the component.
     """
     remarks: list[str] = []
     problems: dict[str, str] = {}
-    asked: list[Component] = []
+    components: list[Component] = []
     for recipe in recipes:
         remarks += untrained_layers(recipe)
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)
         for path, component in _components(recipe):
-            if component in asked:
+            if component in components:
                 continue
-            asked.append(component)
+            components.append(component)
             try:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
@@ -44,7 +45,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
 
 def untrained_layers(recipe: Recipe) -> Iterator[str]:
     """Yield a warning for each encoder whose pooler has a new layer that no stage trains."""
-    trained = {name for stage in recipe.stage for name in recipe.trained(stage)}
+    trained = set(chain.from_iterable(map(recipe.trained, recipe.stage)))
     for name, encoder in recipe.encoders.items():
         pooler = encoder.pooler
         if pooler.traits.new_layer and name not in trained:

@@ -1,7 +1,7 @@
 """Code and library versions that scores depend on, for the keys of studies and for resuming.
 
-Of sentbed's distributions, and of others that are installed from a working copy, it is the content of all
-files; of libraries it is the version.
+For sentbed's distributions, and others that are installed from a working copy, it is the content of all
+files; for libraries it is the version.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ LIBRARIES_WITHOUT_EFFECT = frozenset(
         "typing-extensions",
     }
 )
-"""Requirements whose version decides no score: they read recipes, fetch files whose content is compared, or
+"""Requirements whose version affects no score: they read recipes, fetch files whose content is compared, or
 write pages."""
 
 
@@ -98,9 +98,9 @@ def components_of(part: Any) -> Iterator[type]:
 def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     """Return what the scores of components depend on besides a recipe and data, by name.
 
-    That is core, the distributions of the components with the others of sentbed that they require, and the
-    libraries that these require: of the first two version and hash, of libraries the version. Optional
-    requirements count if they are installed.
+    That is core, the distributions of the components with the others of sentbed that they require, each with
+    version and hash, and the libraries that these require, with their version. Optional requirements count if
+    they are installed.
     """
     code = {"python": ".".join(platform.python_version_tuple()[:2])}
     waiting = [CORE]
@@ -110,15 +110,16 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
             waiting.append(_normalised(origin.distribution))
         else:
             # A class of a test, a notebook, or a distribution without metadata.
-            code[cls.__module__.partition(".")[0]] = f"here {files_digest(package_files(cls))}"
+            package = cls.__module__.partition(".")[0]
+            code[package] = f"here {files_digest(package_files(cls))}"
     while waiting:
         name = waiting.pop()
-        found = _installed(name)
-        if name in code or found is None:
+        installed = _installed(name)
+        if name in code or installed is None:
             continue
-        digests = [files_digest(_files_of(module)) for module in found.modules]
-        code[name] = " ".join([found.version, *digests])
-        for requirement, optional in found.requirements:
+        digests = [files_digest(_files_of(module)) for module in installed.modules]
+        code[name] = " ".join([installed.version, *digests])
+        for requirement, optional in installed.requirements:
             required = _installed(requirement)
             if optional and name == CORE:
                 # They are plugins and a model, which count where a recipe uses them.
@@ -137,27 +138,30 @@ def code_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Ite
     for name in sorted({*before, *after}):
         if before.get(name) == after.get(name):
             continue
-        versions = [_version(before.get(name)), _version(after.get(name))]
-        if versions[0] == versions[1]:
+        earlier, later = _version(before.get(name)), _version(after.get(name))
+        if earlier == later:
             yield f"{name}: other code"
         else:
-            yield f"{name} {versions[0]} -> {versions[1]}"
+            yield f"{name} {earlier} -> {later}"
 
 
 def hashed(code: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of what `computing_code` returned whose content is hashed, without libraries."""
+    """Return the entries of `computing_code` that contain a hash, without libraries."""
     return {name: text for name, text in code.items() if " " in text}
 
 
 def _version(text: str | None) -> str:
-    """Return the version in what `computing_code` says of a distribution, or `none` if it says nothing."""
+    """Return the version in an entry of `computing_code`, or `none` if there is no entry."""
     return "none" if text is None else text.partition(" ")[0]
 
 
 def files_digest(files: Iterable[Path]) -> str:
     """Return a hash of the names and contents of files, cached until one of them changes; "" for none."""
-    states = [(file, file.stat()) for file in sorted(files)]
-    return _digest(tuple((file, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for file, s in states))
+    states = []
+    for file in sorted(files):
+        state = file.stat()
+        states.append((file, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    return _digest(tuple(states))
 
 
 @lru_cache(maxsize=256)
@@ -174,14 +178,12 @@ def _digest(states: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 def package_files(cls: type) -> set[Path]:
     """Return all files of a class's outermost package, or its module's file if there is no package."""
-    names = accumulate(cls.__module__.split("."), "{}.{}".format)
-    packages = (name for name in names if hasattr(sys.modules.get(name), "__path__"))
-    # A namespace package has no file and may contain unrelated code.
-    inits = (getattr(sys.modules[name], "__file__", None) for name in packages)
-    init = next(filter(None, inits), None)
-    if init is not None:
-        return _files_below(Path(init).parent)
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    for name in accumulate(cls.__module__.split("."), "{}.{}".format):
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        # A namespace package has no file and may contain unrelated code.
+        if file and hasattr(module, "__path__"):
+            return _files_below(Path(file).parent)
     return {Path(file)} if file else set()
 
 
@@ -213,7 +215,7 @@ def _files_below(directory: Path) -> set[Path]:
 
 @attrs.frozen
 class _Installed:
-    """What the metadata of an installed distribution says."""
+    """Metadata of an installed distribution."""
 
     version: str
     modules: tuple[str, ...]
@@ -228,28 +230,27 @@ class _Installed:
 def _installed(name: str) -> _Installed | None:
     """Return the metadata of a distribution, or None; read once a process."""
     try:
-        found = distribution(name)
+        installed = distribution(name)
     except (PackageNotFoundError, ValueError):
         return None
-    points = [point for point in found.entry_points if point.group == GROUP]
-    modules = {point.module.partition(".")[0] for point in points}
+    modules = {point.module.partition(".")[0] for point in installed.entry_points if point.group == GROUP}
     requirements = []
-    for line in found.requires or ():
+    for line in installed.requires or ():
         requirement = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
         requirements.append((_normalised(requirement), "extra" in line.partition(";")[2]))
     on_core = name == CORE or any(requirement == CORE for requirement, _ in requirements)
     return _Installed(
-        found.version,
+        installed.version,
         tuple(sorted(modules or {name.replace("-", "_")})),
         tuple(requirements),
-        on_core or _is_working_copy(found),
+        on_core or _is_working_copy(installed),
     )
 
 
-def _is_working_copy(found: Distribution) -> bool:
+def _is_working_copy(installed: Distribution) -> bool:
     """Whether a distribution was installed as editable (PEP 610)."""
     try:
-        origin = json.loads(found.read_text("direct_url.json") or "{}")
+        origin = json.loads(installed.read_text("direct_url.json") or "{}")
         return bool(origin.get("dir_info", {}).get("editable"))
     except (ValueError, AttributeError):
         return False

@@ -1,4 +1,4 @@
-"""Whose code raised an error that is no `SentbedError`: the innermost frame in a plugin's code counts."""
+"""The plugin whose code raised an unexpected error: that of the innermost frame in a plugin's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sentbed.errors import reason_of
 
 
 def blame(error: BaseException, plugins: Plugins | None = None) -> str:
-    """Return a sentence: whose code raised the error, what it said, where, and what to do."""
+    """Return a sentence that names the plugin that raised the error, the reason, the place and a remedy."""
     try:
         return _blame(error, plugins or load_plugins())
     except Exception as second:  # noqa: BLE001 - without memory or files nothing can be looked up; the first counts
@@ -22,20 +22,31 @@ def blame(error: BaseException, plugins: Plugins | None = None) -> str:
 
 
 def _blame(error: BaseException, plugins: Plugins) -> str:
-    said, place = " ".join(reason_of(error).split()), ""
-    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
-        module, own = str(frame.f_globals.get("__name__")), f" @ {frame.f_code.co_filename}:{line}"
-        place = place or own
+    reason = " ".join(reason_of(error).split())
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    for frame, line in reversed(frames):
+        module = str(frame.f_globals.get("__name__"))
         if module.partition(".")[0] == "sentbed":
             break
         if (owner := distribution_of(module)) is None:
             continue
-        offered = [one for one in plugins.components.values() if one.distribution == owner[0]]
+        offered = [info for info in plugins.components.values() if info.distribution == owner[0]]
         name = getattr(frame.f_locals.get("self"), "name", None)
-        named = [one for one in offered if one.name == name] or [o for o in offered if o.module == module]
-        one, *others = [*(named or offered), None]
-        what = f"the {one.kind} `{one.name}` of " if one and others == [None] else ""
-        test = "test it with `sentbed_testing.check_component`, or " if named else ""
-        rest = f"{test}tell its authors (`--traceback` shows the rest)"
-        return f"{what}{release_of(module)} raised {said}{own}; {rest}"
-    return f"sentbed {__version__} raised {said}{place}; tell its authors what `--traceback` shows"
+        matches = [info for info in offered if info.name == name]
+        if not matches:
+            matches = [info for info in offered if info.module == module]
+
+        component = ""
+        candidates = matches or offered
+        if len(candidates) == 1:
+            component = f"the {candidates[0].kind} `{candidates[0].name}` of "
+        advice = "tell its authors (`--traceback` shows the rest)"
+        if matches:
+            advice = f"test it with `sentbed_testing.check_component`, or {advice}"
+        place = f"{frame.f_code.co_filename}:{line}"
+        return f"{component}{release_of(module)} raised {reason} @ {place}; {advice}"
+    place = ""
+    if frames:
+        frame, line = frames[-1]
+        place = f" @ {frame.f_code.co_filename}:{line}"
+    return f"sentbed {__version__} raised {reason}{place}; tell its authors what `--traceback` shows"

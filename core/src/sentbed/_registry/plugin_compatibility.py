@@ -1,4 +1,4 @@
-"""Which sentbed a plugin is for: the API version that it declares, and what its distribution requires."""
+"""Compatibility of a plugin: the API version that it declares, and the requirements of its distribution."""
 
 from __future__ import annotations
 
@@ -22,26 +22,30 @@ API_NAME = "sentbed_api"
 def declared_api(value: str, plugin: object) -> object:
     """Return `sentbed_api` of a loaded plugin, its entry point's module or a parent package, or None."""
     modules = reversed(list(accumulate(module_of(value).split("."), "{}.{}".format)))
-    declared = (getattr(thing, API_NAME, None) for thing in (plugin, *map(sys.modules.get, modules)))
-    return next((api for api in declared if api is not None), None)
+    for place in (plugin, *map(sys.modules.get, modules)):
+        api: object = getattr(place, API_NAME, None)
+        if api is not None:
+            return api
+    return None
 
 
 def api_refusal(api: object, distribution: str) -> str | None:
     """Return why a plugin made for this API cannot be used, and a remedy; None if it can."""
     if api is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
+    if match is None:
         return (
             f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
             f'such as "{API_VERSION}"'
         )
-    wanted = tuple(map(int, found.groups()))
+    declared = tuple(map(int, match.groups()))
     ours = tuple(map(int, API_VERSION.split(".")))
-    if wanted[0] == ours[0] and wanted <= ours:
+    if declared[0] == ours[0] and declared <= ours:
         return None
-    release = f"get a release of `{distribution}` for API {ours[0]}"
-    remedy = f"upgrade sentbed (`pip install --upgrade sentbed`), or {release}" if wanted > ours else release
+    remedy = f"get a release of `{distribution}` for API {ours[0]}"
+    if declared > ours:
+        remedy = f"upgrade sentbed (`pip install --upgrade sentbed`), or {remedy}"
     return f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; {remedy}"
 
 
@@ -60,14 +64,16 @@ def requirements(distribution: str, extra: str = "") -> Iterator[Requirement]:
 
 def unmet_sentbed(distribution: str) -> str:
     """Return a clause naming the sentbed version that a distribution requires; "" if this one is suitable."""
+    specifiers = []
     try:
-        wanted = [one for one in requirements(distribution) if one.name.lower() == "sentbed"]
-    except ValueError:  # what it asks for cannot be read
+        for requirement in requirements(distribution):
+            if requirement.name.lower() == "sentbed":
+                specifiers.append(requirement.specifier)
+    except ValueError:  # the requirements cannot be read
         return ""
-    if all(one.specifier.contains(__version__, prereleases=True) for one in wanted):
+    if all(specifier.contains(__version__, prereleases=True) for specifier in specifiers):
         return ""
-    asked = ", ".join(str(one.specifier) for one in wanted)
     return (
-        f"; it asks for sentbed{asked}, and this is sentbed {__version__}: install the sentbed that it asks "
-        f"for, or another release of `{distribution}`"
+        f"; it asks for sentbed{', '.join(map(str, specifiers))}, and this is sentbed {__version__}: install "
+        f"the sentbed that it asks for, or another release of `{distribution}`"
     )

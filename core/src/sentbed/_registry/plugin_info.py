@@ -56,8 +56,10 @@ class Offer:
     @property
     def origin(self) -> str:
         """Distribution, version, module and file, for messages."""
-        file = file_of(self.module)
-        return f"`{self.distribution}` {self.version} ({self.module}{f', {file}' if file else ''})"
+        places = self.module
+        if file := file_of(self.module):
+            places += f", {file}"
+        return f"`{self.distribution}` {self.version} ({places})"
 
 
 @cache
@@ -72,8 +74,9 @@ def _imported(offer: Offer) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything, `sys.exit` too
-        place = place_of(error, module)
-        reason = f"cannot be imported from `{target}`: {reason_of(error)}{f' @ {place}' if place else ''}"
+        reason = f"cannot be imported from `{target}`: {reason_of(error)}"
+        if place := place_of(error, module):
+            reason += f" @ {place}"
         raise PluginError(f"{what} {reason}; {remedy}") from error
     if (fault := fault_of(offer.kind, offer.name, value)) is not None:
         raise PluginError(f"{what}, `{target}`: {fault}; {remedy}")
@@ -87,8 +90,8 @@ class ComponentInfo(Offer):
     @property
     def cls(self) -> type[Any]:
         """The class, imported if need be. Raises `PluginError` if that fails, or it breaks a rule."""
-        found: type[Any] = self.value
-        return found
+        cls: type[Any] = self.value
+        return cls
 
     def offers(self, cls: type[Any]) -> bool:
         """Whether this class is the component; nothing is imported."""

@@ -52,13 +52,13 @@ def fault_of(kind: str, name: str, value: Any) -> str | None:
 
 
 def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
-    label, own = getattr(cls, "__qualname__", repr(cls)), getattr(cls, "name", None)
-    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(own, str)):
+    label, offered_name = getattr(cls, "__qualname__", repr(cls)), getattr(cls, "name", None)
+    if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(offered_name, str)):
         return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
         return f"the {kind.name} `{label}` must be frozen: decorate it with `@attrs.frozen`"
-    if own != name:
-        return f"the {kind.name} `{label}` is called `{own}`, and offered as `{name}`; name it once"
+    if offered_name != name:
+        return f"the {kind.name} `{label}` is called `{offered_name}`, and offered as `{name}`; name it once"
     if fault := promise_fault(kind, cls):
         return f"the {kind.name} `{label}` {fault}"
     if inspect.getdoc(cls) in (None, inspect.getdoc(kind.base)):
@@ -68,15 +68,17 @@ def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
 
 def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
     """Return how an attrs class violates a kind's protocol, as the end of a sentence, or None."""
-    base, wanted = kind.base.__name__, kind.traits.__name__
+    base, traits_class = kind.base.__name__, kind.traits.__name__
     if not issubclass(cls, kind.base):
         return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
     if lacking := next(iter(sorted(cls.__abstractmethods__)), None):
         what = f"no method `{lacking}`" if callable(getattr(cls, lacking)) else f"no `{lacking}`"
         return f"has {what}; see `sentbed.protocols.{base}`"
     if not isinstance(cls.traits, property | kind.traits):
-        return f"has {cls.traits!r} as `traits`; write `traits = {wanted}(...)`"
+        return f"has {cls.traits!r} as `traits`; write `traits = {traits_class}(...)`"
     for word in sorted(attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()):
         if hasattr(cls, word):
-            return f"says `{word}` beside its traits, not in them; write `traits = {wanted}({word}=...)`"
+            return (
+                f"says `{word}` beside its traits, not in them; write `traits = {traits_class}({word}=...)`"
+            )
     return None

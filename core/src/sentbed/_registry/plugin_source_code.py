@@ -19,12 +19,11 @@ def place_of(error: BaseException, value: str) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     top = module_of(value).partition(".")[0]
-    found = [
-        f"{frame.f_code.co_filename}:{line}"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == top != "sentbed"
-    ]
-    return found[-1] if found else file_of(module_of(value))
+    place = file_of(module_of(value))
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == top != "sentbed":
+            place = f"{frame.f_code.co_filename}:{line}"
+    return place
 
 
 def defined_at(thing: object) -> str | None:
@@ -42,19 +41,27 @@ def file_of(module: str) -> str | None:
 
 def would_offer(value: str, hook: str, name: str) -> bool:
     """Whether the source of a plugin's module implements a hook and has a class, or a key, named `name`."""
-    nodes = [node for statement in next(_bodies(value), ()) for node in ast.walk(statement)]
-    hooks: set[object] = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    keywords = (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "specname")
-    hooks |= {node.value.value for node in keywords if isinstance(node.value, ast.Constant)}
-    classes = (node for node in nodes if isinstance(node, ast.ClassDef))
-    keys = (key for node in nodes if isinstance(node, ast.Dict) for key in node.keys)
-    lazy = any(isinstance(key, ast.Constant) and key.value == name for key in keys)
-    return hook in hooks and (lazy or any(name in _assigned(node.body, "name") for node in classes))
+    hooks: set[object] = set()
+    names: set[object] = set()
+    for statement in next(_bodies(value), ()):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.FunctionDef):
+                hooks.add(node.name)
+            elif isinstance(node, ast.keyword) and node.arg == "specname":
+                hooks.update(_constants([node.value]))
+            elif isinstance(node, ast.ClassDef):
+                names.update(_assigned(node.body, "name"))
+            elif isinstance(node, ast.Dict):
+                names.update(_constants(node.keys))
+    return hook in hooks and name in names
 
 
 def assigned_text(value: str, name: str) -> str | None:
     """Return the string that a plugin's module, or a parent package, assigns to `name`; None if absent."""
-    return next((text for body in _bodies(value) for text in _assigned(body, name)), None)
+    for body in _bodies(value):
+        for text in _assigned(body, name):
+            return text
+    return None
 
 
 def module_of(value: str) -> str:
@@ -71,15 +78,21 @@ def _bodies(value: str) -> Iterator[list[ast.stmt]]:
         spec = None
     if spec is None:
         return
-    places = [Path(place) for place in spec.submodule_search_locations or ()]
-    modules = [place.joinpath(*inner[:depth]) for depth in range(len(inner), 0, -1) for place in places]
-    files = [file for module in modules for file in (module / "__init__.py", module.with_suffix(".py"))]
+    files = []
+    for depth in range(len(inner), 0, -1):
+        for place in spec.submodule_search_locations or ():
+            module = Path(place).joinpath(*inner[:depth])
+            files += [module / "__init__.py", module.with_suffix(".py")]
     for file in (*files, Path(spec.origin or "")):
         if file.is_file():
             try:
                 yield ast.parse(file.read_bytes()).body
             except (OSError, SyntaxError, ValueError):  # reported when the module is imported
                 yield []
+
+
+def _constants(nodes: Iterable[ast.expr | None]) -> Iterator[object]:
+    return (node.value for node in nodes if isinstance(node, ast.Constant))
 
 
 def _assigned(body: Iterable[ast.stmt], name: str) -> Iterator[str]:

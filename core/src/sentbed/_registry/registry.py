@@ -69,17 +69,21 @@ class Plugins:
 
     def importable(self, kind: str) -> list[ComponentInfo]:
         """Return the components of a kind without those whose import fails, which `find` reports."""
-        found = []
+        components = []
         for name in self.names(kind):
             with suppress(PluginError):
-                found.append(self.find(kind, name))
-        return found
+                components.append(self.find(kind, name))
+        return components
 
     def origin(self, cls: type[Any]) -> ComponentInfo | None:
         """Return the information about a component class, or None if no plugin offers it."""
-        claims = (claim for clash in self.clashes.values() for claim in clash.claims)
-        contested = (claim for claim in claims if isinstance(claim, ComponentInfo))
-        return next((one for one in (*self.components.values(), *contested) if one.offers(cls)), None)
+        offers: list[Offer] = list(self.components.values())
+        for clash in self.clashes.values():
+            offers += clash.claims
+        for offer in offers:
+            if isinstance(offer, ComponentInfo) and offer.offers(cls):
+                return offer
+        return None
 
     def find(self, kind: str, name: str) -> ComponentInfo:
         """Return the component of this kind and name.
@@ -87,10 +91,10 @@ class Plugins:
         Raises:
             PluginError: if there is none or several, or it cannot be imported; names owner or closest name.
         """
-        found = self.components.get((kind, name))
-        if found is not None:
-            _ = found.cls  # what cannot be imported is an error here, where all callers expect one
-            return found
+        component = self.components.get((kind, name))
+        if component is not None:
+            _ = component.cls  # what cannot be imported is an error here, where all callers expect one
+            return component
         if (kind, name) in self.clashes:
             raise PluginError(self.clashes[kind, name].message)
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
@@ -108,7 +112,9 @@ class Plugins:
                 f"install it with `pip install {owner}`"
             )
         # Whether one of them offers it is not known; why they are not loaded is another question.
-        hint = f" ({len(absent)} not loaded: see `sentbed plugins`)" if absent else ""
+        hint = ""
+        if absent:
+            hint = f" ({len(absent)} not loaded: see `sentbed plugins`)"
         names = self.names(kind)
         if not names:
             raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}")
@@ -133,8 +139,10 @@ def load_plugins(
     infos: list[PluginInfo] = []
     claims: dict[tuple[str, str], list[Offer]] = {}
     hooks = {"commands": COMMAND} if commands_only else OFFERED | NAMED
-    found = entry_points(group=GROUP) if points is None else points
-    for origin, point in sorted(((_origin(one), one) for one in found), key=lambda it: (it[0], it[1].name)):
+    if points is None:
+        points = entry_points(group=GROUP)
+    installed = [(_origin(point), point) for point in points]
+    for origin, point in sorted(installed, key=lambda pair: (pair[0], pair[1].name)):
         info = PluginInfo(point.name, *origin, point.value)
         with watched(info.label):
             info, offers = _load(manager, point, info, settings, hooks)
@@ -165,7 +173,7 @@ def _load(
     point: EntryPoint,
     info: PluginInfo,
     settings: Settings,
-    asked: Mapping[str, str],
+    kinds_of_hooks: Mapping[str, str],
 ) -> tuple[PluginInfo, list[Offer]]:
     """Register a plugin; return its info and what it offers."""
     if (reason := settings.refusal(info.distribution, info.name)) is not None:
@@ -184,7 +192,7 @@ def _load(
         # Set before the call: if it raises, pluggy has recorded the plugin already.
         registered = True
         manager.register(plugin, name=info.key)
-        offers = _offers(manager, plugin, info, asked)
+        offers = _offers(manager, plugin, info, kinds_of_hooks)
         hooks = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
         _require_unhidden(plugin, hooks)
     except KeyboardInterrupt:
@@ -193,7 +201,8 @@ def _load(
         if registered and manager.has_plugin(info.key):
             manager.unregister(name=info.key)
         return _failed(info, error), []
-    kinds = tuple(kind for kind in KINDS if any(offer.kind == kind for offer in offers))
+    offered_kinds = {offer.kind for offer in offers}
+    kinds = tuple(kind for kind in KINDS if kind in offered_kinds)
     return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED.keys()))), offers
 
 
@@ -201,7 +210,7 @@ def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
     """Refuse a package with a submodule of a hook's name, which hides the hook once it is imported."""
     for name in hooks:
         files = (Path(place) / f"{name}.py" for place in getattr(plugin, "__path__", ()))
-        if inspect.ismodule(getattr(plugin, name, None)) or any(file.is_file() for file in files):
+        if inspect.ismodule(getattr(plugin, name, None)) or any(map(Path.is_file, files)):
             raise PluginError(f"its module `{name}` hides its hook of that name; rename the module")
 
 
@@ -227,19 +236,21 @@ def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
 
 def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
     kind, name = claims[0].kind, claims[0].name
-    origins = " and by ".join(one.origin for one in claims)
+    origins = " and by ".join(claim.origin for claim in claims)
     components = [claim for claim in claims if isinstance(claim, ComponentInfo)]
     if not components:
         message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable one of them"
         return Clash(kind, name, tuple(claims), None, message)
-    wanted, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
-    fitting = [one for one in components if fits(wanted, one.distribution, one.plugin)]
+    preferred, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
+    fitting = [claim for claim in components if fits(preferred, claim.distribution, claim.plugin)]
     if len(fitting) == 1:
-        message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{wanted}`"
+        message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{preferred}`"
         return Clash(kind, name, tuple(claims), fitting[0], message)
     first = claims[0]
-    own = sum(one.distribution == first.distribution for one in claims) == 1
-    choice = first.distribution if own else f"{first.distribution}:{first.plugin}"
+    is_only_plugin = [claim.distribution for claim in claims].count(first.distribution) == 1
+    choice = first.distribution
+    if not is_only_plugin:
+        choice += f":{first.plugin}"
     message = (
         f"the {kind} `{name}` is offered by {origins}; choose one in `[plugins]` of `{settings.file}`: "
         f'`prefer = {{ "{kind}/{name}" = "{choice}" }}`, or disable or uninstall the other'
@@ -251,27 +262,30 @@ def _warnings(
     settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[Offer]]
 ) -> tuple[str, ...]:
     """Return warnings about configured plugins that are not installed, or lack the preferred component."""
-    known = sorted({name for info in infos for name in (info.name, info.distribution)})
-    found = []
+    names = sorted({name for info in infos for name in (info.name, info.distribution)})
+    warnings = []
     for what, name, place in settings.named():
         if not any(fits(name, info.distribution, info.name) for info in infos):
-            hint = suggest(name, known).partition(" Choose")[0]
-            found.append(f"`{what}` of {place} names `{name}`, which is no plugin that is installed.{hint}")
+            hint = suggest(name, names).partition(" Choose")[0]
+            warnings.append(f"`{what}` of {place} names `{name}`, which is not an installed plugin.{hint}")
     for part, (name, place) in settings.prefer.items():
         kind, _, of = part.partition("/")
         offered = claims.get((kind, of), ())
-        meant = [info for info in infos if fits(name, info.distribution, info.name)]
-        if meant and not any(fits(name, one.distribution, one.plugin) for one in offered):
-            absent = next((info for info in meant if info.status != "loaded"), None)
-            why = f"and `{absent.name}` is {absent.status}" if absent else "which it does not offer"
-            found.append(f"{place} prefers `{name}` for the {kind} `{of}`, {why}")
-    return tuple(found)
+        preferred = [info for info in infos if fits(name, info.distribution, info.name)]
+        if preferred and not any(fits(name, offer.distribution, offer.plugin) for offer in offered):
+            why = "which it does not offer"
+            for info in preferred:
+                if info.status != "loaded":
+                    why = f"and `{info.name}` is {info.status}"
+                    break
+            warnings.append(f"{place} prefers `{name}` for the {kind} `{of}`, {why}")
+    return tuple(warnings)
 
 
 def _origin(point: EntryPoint) -> tuple[str, str]:
     try:
-        found = point.dist.metadata  # type: ignore[union-attr]  # read anew for each of its names
-        return str(found["Name"] or "unknown"), str(found["Version"] or "0")
+        metadata = point.dist.metadata  # type: ignore[union-attr]  # read anew for each of its names
+        return str(metadata["Name"] or "unknown"), str(metadata["Version"] or "0")
     except Exception:  # noqa: BLE001 - an installation that has lost its metadata must not stop the others
         return "unknown", "0"
 
@@ -288,27 +302,28 @@ def _offers(
     manager: pluggy.PluginManager,
     plugin: object,
     info: PluginInfo,
-    asked: Mapping[str, str],
+    kinds_of_hooks: Mapping[str, str],
 ) -> list[Offer]:
-    """Return what a plugin offers through the hooks `asked` (-> its kind)."""
+    """Return what a plugin offers through some hooks, given as hook -> kind."""
     for caller in manager.get_hookcallers(plugin) or ():
         # pluggy accepts misspelt hooks silently until `check_pending`, which reports only the first.
         if not caller.has_spec():
             message = f"there is no hook `{caller.name}`."
             message += suggest(caller.name, [*OFFERED, *OFFERS, *LIFECYCLE])
             raise _FaultError(message, next(_functions(caller, plugin), None))
-    found: dict[tuple[str, str], Offer] = {}
-    for hook, kind in asked.items():
+    offers: dict[tuple[str, str], Offer] = {}
+    for hook, kind in kinds_of_hooks.items():
         for function in _functions(getattr(manager.hook, hook), plugin):
             for name, offered in _pairs(function(), hook, function):
                 fault = offer_fault(kind, name, offered)
-                if fault is None and (kind, name) in found:
+                if fault is None and (kind, name) in offers:
                     fault = f"it offers the {kind} `{name}` twice; give each a name of its own"
                 if fault is not None:
-                    raise _FaultError(fault, offered if inspect.isclass(offered) else function)
+                    place = offered if inspect.isclass(offered) else function
+                    raise _FaultError(fault, place)
                 make = ComponentInfo if kind in KINDS else Offer
-                found[kind, name] = make(kind, name, offered, info.distribution, info.version, info.name)
-    return list(found.values())
+                offers[kind, name] = make(kind, name, offered, info.distribution, info.version, info.name)
+    return list(offers.values())
 
 
 def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]]:
@@ -316,11 +331,15 @@ def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]
     if isinstance(offers, Mapping):
         return offers.items()
     if hook in NAMED or not isinstance(offers, Iterable) or isinstance(offers, str):
-        expected = f"names with a `Lazy` each{'' if hook in NAMED else ', or a list of classes'}"
+        expected = "names with a `Lazy` each"
+        if hook not in NAMED:
+            expected += ", or a list of classes"
         raise _FaultError(f"its hook `{hook}` returned {offers!r}, expected {expected}", function)
     return [(str(getattr(cls, "name", "")), cls) for cls in offers]
 
 
 def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:
-    """Return a plugin's implementations of a hook, whatever their names."""
-    return (found.function for found in caller.get_hookimpls() if found.plugin is plugin)
+    """Yield a plugin's implementations of a hook, whatever their names."""
+    for implementation in caller.get_hookimpls():
+        if implementation.plugin is plugin:
+            yield implementation.function

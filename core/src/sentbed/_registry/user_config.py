@@ -68,16 +68,18 @@ class Settings:
 
     def named(self) -> Iterator[tuple[str, str, str]]:
         """Yield (list, name, source) for every plugin named in the settings."""
-        for what in ("disable", "allow", "order"):
-            yield from ((what, name, place) for name, place in (getattr(self, what) or {}).items())
-        yield from (("prefer", name, place) for name, place in self.prefer.values())
+        for key in ("disable", "allow", "order"):
+            for name, place in (getattr(self, key) or {}).items():
+                yield key, name, place
+        for name, place in self.prefer.values():
+            yield "prefer", name, place
 
 
 def fits(name: str, distribution: str, plugin: str) -> bool:
     """Whether a configured name means this plugin or its distribution."""
-    own, _, point = name.rpartition(":")
-    if own:
-        return point == plugin and _canonical(own) == _canonical(distribution)
+    owner, _, point = name.rpartition(":")
+    if owner:
+        return point == plugin and _canonical(owner) == _canonical(distribution)
     return name == plugin or _canonical(name) == _canonical(distribution)
 
 
@@ -141,16 +143,17 @@ def _parsed(file: Path, content: bytes) -> Settings:
         document = parse(content, str(file))
     except RecipeError as error:
         raise _wrong(error.problems) from error
-    found, problems = structure(document.data, _Configuration, document, None, file.parent)
+    configuration, problems = structure(document.data, _Configuration, document, None, file.parent)
     if problems:
         raise _wrong(problems)
-    table = found.plugins
+    table = configuration.plugins
     for part in table.prefer:
         kind, slash, name = part.partition("/")
         if not (slash and name and kind in KINDS):
             message = f'found `{part}`, expected `KIND/NAME`, such as `"pooler/mean"`.'
-            hint = suggest(kind, list(KINDS)) if slash else ""
-            problems.append(document.problem(message + hint, ("plugins", "prefer", part)))
+            if slash:
+                message += suggest(kind, list(KINDS))
+            problems.append(document.problem(message, ("plugins", "prefer", part)))
     if problems:
         raise _wrong(problems)
 
@@ -173,6 +176,6 @@ def _place(document: Document, path: KeyPath) -> str:
 
 
 def _wrong(problems: tuple[Problem, ...] | list[Problem]) -> PluginError:
-    count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+    noun = "problem" if len(problems) == 1 else "problems"
     lines = "\n".join(f"  {problem}" for problem in problems)
-    return PluginError(f"{count} in the configuration:\n{lines}")
+    return PluginError(f"{len(problems)} {noun} in the configuration:\n{lines}")

@@ -90,15 +90,16 @@ class Sampler:
             )
         self._dataset, self._columns, self._batch_size = dataset, tuple(columns), batch_size
         self._distinct = distinct
-        given = dataset.mixture
-        mixture = given or Mixture((len(dataset),), (len(dataset),), in_turn=True, whole_batches=True)
+        size = len(dataset)
+        mixture = dataset.mixture or Mixture((size,), (size,), in_turn=True, whole_batches=True)
         firsts = [0, *accumulate(mixture.sizes)]
-        parts = [
-            _Shuffled(first, rows, key, (_PART, part) if given else (), shuffle_buffer)
-            for part, (first, rows) in enumerate(zip(firsts, mixture.sizes, strict=False))
-        ]
-        shares = zip(mixture.sizes, mixture.takes, strict=True)
-        passes = [-(-size // take) + 1 if take else 1 for size, take in shares]
+        parts = []
+        for part, (first, rows) in enumerate(zip(firsts, mixture.sizes, strict=False)):
+            tag = (_PART, part) if dataset.mixture else ()
+            parts.append(_Shuffled(first, rows, key, tag, shuffle_buffer))
+        passes = []
+        for rows, taken in zip(mixture.sizes, mixture.takes, strict=True):
+            passes.append(-(-rows // taken) + 1 if taken else 1)
         if mixture.whole_batches:
             self._lanes = [_Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)]
         else:
@@ -108,10 +109,11 @@ class Sampler:
         self._turns = _Turns(batches, key, mixture.in_turn)
         self.batches_an_epoch = sum(batches)
         if not self.batches_an_epoch:
-            raise DataError(
-                f"the data gives {sum(mixture.takes)} row(s) an epoch, a batch needs at least 2; add data"
-                + ("" if given is None else ", or give each source a larger share")
-            )
+            rows = sum(mixture.takes)
+            message = f"the data gives {rows} row(s) an epoch, a batch needs at least 2; add data"
+            if dataset.mixture is not None:
+                message += ", or give each source a larger share"
+            raise DataError(message)
         self._epoch = self._done = 0
 
     def next(self) -> Batch:
@@ -147,16 +149,16 @@ class Sampler:
         """Restore the position of a sampler with the same data and arguments.
 
         Raises:
-            DataError: if the state is from other data or another batch size, or its position is none.
+            DataError: if the state is from other data or another batch size, or has an invalid position.
         """
         _require_position("epoch", state["epoch"], LARGEST_POSITION)
         _require_position("done", state["done"], self.batches_an_epoch)
-        found = (state["batches_an_epoch"], len(state["lanes"]))
-        if found != (expected := (self.batches_an_epoch, len(self._lanes))):
+        batches, streams = state["batches_an_epoch"], len(state["lanes"])
+        if (batches, streams) != (self.batches_an_epoch, len(self._lanes)):
             raise DataError(
-                f"the state of the sampler has {found[0]} batches an epoch from {found[1]} stream(s), the "
-                f"data now gives {expected[0]} from {expected[1]}; resume with the data and the batch size "
-                "of the run that was saved"
+                f"the state of the sampler has {batches} batches an epoch from {streams} stream(s), the "
+                f"data now gives {self.batches_an_epoch} from {len(self._lanes)}; resume with the data and "
+                "the batch size of the run that was saved"
             )
         self._epoch, self._done = state["epoch"], state["done"]
         for lane, saved in zip(self._lanes, state["lanes"], strict=True):
@@ -167,21 +169,21 @@ class Sampler:
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
         """Return rows of this epoch, by column. Raises `DataError` if the source gives too few."""
-        found = returned(self._dataset.rows(rows.tolist(), self._epoch), Mapping, self._dataset, "rows")
+        columns = returned(self._dataset.rows(rows.tolist(), self._epoch), Mapping, self._dataset, "rows")
         for column in self._columns:
-            got = len(found.get(column, ()))
-            if got != len(rows):
+            count = len(columns.get(column, ()))
+            if count != len(rows):
                 raise DataError(
-                    f"the source ran dry: asked for {len(rows)} rows of `{column}`, it gave {got}, in epoch "
-                    f"{self._epoch + 1}, batch {self._done + 1} of {self.batches_an_epoch}; it must give all "
-                    f"of its {len(self._dataset)} rows in every epoch: check that its files are complete and "
-                    "have not changed"
+                    f"the source ran dry: asked for {len(rows)} rows of `{column}`, it gave {count}, in "
+                    f"epoch {self._epoch + 1}, batch {self._done + 1} of {self.batches_an_epoch}; it must "
+                    f"give all of its {len(self._dataset)} rows in every epoch: check that its files are "
+                    "complete and have not changed"
                 )
-        return {column: found[column] for column in self._columns}
+        return {column: columns[column] for column in self._columns}
 
     def _next_distinct(self, lane: _Lane) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
         """Fill a batch with rows that share no text: first deferred rows, then rows of the stream."""
-        wanted = min(self._batch_size, lane.rows)
+        size = min(self._batch_size, lane.rows)
         rows: list[int] = []
         columns: dict[str, list[str]] = {column: [] for column in self._columns}
         compared = [column for column in self._columns if column != LABEL]
@@ -191,13 +193,13 @@ class Sampler:
             """Add or defer candidates until the batch is full; return how many were processed."""
             texts = self.fetch(candidates)
             for place, row in enumerate(candidates.tolist()):
-                if len(rows) == wanted:
+                if len(rows) == size:
                     return place
                 # Removed and added again: a row that is deferred once more moves to the end.
                 lane.deferred.pop(row, None)
-                own = {texts[c][place] for c in compared if isinstance(texts[c][place], str)}
-                if seen.isdisjoint(own):
-                    seen.update(own)
+                row_texts = {texts[c][place] for c in compared if isinstance(texts[c][place], str)}
+                if seen.isdisjoint(row_texts):
+                    seen.update(row_texts)
                     rows.append(row)
                     for column, into in columns.items():
                         into.append(texts[column][place])
@@ -209,15 +211,17 @@ class Sampler:
         if waiting:
             admit(np.array(waiting))
         vain = 0
-        while len(rows) < wanted:
+        while len(rows) < size:
             had = len(rows)
             # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
-            looked = admit(lane.stream.take(lane.position, max(wanted - had, min(vain, _VAIN_AT_A_TIME))))
-            lane.position += looked
-            vain = 0 if len(rows) > had else vain + looked
+            processed = admit(lane.stream.take(lane.position, max(size - had, min(vain, _VAIN_AT_A_TIME))))
+            lane.position += processed
+            vain += processed
+            if len(rows) > had:
+                vain = 0
             if vain >= lane.passes * lane.rows:
                 raise DataError(
-                    f"a batch of {wanted} rows without a common text cannot be filled: a whole pass over the "
+                    f"a batch of {size} rows without a common text cannot be filled: a whole pass over the "
                     f"data found only {len(rows)} distinct rows, that share no text with each other; "
                     f"set `batch_size` to {len(rows)} or less, or `distinct = false`"
                 )
@@ -333,9 +337,9 @@ class _Turns:
         for level in sorted({*self.counts} - {0}):
             left = np.flatnonzero(np.array(self.counts) >= level)
             end = start + (level - rounds) * len(left)
-            here = (turns >= start) & (turns < end)
-            parts[here] = left[(turns[here] - start) % len(left)]
-            ranks[here] = rounds + (turns[here] - start) // len(left)
+            in_these_rounds = (turns >= start) & (turns < end)
+            parts[in_these_rounds] = left[(turns[in_these_rounds] - start) % len(left)]
+            ranks[in_these_rounds] = rounds + (turns[in_these_rounds] - start) // len(left)
             start, rounds = end, level
         return parts, ranks
 
@@ -368,7 +372,7 @@ class _Turns:
 
 
 def _require_position(name: str, value: object, largest: int) -> None:
-    """Raise `DataError` if a position in a sampler's state is no whole number from 0 to `largest`."""
+    """Raise `DataError` if a position in a sampler's state is not a whole number from 0 to `largest`."""
     if type(value) is not int or not 0 <= value <= largest:
         raise DataError(
             f"the state of the sampler has the position `{name}` {value!r:.80}, expected a whole number from "

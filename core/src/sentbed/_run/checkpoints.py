@@ -46,12 +46,12 @@ class Keeper:
     at: int = attrs.field(default=0, init=False)
     """Step whose update the weights may include, completely or partly."""
 
-    def look(self, step: int, last: bool) -> bool:
+    def validate(self, step: int, last: bool) -> bool:
         """Validate if due; return whether the stage should end early."""
         validate = self.stage.validate
         if validate is None or not (last or step % validate.every == 0):
             return False
-        score = self.context.evaluations.look(self.encoders, validate, next(iter(self.trained))).primary
+        score = self.context.evaluations.observe(self.encoders, validate, next(iter(self.trained))).primary
         best = self._is_best(validate, score)
         keeps = best and validate.keep == "best"
         self.score = score
@@ -62,10 +62,10 @@ class Keeper:
             prune(self.context.directory, self.stage.name, self.kept)
         elif not best:
             self.kept = attrs.evolve(self.kept, misses=self.kept.misses + 1)
-        told = {"run": self.context.run, "stage": self.stage.name, "step": step}
-        self.context.hooks.validated(**told, score=score, best=best)
+        event = {"run": self.context.run, "stage": self.stage.name, "step": step}
+        self.context.hooks.validated(**event, score=score, best=best)
         if keeps:
-            self.context.hooks.checkpoint_saved(**told, path=self._directory(step))
+            self.context.hooks.checkpoint_saved(**event, path=self._directory(step))
         return validate.patience is not None and self.kept.misses >= validate.patience
 
     def _is_best(self, validate: Validate, score: float) -> bool:
@@ -107,7 +107,7 @@ class Saver:
     keeper: Keeper
     saved: float = attrs.field(factory=time.monotonic, init=False)
 
-    def look(self, step: int) -> None:
+    def save_if_due(self, step: int) -> None:
         """Write a state after step `step`, if due."""
         rule = self.context.recipe.checkpoint
         due = rule.every is not None and step % rule.every == 0
@@ -116,12 +116,12 @@ class Saver:
 
     def save(self, step: int, looked: bool = True) -> None:
         """Write a state after step `step`; `looked` says whether the step's evaluations are done."""
-        own = {
+        stage_content = {
             "sampler": self.sampler.state(),
             "keeper": self.keeper.kept.table(self.context.directory),
             "looked": looked,
         }
-        write_state(self.context, self.index, step, own, self.trainer)
+        write_state(self.context, self.index, step, stage_content, self.trainer)
         prune(self.context.directory, self.keeper.stage.name, self.keeper.kept)
         self.saved = time.monotonic()
 
@@ -130,7 +130,7 @@ def write_state(
     context: RunContext,
     stage: int,
     step: int,
-    own: Mapping[str, Any] | None = None,
+    stage_content: Mapping[str, Any] | None = None,
     trainer: Trainer | None = None,
 ) -> None:
     """Write a training state of the run and remove old ones."""
@@ -145,7 +145,7 @@ def write_state(
         "kept": {name: kept.table(context.directory) for name, kept in context.kept.items()},
         "trackers": dict(trackers),
         "recipe": resolved_toml(context.recipe, context.directory),
-        **(own or {}),
+        **(stage_content or {}),
     }
     # A run resumed from this state uses this recipe, which may be a changed one that was allowed.
     write_atomic(context.directory / RESOLVED, content["recipe"])
@@ -157,7 +157,7 @@ def write_state(
 def _needed(run: Path) -> set[Path]:
     """Return the directories of kept weights that the states on disk refer to."""
     needed = set()
-    for state in states.found(run):
+    for state in states.saved_states(run):
         try:
             keeper = read_json(state.path / states.STATE_FILE).get("keeper")
         except (OSError, ValueError, DataError):

@@ -36,8 +36,9 @@ class Kept:
 
     def table(self, run: Path) -> dict[str, Any]:
         """Return a JSON-serialisable table, with paths relative to the run directory."""
-        places = {name: path.relative_to(run).as_posix() for name, path in self.paths.items()}
-        paths = {name: [place, self.sums[name]] for name, place in places.items()}
+        paths = {}
+        for name, path in self.paths.items():
+            paths[name] = [path.relative_to(run).as_posix(), self.sums[name]]
         return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
 
     @classmethod
@@ -104,5 +105,7 @@ class RunContext:
     def source(self, encoder: str) -> Any:
         """Return everything that determines an encoder's current weights, JSON-serialisable."""
         stage = self.sources.get(encoder, PRETRAINED)
-        held = self.kept[stage].table(self.directory)["paths"][encoder] if stage in self.kept else None
-        return [encoder, self.facts.get("weights", {}).get(encoder), held]
+        kept_weights = None
+        if stage in self.kept:
+            kept_weights = self.kept[stage].table(self.directory)["paths"][encoder]
+        return [encoder, self.facts.get("weights", {}).get(encoder), kept_weights]

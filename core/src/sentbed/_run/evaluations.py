@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, get_type_hints
 
@@ -33,26 +32,32 @@ class EvaluationFile:
 
     @property
     def name(self) -> str:
-        """Evaluator and name of the file, by which it is known: data may move."""
+        """Evaluator and name of the file, which identify it: data may move."""
         return f"{self.evaluator} {self.path.name}"
 
 
 def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
     """Return the files and directories that evaluations and validations read, with their hashes."""
-    looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
     files: dict[tuple[str, Path], EvaluationFile] = {}
-    for entry in (*recipe.evaluate, *looks):
-        if entry is None:
-            continue
+    for entry in _entries(recipe):
         evaluator = entry.with_.name
         chooses = isinstance(entry, Validate) and entry.chooses
         for path in _files_of(entry.with_):
-            known = files.get((evaluator, path))
-            if known is not None:
-                files[evaluator, path] = attrs.evolve(known, chooses=known.chooses or chooses)
+            listed = files.get((evaluator, path))
+            if listed is not None:
+                files[evaluator, path] = attrs.evolve(listed, chooses=listed.chooses or chooses)
             elif path.exists():
                 files[evaluator, path] = EvaluationFile(evaluator, path, sha256(path), chooses)
     return list(files.values())
+
+
+def _entries(recipe: Recipe) -> Iterator[Entry]:
+    """Yield the evaluations of a recipe, then those of its stages."""
+    yield from recipe.evaluate
+    for stage in recipe.stage:
+        if stage.validate is not None:
+            yield stage.validate
+        yield from stage.watch
 
 
 def _files_of(evaluator: Evaluator) -> Iterator[Path]:
@@ -68,7 +73,7 @@ def _files_of(evaluator: Evaluator) -> Iterator[Path]:
             try:
                 path = locate(location)
             except SentbedError:
-                continue  # what is missing is told where it is read
+                continue  # a missing file is reported where it is read
             # Of a directory, the evaluator may say which files it reads.
             if not any(file.is_relative_to(path) for file in listed):
                 yield path
@@ -78,7 +83,7 @@ def _listed_files(evaluator: Evaluator) -> list[Path]:
     try:
         return [Path(path) for path in evaluator.files()]
     except SentbedError:
-        return []  # what is missing is told where it is read
+        return []  # a missing file is reported where it is read
 
 
 @attrs.define(eq=False)
@@ -92,26 +97,28 @@ class Evaluations:
 
     def prepare(self, recipe: Recipe) -> None:
         """Read the data of all evaluations of a recipe. Raises `DataError` if any cannot be used."""
-        looks = chain.from_iterable((stage.validate, *stage.watch) for stage in recipe.stage)
-        for entry in (*recipe.evaluate, *looks):
-            if entry is not None:
-                self.prepared(entry.with_)
+        for entry in _entries(recipe):
+            self.prepared(entry.with_)
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
         """Return the preparation of an evaluator, shared with equal evaluators."""
-        for one, found in self._prepared:
-            if type(one) is type(evaluator) and one == evaluator:
-                return found
-        found = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
-        self._prepared.append((evaluator, found))
-        return found
+        for earlier, preparation in self._prepared:
+            if type(earlier) is type(evaluator) and earlier == evaluator:
+                return preparation
+        preparation = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+        self._prepared.append((evaluator, preparation))
+        return preparation
 
     def bar(self, entries: Iterable[Entry]) -> EncodeBar:
         """Return one progress bar for several evaluations."""
-        found = (self.prepared(entry.with_) for entry in entries)
-        return EncodeBar(sum(one.size for one in found if isinstance(one, Prepared)))
+        total = 0
+        for entry in entries:
+            preparation = self.prepared(entry.with_)
+            if isinstance(preparation, Prepared):
+                total += preparation.size
+        return EncodeBar(total)
 
-    def look(self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str) -> Evaluation:
+    def observe(self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str) -> Evaluation:
         """Evaluate during a stage, by default the encoder `trained`; no vectors are kept."""
         name = entry.encoder or trained
         return self.evaluate(encoders, entry, name, pair_name(name, entry.second), keep=False)
@@ -131,7 +138,14 @@ class Evaluations:
         With `keep`, vectors are read from and written to the store.
         """
         second = None if entry.second is None else (entry.second, encoders[entry.second])
-        store, prepared = self.store if keep else None, self.prepared(entry.with_)
+        store = self.store if keep else None
         return encoders[name].evaluate(
-            entry.with_, label, second, progress, store, self.plugins, prepared=prepared, bar=bar
+            entry.with_,
+            label,
+            second,
+            progress,
+            store=store,
+            plugins=self.plugins,
+            prepared=self.prepared(entry.with_),
+            bar=bar,
         )

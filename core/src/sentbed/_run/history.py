@@ -69,20 +69,8 @@ class History:
             "started": self._started.isoformat(),
             "seconds": time.monotonic() - self._clock,
             "scores": _tables(self.scores),
-            "scatters": [
-                (encoder, {**attrs.asdict(one), "x": [*map(float, one.x)], "y": [*map(float, one.y)]})
-                for encoder, one in self._scatters
-            ],
-            "stages": [
-                {
-                    **attrs.asdict(stage, recurse=False),
-                    "watched": [
-                        {**attrs.asdict(watched, recurse=False), "scores": _tables(watched.scores)}
-                        for watched in stage.watched
-                    ],
-                }
-                for stage in self._stages
-            ],
+            "scatters": [(encoder, _scatter_table(scatter)) for encoder, scatter in self._scatters],
+            "stages": [_stage_table(stage) for stage in self._stages],
             "warnings": self._warnings,
         }
 
@@ -103,7 +91,8 @@ class History:
         if self._stages and self._stages[-1].name == stage:
             return
         validate = next(s.validate for s in run.recipe.stage if s.name == stage)
-        self._stages.append(StageCurve(stage, metric=validate.with_.name if validate else "validation"))
+        metric = validate.with_.name if validate else "validation"
+        self._stages.append(StageCurve(stage, metric=metric))
 
     @hookimpl
     def step_finished(self, step: int, result: StepResult) -> None:
@@ -129,11 +118,13 @@ class History:
         """Record the scores, but not the scatters, which would take too much space."""
         if not evaluation.scores:
             return
-        kept, measures = self._stages[-1].watched, _measures(evaluation.scores)
-        same = (one for one in kept if one.encoder == encoder and _measures(one.scores) == measures)
-        if (watched := next(same, None)) is None:
+        measures = _measures(evaluation.scores)
+        for watched in self._stages[-1].watched:
+            if watched.encoder == encoder and _measures(watched.scores) == measures:
+                break
+        else:
             watched = Watched(encoder, evaluation.scores[0].evaluator, evaluation.scores)
-            kept.append(watched)
+            self._stages[-1].watched.append(watched)
         watched.steps.append(step)
         watched.primary.append(float(evaluation.primary))
         watched.values.append([float(score.value) for score in evaluation.scores])
@@ -141,6 +132,12 @@ class History:
     def expected(self, recipe: Recipe) -> Iterator[ExpectedRow]:
         """Yield each number of `[expected]` with the number found."""
         final = [score for score in self.scores if not score.encoder.endswith(START)]
+        # A task that was skipped for want of data, and a mean over it, are shown and decide nothing.
+        skipped_keys: set[str] = set()
+        for score in final:
+            if score.skipped:
+                for task in (*score.skipped, "AVG"):
+                    skipped_keys |= _keys(attrs.evolve(score, task=task))
         for key, expected in recipe.expected.items():
             named = [score for score in final if key in _keys(score)]
             # Without a metric, the key means the evaluator's first metric of the task.
@@ -148,20 +145,23 @@ class History:
             first = {s.evaluator: s.metric for s in reversed(bare)}
             fitting = [s for s in bare if s.metric == first[s.evaluator]] or named
             # Two matches are ambiguous: the key must be more specific.
-            found = fitting[0].value if len(fitting) == 1 else None
-            # What was skipped for want of data, and a mean over it, is to be shown and decides nothing.
-            lost = (attrs.evolve(s, task=t) for s in final if s.skipped for t in (*s.skipped, "AVG"))
-            tolerance = None if not fitting and any(key in _keys(s) for s in lost) else expected.tolerance
-            yield ExpectedRow(key, expected.value, tolerance, expected.source, found, fits=len(fitting))
+            value = fitting[0].value if len(fitting) == 1 else None
+            tolerance = expected.tolerance
+            if not fitting and key in skipped_keys:
+                tolerance = None
+            yield ExpectedRow(key, expected.value, tolerance, expected.source, value, fits=len(fitting))
 
     def report_data(
         self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
     ) -> ReportData:
         """Return the data of the report."""
+        reason = None
+        if error is not None:
+            reason = str(error) or type(error).__name__
         return ReportData(
             name=run.name,
             status=status,
-            error=None if error is None else str(error) or type(error).__name__,
+            error=reason,
             started=self._started.isoformat(timespec="seconds"),
             seconds=time.monotonic() - self._clock,
             recipe_toml=recipe_toml,
@@ -187,6 +187,19 @@ def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     ]
 
 
+def _scatter_table(scatter: Scatter) -> dict[str, Any]:
+    """Return a scatter as a JSON-serialisable table."""
+    return {**attrs.asdict(scatter), "x": [*map(float, scatter.x)], "y": [*map(float, scatter.y)]}
+
+
+def _stage_table(stage: StageCurve) -> dict[str, Any]:
+    """Return the curves of a stage as a JSON-serialisable table."""
+    watched = []
+    for series in stage.watched:
+        watched.append({**attrs.asdict(series, recurse=False), "scores": _tables(series.scores)})
+    return {**attrs.asdict(stage, recurse=False), "watched": watched}
+
+
 def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
     """Restore scores from the tables of a history's state. Raises `TypeError` for values of other types."""
     scores = [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
@@ -206,7 +219,9 @@ def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
 
 def _stage(table: Mapping[str, Any]) -> StageCurve:
     """Restore a stage from a history's state. Raises as `_restored`, and `ValueError`."""
-    watched = [Watched(**{**one, "scores": tuple(_restored(one["scores"]))}) for one in table["watched"]]
+    watched = []
+    for series_table in table["watched"]:
+        watched.append(Watched(**{**series_table, "scores": tuple(_restored(series_table["scores"]))}))
     stage = StageCurve(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})
     require_types(stage)
     for values in (stage.losses, stage.learning_rates, *stage.metrics.values()):

@@ -23,12 +23,13 @@ MANIFEST = "manifest.json"
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     """Return versions, the git state of the recipe's directory, and the machine."""
+    distributions = frozenset({"sentbed", *(plugin.distribution for plugin in plugins.plugins)})
     return {
         "plugins": [
             fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
         ],
         "api": API_VERSION,
-        "libraries": dict(_libraries(frozenset({"sentbed", *(one.distribution for one in plugins.plugins)}))),
+        "libraries": dict(_libraries(distributions)),
         "python": platform.python_version(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "git": _git(recipe_directory or Path.cwd()),
@@ -45,15 +46,17 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
 def _libraries(distributions: frozenset[str]) -> dict[str, str]:
     """Return the version of every installed requirement of these distributions, including extras."""
     names: set[str] = set()
-    versions: dict[str, str | None] = {}
+    versions: dict[str, str] = {}
     for distribution in distributions:
         with suppress(PackageNotFoundError):
             lines = requires(distribution) or ()
             names |= {re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower() for line in lines}
     for name in sorted(names):
         with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return {name: found for name, found in versions.items() if found is not None}
+            number: str | None = version(name)
+            if number is not None:
+                versions[name] = number
+    return versions
 
 
 def _git(directory: Path) -> Mapping[str, Any] | None:
@@ -80,4 +83,5 @@ def peak_memory_gib() -> float | None:
     except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**30 if sys.platform == "darwin" else 2**20), 2)
+    gib = 2**30 if sys.platform == "darwin" else 2**20
+    return round(peak / gib, 2)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sentbed.protocols import ReportData, Score, Watched
+from sentbed.protocols import ReportData, Score, StageCurve, Watched
 
 RECORD = "report.json"
 
@@ -26,13 +26,7 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
             fields(row, "key value tolerance decides source found difference met fits")
             for row in data.expected
         ],
-        "stages": [
-            {
-                **fields(stage, "name steps losses learning_rates metric validations best_step metrics"),
-                "watched": [_watched(one) for one in stage.watched],
-            }
-            for stage in data.stages
-        ],
+        "stages": [_stage(stage) for stage in data.stages],
         "manifest": data.manifest,
     }
     if data.sections:
@@ -65,8 +59,11 @@ def plain(value: Any) -> Any:
 def score_record(score: Score) -> dict[str, Any]:
     """Return a score as a table without its items; plugin, note, degenerate, skipped and axis only if set."""
     names = "encoder evaluator plugin task metric value direction note degenerate skipped axis protocol"
-    unset = [n for n in ("plugin", "note", "degenerate", "skipped", "axis") if not getattr(score, n)]
-    return {name: value for name, value in fields(score, names).items() if name not in unset}
+    record = fields(score, names)
+    for name in ("plugin", "note", "degenerate", "skipped", "axis"):
+        if not record[name]:
+            del record[name]
+    return record
 
 
 def fields(thing: object, names: str) -> dict[str, Any]:
@@ -74,14 +71,14 @@ def fields(thing: object, names: str) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names.split()}
 
 
+def _stage(stage: StageCurve) -> dict[str, Any]:
+    table = fields(stage, "name steps losses learning_rates metric validations best_step metrics")
+    return {**table, "watched": [_watched(watched) for watched in stage.watched]}
+
+
 def _watched(watched: Watched) -> dict[str, Any]:
-    return {
-        **fields(watched, "encoder evaluator steps primary"),
-        "series": [
-            {
-                **fields(score, "task metric direction protocol axis"),
-                "values": [look[index] for look in watched.values],
-            }
-            for index, score in enumerate(watched.scores)
-        ],
-    }
+    series = []
+    for index, score in enumerate(watched.scores):
+        values = [values[index] for values in watched.values]
+        series.append({**fields(score, "task metric direction protocol axis"), "values": values})
+    return {**fields(watched, "encoder evaluator steps primary"), "series": series}

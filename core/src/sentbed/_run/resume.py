@@ -80,8 +80,8 @@ def resume(
     recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
     left_out = left_out_sentence(recipe)
     context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
-    found, damaged = newest_state(context)
-    state = found or State(directory, 0, 0)
+    newest, damaged = newest_state(context)
+    state = newest or State(directory, 0, 0)
     with restoring(state):
         before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
         _require_types_of_facts(state.content.get("facts", {}))
@@ -241,7 +241,7 @@ def _tidy_again(directory: Path) -> None:
         return
     with alone(directory):
         kept = {}
-        for newest in states.found(directory)[:1]:
+        for newest in states.saved_states(directory)[:1]:
             with suppress(ValueError, KeyError):  # half removed, and then the kept weights are tidied
                 tables = states.read(newest).content["kept"]
                 kept = {stage: Kept.of(directory, table) for stage, table in tables.items()}
@@ -256,7 +256,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
             yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):
-            name, other = (one.get("name") if isinstance(one, dict) else None for one in pair)
+            name, other = (entry.get("name") if isinstance(entry, dict) else None for entry in pair)
             yield from differences(*pair, f"{path}.{name if name and name == other else index}")
     elif before != after:
         shown = ["nothing" if value is None else repr(value) for value in (before, after)]
@@ -277,7 +277,7 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
         RunError: if there are states, but none is intact.
     """
     damaged = []
-    for place in states.found(context.directory):
+    for place in states.saved_states(context.directory):
         try:
             state = states.read(place)
             needed, kept = _needed(context.recipe, state), {}

@@ -36,7 +36,7 @@ from sentbed._run.trainer_inputs import VECTORS, require_data
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
-from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
+from sentbed.errors import ModelError, RecipeError, RunError, SentbedError, listed
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
@@ -73,8 +73,8 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
             raise RecipeError([recipe.document.problem(table.traits.no_run, (key,))])
     require_available(recipe.runtime)
     plugins = plugins or load_plugins()
-    directory = new_directory(Path(out) if out is not None else _free_name(recipe.run.name))
-    return execute(RunContext(recipe.run.name, directory, recipe), plugins)
+    directory = _free_name(recipe.run.name) if out is None else Path(out)
+    return execute(RunContext(recipe.run.name, new_directory(directory), recipe), plugins)
 
 
 def execute(
@@ -87,8 +87,10 @@ def execute(
     context.hooks = hooks = plugins.manager.hook
     with context.stop.listening(), alone(directory), following(context, plugins, history):
         try:
-            source = recipe.document.file
-            context.facts.update(describe(plugins, Path(source).resolve().parent if source else None))
+            recipe_directory = None
+            if recipe.document.file:
+                recipe_directory = Path(recipe.document.file).resolve().parent
+            context.facts.update(describe(plugins, recipe_directory))
             context.facts["seed"] = recipe.run.seed
             context.facts["code"] = computing_code(components_of(recipe), plugins)
             if resumed is not None:
@@ -99,11 +101,11 @@ def execute(
             # Last: a directory with a manifest is a run that can be resumed.
             _write_manifest(context, "running")
             if resumed is None:
-                said = hooks.run_started(run=context.run)
+                answers = hooks.run_started(run=context.run)
             else:
                 with restoring(resumed):
-                    said = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
-            for facts in said:
+                    answers = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
+            for facts in answers:
                 context.facts.update(facts)
             for warning in warnings:
                 context.warn(warning)
@@ -141,7 +143,7 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     """
     name = name or recipe.main_encoder
     if name not in recipe.encoders:
-        names = ", ".join(f"`{known}`" for known in recipe.encoders)
+        names = listed(recipe.encoders)
         raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
     return _build(recipe, name, engine_of(recipe.runtime)).fit_transform()
 
@@ -157,26 +159,28 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
     """Build one encoder; its initial weights do not depend on encoders built before it."""
 
     def texts() -> Iterator[str]:
-        found = False
+        has_training_texts = False
         for stage in recipe.stage:
             columns = [column for column, tower in recipe.towers(stage).items() if tower == name]
             if columns:
-                found = True
+                has_training_texts = True
                 data = returned(stage.data.open(), Dataset, stage.data, "open")
                 for text in data.texts(columns):
                     yield returned(text, str, stage.data, "texts")
-        if not found:
-            known = evaluations or Evaluations()
+        if not has_training_texts:
+            run_evaluations = evaluations or Evaluations()
             for entry in recipe.evaluate:
-                if (entry.encoder or recipe.main_encoder) == name:
-                    prepared = known.prepared(entry.with_)
-                    yield from prepared.texts() if isinstance(prepared, DrivesEncoder) else ()
+                if (entry.encoder or recipe.main_encoder) != name:
+                    continue
+                prepared = run_evaluations.prepared(entry.with_)
+                if isinstance(prepared, DrivesEncoder):
+                    yield from prepared.texts()
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
     try:
         return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
     except ModelError as error:
-        # A model's id and its revision are two keys of the recipe: it is said where they stand.
+        # A model's id and its revision are two keys of the recipe: the note says where they are.
         path = written_path(recipe.document.data, ("encoders", name, "backbone"))
         place = recipe.document.problem("", path)
         if place.file is not None:
@@ -193,10 +197,15 @@ def _go(context: RunContext, resumed: State | None) -> None:
     recipe = context.recipe
     context.evaluations.prepare(context.begun)
     _require_same_files(context)
-    for stage in context.begun.stage[resumed.stage if resumed else 0 :]:
+    first = resumed.stage if resumed else 0
+    for stage in context.begun.stage[first:]:
         require_data(stage)
     context.evaluations.store = _store(context)
-    engine = next((one.engine for one in context.built.values()), None) or engine_of(recipe.runtime)
+    engine: Engine | None = None
+    for encoder in context.built.values():
+        engine = encoder.engine
+    if engine is None:
+        engine = engine_of(recipe.runtime)
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
     try:
@@ -215,20 +224,19 @@ def _require_same_files(context: RunContext) -> None:
     would have scores on old data beside those on new.
     """
     files = files_of_evaluations(context.recipe)
-    found: dict[str, list[str]] = {}
+    digests_by_name: dict[str, list[str]] = {}
     for file in files:
         # Several of a name are in order.
-        found.setdefault(file.name, []).append(file.sha256)
-    earlier = context.facts.get("evaluation_data", found)
-    changed = [name for name, digests in found.items() if earlier.get(name, digests) != digests]
+        digests_by_name.setdefault(file.name, []).append(file.sha256)
+    earlier = context.facts.get("evaluation_data", digests_by_name)
+    changed = [name for name, digests in digests_by_name.items() if earlier.get(name, digests) != digests]
     if changed:
-        names = ", ".join(f"`{name}`" for name in changed)
-        message = f"the data of evaluations is not what it was when the run started: {names}"
+        message = f"the data of evaluations is not what it was when the run started: {listed(changed)}"
         if not context.changes_allowed:
             raise RunError(f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)")
         context.warn(message)
-    context.facts["evaluation_data"] = found
-    # Scores on these are none on test data, unless they are declared so.
+    context.facts["evaluation_data"] = digests_by_name
+    # Files that chose weights: scores on them are not scores on test data.
     deciding = {file.sha256 for file in files if file.chooses and file.path.is_file()}
     context.facts["chosen_on"] = sorted(deciding)
 
@@ -237,7 +245,8 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
     encoders = dict(context.built) or build_encoders(recipe, engine, context.evaluations)
-    context.facts["parameters"] = {name: one.placed.parameter_counts for name, one in encoders.items()}
+    parameters = {name: encoder.placed.parameter_counts for name, encoder in encoders.items()}
+    context.facts["parameters"] = parameters
     require_fit(context.begun, encoders)
     if not recipe.stage and not context.loaded:
         for encoder in encoders.values():
@@ -251,17 +260,19 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
         _evaluate(context, encoders, "start")
         if recipe.stage:
             write_state(context, 0, 0)
+    first = resumed.stage if resumed else 0
+    last = len(context.begun.stage)
     try:
-        last = len(context.begun.stage)
-        for index in range(resumed.stage if resumed else 0, last):
+        for index in range(first, last):
             _place(context, index, encoders)
             inside = resumed is not None and resumed.stage == index and resumed.step > 0
             train_stage(context, index, encoders, resumed if inside else None)
             write_state(context, index + 1, 0)
         _place(context, last, encoders)
         context.stepped = not context.loaded
-        for encoder in encoders.values() if recipe.stage and context.stages is None else ():
-            encoder.fit_transform()
+        if recipe.stage and context.stages is None:
+            for encoder in encoders.values():
+                encoder.fit_transform()
     finally:
         # Also after an interruption: trained weights are the run's most costly result. A resumed run that
         # has not taken a step has no better weights than the saved ones.
@@ -323,12 +334,12 @@ def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> Non
 
 def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
     """Return encoder -> stage whose weights it has at the start of stage `index`, or after the last."""
-    wanted: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for stage in recipe.stage[:index]:
-        wanted |= dict(stage.weights) | dict.fromkeys(recipe.trained(stage), stage.name)
+        sources |= dict(stage.weights) | dict.fromkeys(recipe.trained(stage), stage.name)
     if index < len(recipe.stage):
-        wanted |= recipe.stage[index].weights
-    return wanted
+        sources |= recipe.stage[index].weights
+    return sources
 
 
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
@@ -354,38 +365,40 @@ def _evaluate(context: RunContext, encoders: dict[str, Encoder], at: Literal["st
     bar = evaluations.bar(entries)
     for entry in entries:
         name = entry.encoder or context.recipe.main_encoder
-        label = pair_name(name, entry.second) + (START if at == "start" else "")
-        who = {"run": context.run, "evaluator": entry.with_.name, "encoder": label}
-        hooks.evaluation_started(**who)
-        told = partial(_progressed, hooks, who)
-        evaluation = evaluations.evaluate(encoders, entry, name, label, told, bar)
+        label = pair_name(name, entry.second)
+        if at == "start":
+            label += START
+        event = {"run": context.run, "evaluator": entry.with_.name, "encoder": label}
+        hooks.evaluation_started(**event)
+        report_progress = partial(_progressed, hooks, event)
+        evaluation = evaluations.evaluate(encoders, entry, name, label, report_progress, bar)
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
         done = {"at": at, "evaluator": entry.with_.name, "scores": len(evaluation.scores)}
         context.facts.setdefault("evaluations", []).append(done)
-        hooks.scores_ready(**who, evaluation=evaluation)
+        hooks.scores_ready(**event, evaluation=evaluation)
 
 
-def _progressed(hooks: pluggy.HookRelay, who: Mapping[str, Any], what: str, done: int, total: int) -> None:
-    hooks.evaluation_progressed(**who, what=what, done=done, total=total)
+def _progressed(hooks: pluggy.HookRelay, event: Mapping[str, Any], what: str, done: int, total: int) -> None:
+    hooks.evaluation_progressed(**event, what=what, done=done, total=total)
 
 
 def new_directory(directory: Path) -> Path:
     """Create a directory, or use an existing empty one. Raises `RunError` if it is not empty."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        held = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
+        names = sorted(p.name for p in directory.iterdir() if p.name != LOCK)
     except OSError as error:
         raise RunError(
             f"cannot make the run directory `{directory}`: {error.strerror or error}; choose another `--out`"
         ) from error
-    if MANIFEST in held:
+    if MANIFEST in names:
         raise RunError(
             f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has "
             "not finished, take its place with `--replace`"
         )
-    if held:
-        raise RunError(f"`{directory}` already holds `{held[0]}`; choose another `--out`, or move it away")
+    if names:
+        raise RunError(f"`{directory}` already holds `{names[0]}`; choose another `--out`, or move it away")
     return directory
 
 
@@ -423,8 +436,12 @@ def remove_unfinished(directory: Path) -> None:
 
 def _free_name(name: str) -> Path:
     first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    names = chain([first], (first.with_name(f"{first.name}-{n}") for n in count(2)))
-    return next(path for path in names if not path.exists())
+    path = first
+    for number in count(2):
+        if not path.exists():
+            break
+        path = first.with_name(f"{first.name}-{number}")
+    return path
 
 
 @contextmanager
@@ -444,7 +461,7 @@ def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
     `whole` it stays, for runs that go on from it.
     """
     remove_directory(directory / VECTORS)
-    for newest in states.found(directory)[:1]:
+    for newest in states.saved_states(directory)[:1]:
         states.prune(directory, newest, 1)
     for stage, weights in kept.items():
         prune(directory, stage, weights)

@@ -1,4 +1,4 @@
-"""What follows a run by lifecycle hooks: one that fails is left out, and the run goes on without it."""
+"""Trackers and plugins that follow a run by lifecycle hooks; one that fails is dropped."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ RETURNS: Mapping[str, Any] = {
 
 
 def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
-    """Yield why what a tracker's `build` returned cannot follow a run, each with a remedy."""
+    """Yield why an object that a tracker's `build` returned cannot follow a run, each with a remedy."""
     manager = pluggy.PluginManager("sentbed")
-    found = 0
+    hook_count = 0
     for name, method in inspect.getmembers(tracker, callable):
         if (options := manager.parse_hookimpl_opts(tracker, name)) is None:
             if name in LIFECYCLE:
                 yield f"`{name}` is named like a hook and is none", "decorate it with `@sentbed.hookimpl`"
             continue
-        found += 1
+        hook_count += 1
         hook = options.get("specname") or name
         if hook not in LIFECYCLE:
             yield f"there is no hook `{hook}` of a run.{suggest(hook, LIFECYCLE)}", "see `docs/hooks.md`"
             continue
-        known = list(inspect.signature(getattr(hookspecs, hook)).parameters)
+        hook_arguments = list(inspect.signature(getattr(hookspecs, hook)).parameters)
         for argument, parameter in inspect.signature(method).parameters.items():
-            if argument not in known and parameter.default is parameter.empty:
-                said = f"the hook `{hook}` has no argument `{argument}`.{suggest(argument, known)}"
-                yield said, f"take some of {', '.join(known)}"
-    if not found:
+            if argument not in hook_arguments and parameter.default is parameter.empty:
+                advice = suggest(argument, hook_arguments)
+                problem = f"the hook `{hook}` has no argument `{argument}`.{advice}"
+                yield problem, f"its arguments are {', '.join(hook_arguments)}"
+    if not hook_count:
         yield "what `build` returns implements no hook", "decorate methods with `@sentbed.hookimpl`"
 
 
@@ -79,39 +80,48 @@ def following(context: RunContext, plugins: Plugins, history: History) -> Iterat
             whose[name] = f"the tracker `{tracker.name}` of {release_of(type(tracker).__module__)}"
         failed: set[str] = set()
         for hook in LIFECYCLE:
-            for found in getattr(manager.hook, hook).get_hookimpls():
-                if found.plugin is not history and not (found.wrapper or found.hookwrapper):
-                    stack.callback(setattr, found, "function", found.function)
-                    name = whose.get(found.plugin_name, f"the plugin `{found.plugin_name}`")
-                    found.function = _guarded(context, hook, found, name, failed)
+            for implementation in getattr(manager.hook, hook).get_hookimpls():
+                if implementation.plugin is history:
+                    continue
+                if implementation.wrapper or implementation.hookwrapper:
+                    continue
+                stack.callback(setattr, implementation, "function", implementation.function)
+                name = implementation.plugin_name
+                owner = whose.get(name, f"the plugin `{name}`")
+                implementation.function = _guarded(context, hook, implementation, owner, failed)
         yield
 
 
 def _guarded(
-    context: RunContext, hook: str, found: pluggy.HookImpl, whose: str, failed: set[str]
+    context: RunContext, hook: str, implementation: pluggy.HookImpl, whose: str, failed: set[str]
 ) -> Callable[..., Any]:
     """Return a hook's function that warns of an error instead, and does nothing from then on."""
-    function: Callable[..., Any] = found.function
-    plugin = found.plugin
+    function: Callable[..., Any] = implementation.function
+    plugin = implementation.plugin
 
     def call(*arguments: Any) -> Any:
-        if found.plugin_name in failed:
+        if implementation.plugin_name in failed:
             return None
         try:
             return _checked(hook, function(*arguments))
         except Exception as error:
             required = getattr(plugin, "required", False) is True
-            # One that cannot work says so before anything is computed, deliberately.
+            # A tracker that cannot work may raise deliberately before anything is computed.
             deliberate = isinstance(error, SentbedError)
             if deliberate and (required or hook in ("run_started", "run_resumed")):
                 raise
-            place = place_of(error, plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__)
+            module = plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__
             reason = " ".join(reason_of(error).split())
-            said = f"{whose} failed in `{hook}`: {reason}{place and f' @ {place}'}"
+            failure = f"{whose} failed in `{hook}`: {reason}"
+            if place := place_of(error, module):
+                failure += f" @ {place}"
             if required:
-                raise PluginError(f"{said}; the run needs it") from error
-            failed.add(found.plugin_name)
-            context.warn(f"{said}; the run goes on without it{'' if deliberate else f' ({ADVICE})'}")
+                raise PluginError(f"{failure}; the run needs it") from error
+            failed.add(implementation.plugin_name)
+            warning = f"{failure}; the run goes on without it"
+            if not deliberate:
+                warning += f" ({ADVICE})"
+            context.warn(warning)
             return None
 
     return call
@@ -123,7 +133,7 @@ def _checked(hook: str, result: Any) -> Any:
         return result
     if not isinstance(result, RETURNS[hook]):
         raise TypeError(f"it returned {result!r:.80}, expected `{RETURNS[hook].__name__}`")
-    if hook == "report_sections" and not all(isinstance(one, ReportSection) for one in result):
+    if hook == "report_sections" and not all(isinstance(section, ReportSection) for section in result):
         raise TypeError(f"it returned {result!r:.80}, expected several `ReportSection`")
     if hook == "tracker_state":
         # What cannot be written must not end the run when a checkpoint is.

@@ -48,10 +48,10 @@ class Feed:
             if stage.cache_frozen:
                 # Includes what `source` lacks: a resumed run may have been allowed a changed recipe.
                 parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
-                how = [unstructure(part) for part in parts]
+                settings = [unstructure(part) for part in parts]
                 source = context.source(tower)
-                decides = [dataset.fingerprint, source, how, column, length, stage.normalize_text]
-                name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:16]
+                key = [dataset.fingerprint, source, settings, column, length, stage.normalize_text]
+                name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
                 path = context.directory / VECTORS / f"{stage.name}-{column}-{name}.records"
             self.frozen[column] = FrozenColumn.of(encoder, length, stage.normalize_text, dataset, path)
 
@@ -70,7 +70,7 @@ class Feed:
                 columns[name] = self.frozen[name].vectors(batch.rows, texts)
             else:
                 tokenizers, max_length = self.trained[name]
-                columns[name] = TokenIds.join(one.encode(texts, max_length) for one in tokenizers)
+                columns[name] = TokenIds.join(tokenizer.encode(texts, max_length) for tokenizer in tokenizers)
             if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
@@ -80,22 +80,22 @@ def require_data(stage: Stage) -> None:
     """Raise `DataError` or `RunError` if a stage's data lacks rows or columns, or has an unusable value."""
     dataset = open_data(stage)
     sampler = sampler_of(stage, dataset, (0, 0))
-    wanted = [column for column in stage.columns_used if column not in stage.texts]
-    for start in range(0, len(dataset), WINDOW) if wanted else ():
+    value_columns = [column for column in stage.columns_used if column not in stage.texts]
+    if not value_columns:
+        return
+    for start in range(0, len(dataset), WINDOW):
         rows = np.arange(start, min(start + WINDOW, len(dataset)))
-        found = sampler.fetch(rows)
-        for column in wanted:
-            values_of(stage, column, found[column], rows)
+        columns = sampler.fetch(rows)
+        for column in value_columns:
+            values_of(stage, column, columns[column], rows)
 
 
 def open_data(stage: Stage) -> Dataset:
     """Open the data of a stage. Raises `RunError` if it has too few rows for a loss."""
     dataset = returned(stage.data.open(), Dataset, stage.data, "open")
     if (rows := len(dataset)) < 2:
-        raise RunError(
-            f"the data of stage `{stage.name}` has {rows} row{'s' * (rows != 1)}, "
-            "a loss over a batch needs at least 2"
-        )
+        count = "1 row" if rows == 1 else f"{rows} rows"
+        raise RunError(f"the data of stage `{stage.name}` has {count}, a loss over a batch needs at least 2")
     return dataset
 
 
@@ -109,7 +109,7 @@ def values_of(stage: Stage, column: str, values: Sequence[Any], rows: Iterable[i
     """Return class indices, int64 `(rows,)`, or numbers, float32 `(rows,)`.
 
     Raises:
-        DataError: if a value is no class of the loss, or no finite number.
+        DataError: if a value is not a class of the loss, or not a finite number.
     """
     loss, classes = stage.loss, list(stage.loss.traits.classes)
     for value, row in zip(values, rows, strict=True):
@@ -160,16 +160,16 @@ class FrozenColumn:
         """Return the vectors of these rows with the texts `texts`, `(batch, width)`."""
         if self.cache is None:
             return self._encode(texts)
-        found = np.zeros(len(rows), _record(self.encoder.width))
-        _transfer(self.cache, rows, found, "readinto")
-        missing = found["sum"] != _sums(texts, found["vector"])
+        records = np.zeros(len(rows), _record(self.encoder.width))
+        _transfer(self.cache, rows, records, "readinto")
+        missing = records["sum"] != _sums(texts, records["vector"])
         if missing.any():
             # Encode the whole batch: the last bits of a vector may depend on the other texts, and a run that
             # was killed while writing must get the same vectors.
-            found["vector"][missing] = self._encode(texts)[missing]
-            found["sum"] = _sums(texts, found["vector"])
-            _transfer(self.cache, rows[missing], found[missing], "write")
-        return np.ascontiguousarray(found["vector"])
+            records["vector"][missing] = self._encode(texts)[missing]
+            records["sum"] = _sums(texts, records["vector"])
+            _transfer(self.cache, rows[missing], records[missing], "write")
+        return np.ascontiguousarray(records["vector"])
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.encoder.encode(texts, max_length=self.max_length, normalize=self.normalize)

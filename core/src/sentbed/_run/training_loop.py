@@ -111,9 +111,9 @@ class _Loop:
     def begin(self) -> None:
         """Evaluate before the first step, or load the state of a resumed stage."""
         if self.resumed is None:
-            # What the stage begins with is among what it may keep.
+            # The weights that the stage begins with are among those that it may keep.
             with self._averaged():
-                self.keeper.look(0, last=False)
+                self.keeper.validate(0, last=False)
             self._watch()
             return
         # Last, since building may have drawn random numbers.
@@ -123,7 +123,7 @@ class _Loop:
         self.ended = self.step == self.total_steps
         if not self.resumed.content.get("looked", True):
             # An interrupted run saved its state before the step was evaluated.
-            self._look()
+            self._evaluate_step()
 
     def train(self) -> None:
         """Take the remaining steps, until the last one or until validation stops improving."""
@@ -133,12 +133,12 @@ class _Loop:
             self.keeper.at = self.step
             with stop.patient():
                 interrupted = self._take_step()
-                if (asked := stop.asked or interrupted) is not None:
-                    self._interrupt(asked)
-            self._look()
+                if (reason := stop.asked or interrupted) is not None:
+                    self._interrupt(reason)
+            self._evaluate_step()
             if not self.ended:
                 with stop.patient():
-                    self.saver.look(self.step)
+                    self.saver.save_if_due(self.step)
                 if stop.asked is not None:
                     self._interrupt(stop.asked, looked=True)
 
@@ -178,15 +178,15 @@ class _Loop:
         facts["trained_tokens"] = facts.get("trained_tokens", 0) + tokens
         self.context.stepped = True
         self._require_finite(result, batch)
-        told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
-        self.context.hooks.step_finished(**told, total_steps=self.total_steps, result=result)
+        event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
+        self.context.hooks.step_finished(**event, total_steps=self.total_steps, result=result)
         return result.interrupted
 
-    def _look(self) -> None:
+    def _evaluate_step(self) -> None:
         """Validate and watch if due; validation may end the stage."""
         last = self.step == self.total_steps
         with self._averaged():
-            self.ended = self.keeper.look(self.step, last=last) or last
+            self.ended = self.keeper.validate(self.step, last=last) or last
             self._watch()
 
     @contextmanager
@@ -204,20 +204,20 @@ class _Loop:
     def _watch(self) -> None:
         """Run the stage's `watch` evaluations that are due."""
         for watch in self.stage.watch:
-            if not (self.ended or self.step % watch.every == 0):
+            if self.step % watch.every != 0 and not self.ended:
                 continue
             trained = next(iter(self.trained))
-            evaluation = self.context.evaluations.look(self.encoders, watch, trained)
+            evaluation = self.context.evaluations.observe(self.encoders, watch, trained)
             who = pair_name(watch.encoder or trained, watch.second)
-            told = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
-            self.context.hooks.observed(**told, encoder=who, evaluation=evaluation)
+            event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
+            self.context.hooks.observed(**event, encoder=who, evaluation=evaluation)
 
-    def _interrupt(self, asked: str, looked: bool = False) -> NoReturn:
+    def _interrupt(self, reason: str, looked: bool = False) -> NoReturn:
         """Save the state after this step and end the run."""
         self.saver.save(self.step, looked)
-        error = KeyboardInterrupt(f"ended by {asked}")
+        error = KeyboardInterrupt(f"ended by {reason}")
         error.add_note(
-            f"{asked}: the state after step {self.step} is saved; "
+            f"{reason}: the state after step {self.step} is saved; "
             f"go on with `sentbed run --resume {self.context.directory}`"
         )
         raise error
@@ -264,9 +264,9 @@ def _open(context: RunContext, stage: Stage) -> Dataset:
     """Open the data of a stage; in a resumed run it must be unchanged."""
     dataset = open_data(stage)
     rows = len(dataset)
-    found = {"rows": rows, "sha256": dataset.fingerprint}
-    earlier = context.facts.setdefault("data", {}).get(stage.name, found)
-    if earlier["sha256"] != found["sha256"]:
+    data_facts = {"rows": rows, "sha256": dataset.fingerprint}
+    earlier = context.facts.setdefault("data", {}).get(stage.name, data_facts)
+    if earlier["sha256"] != data_facts["sha256"]:
         message = (
             f"the data of stage `{stage.name}` is not what it was when the run started "
             f"({earlier['rows']} rows then, {rows} now)"
@@ -275,5 +275,7 @@ def _open(context: RunContext, stage: Stage) -> Dataset:
             raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
         context.warn(message)
     left_out = dict(dataset.left_out)
-    context.facts["data"][stage.name] = found | ({"left_out": left_out} if left_out else {})
+    if left_out:
+        data_facts["left_out"] = left_out
+    context.facts["data"][stage.name] = data_facts
     return dataset

@@ -70,10 +70,12 @@ def write_state(
     return State(path, stage, step, content)
 
 
-def found(run: Path) -> list[State]:
+def saved_states(run: Path) -> list[State]:
     """Return the states of a run, newest first, without reading their content."""
-    places = ((path, re.fullmatch(r"(\d+)-(\d+)", path.name)) for path in (run / STATES).glob("*"))
-    states = [State(path, int(match[1]), int(match[2])) for path, match in places if match]
+    states = []
+    for path in (run / STATES).glob("*"):
+        if match := re.fullmatch(r"(\d+)-(\d+)", path.name):
+            states.append(State(path, int(match[1]), int(match[2])))
     return sorted(states, key=lambda state: (state.stage, state.step), reverse=True)
 
 
@@ -106,7 +108,7 @@ def prune(run: Path, last: State, keep: int) -> None:
 
     States newer than `last` are damaged, or the run would have been resumed from them.
     """
-    states = found(run)
+    states = saved_states(run)
     place = [state.path for state in states].index(last.path)
     for state in states[:place] + states[place + keep :]:
         remove_directory(state.path)

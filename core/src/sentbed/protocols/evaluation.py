@@ -79,7 +79,8 @@ class TextEncoder(ABC):
 
 def score_digits(values: Iterable[float]) -> int:
     """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
-    return 2 if max((abs(value) for value in values if math.isfinite(value)), default=100.0) >= 10 else 3
+    largest = max(map(abs, filter(math.isfinite, values)), default=100.0)
+    return 2 if largest >= 10 else 3
 
 
 @attrs.frozen(eq=False)
@@ -156,8 +157,8 @@ class Score:
     @property
     def protocol_name(self) -> str:
         """Short name of the protocol for tables: its id, and how subsets were aggregated."""
-        said = self.evaluator_protocol
-        return " ".join(str(said[key]) for key in ("id", "aggregation") if key in said)
+        protocol = self.evaluator_protocol
+        return " ".join(str(protocol[key]) for key in ("id", "aggregation") if key in protocol)
 
 
 @attrs.frozen(eq=False)
@@ -238,11 +239,12 @@ class Vectors:
         if not texts.first:
             return self.second.encode(list(texts.second))
         sides = self.encoder.encode(list(texts.first)), self.second.encode(list(texts.second))
-        one, other = (np.shape(side)[-1] for side in sides)
-        if one != other:
+        first_width, second_width = (np.shape(side)[-1] for side in sides)
+        if first_width != second_width:
             raise RunError(
-                f"the encoder of the first sentences gives vectors of width {one}, that of the second ones "
-                f"of width {other}, which cannot be compared; give both heads the same `projection`"
+                f"the encoder of the first sentences gives vectors of width {first_width}, that of the "
+                f"second ones of width {second_width}, which cannot be compared; give both heads the "
+                "same `projection`"
             )
         return np.concatenate(sides)
 
@@ -282,7 +284,9 @@ class DrivesEncoder:
 
     def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
         """Return the scores of an encoder, or of anything with `encode(texts)`."""
-        return self.drive(encoder if isinstance(encoder, TextEncoder) else _OnlyEncodes(encoder))
+        if not isinstance(encoder, TextEncoder):
+            encoder = _OnlyEncodes(encoder)
+        return self.drive(encoder)
 
 
 @attrs.frozen(eq=False)

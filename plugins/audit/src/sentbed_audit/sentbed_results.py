@@ -9,23 +9,24 @@ from pathlib import Path
 
 from sentbed.protocols import Score
 from sentbed.tools import plain
-from sentbed_report.run_results import read_results
 from sentbed_report.study.measurements import study_frame
+from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import read_data
 
 from sentbed_audit.score_rows import ScoreRow
 
 
 def run_rows(directory: Path) -> Iterator[ScoreRow]:
-    """Yield the scores of a run.
+    """Yield the scores of a finished run; each of its encoders is a model.
 
     Raises:
         RunError: if it cannot be read.
     """
-    results = read_results(directory)
-    for score in results.scores:
+    run = read_run(directory, cell="", seed=0, base=directory)
+    name = run.record.get("name", directory.name)
+    for score in run.scores:
         if score.direction == "higher":
-            yield _row(score, f"{results.name}/{score.encoder}", directory, None)
+            yield _row(score, f"{name}/{score.encoder}", directory, None)
 
 
 def study_rows(directory: Path) -> Iterator[ScoreRow]:

@@ -27,7 +27,7 @@ class RepeatedKeyError(ValueError):
 
 
 def strict_json(text: str) -> Any:
-    """Return a JSON value. Raises `ValueError` if it is none, or if an object in it has a key twice."""
+    """Return a JSON value. Raises `ValueError` if it is invalid, or if an object in it has a key twice."""
     return json.loads(text, object_pairs_hook=_without_repeated_keys)
 
 

@@ -136,7 +136,7 @@ def forbid_side_effects(directory: Path) -> None:
 
 
 def member_sizes(file: Path) -> Counter[int] | None:
-    """Return how many members of torch's zip archive have which size in bytes, or None if it is no archive.
+    """Return the sizes in bytes of the members of torch's zip archive, with counts, or None for other files.
 
     torch writes its archives uncompressed: a compressed one would grow in memory, or be read wrongly.
 
@@ -209,9 +209,9 @@ def require_memory_of_file(
 def reason_of(error: Exception) -> str:
     """Return why torch does not read a file, in one line."""
     message = str(error)
-    asked = re.search(r"unsupported (?:global|class)[: ]+(?:GLOBAL )?([\w.]+)", message, re.IGNORECASE)
-    if asked is not None:
-        return f"it asks for `{asked[1]}`, and only tensors are read"
+    global_name = re.search(r"unsupported (?:global|class)[: ]+(?:GLOBAL )?([\w.]+)", message, re.IGNORECASE)
+    if global_name is not None:
+        return f"it asks for `{global_name[1]}`, and only tensors are read"
     if re.search(r"Unsupported operand \d+", message):
         return "it is no pickle of tensors, or is damaged"
     lines = [line for line in message.splitlines() if line and not line.startswith(BOILERPLATE)]

@@ -82,7 +82,7 @@ class KnownData:
         return (
             any(file.url for file in self.files if file.path == path)
             or any(path.startswith(archive.holds) for archive in self.archives)
-            or any(path in made.files for made in self.made)
+            or any(path in derived.files for derived in self.made)
         )
 
     @property
@@ -100,8 +100,11 @@ class KnownData:
     @property
     def _command(self) -> str:
         """Clause on the command that gets the collection, empty if none does."""
-        made_here = {path for made in self.made if not made.sources for path in made.files}
-        if made_here.issuperset(file.path for file in self.files):
+        derived_paths: set[str] = set()
+        for derived in self.made:
+            if not derived.sources:
+                derived_paths.update(derived.files)
+        if derived_paths.issuperset(file.path for file in self.files):
             return f"`sentbed data get {self.name}` makes it"
         if any(self.can_download(file.path) for file in self.files):
             return f"`sentbed data get {self.name}` downloads it"

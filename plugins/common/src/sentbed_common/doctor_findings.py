@@ -53,24 +53,26 @@ def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str 
 
     `names` are distributions; `owner` is the distribution that requires them, through its `extra`.
     """
-    wanted = {requirement.name: requirement.specifier for requirement in requirements(owner, extra)}
+    specifiers = {requirement.name: requirement.specifier for requirement in requirements(owner, extra)}
     parts, absent, unfit = [], [], False
     for name in names:
-        found = version_of(name)
-        if found is None:
+        version = version_of(name)
+        if version is None:
             absent.append(name)
             continue
-        fits = name not in wanted or wanted[name].contains(found, prereleases=True)
-        unfit = unfit or not fits
-        shown = found if name == what else f"{name} {found}"
-        parts.append(shown if fits else f"{shown}, expected {wanted[name]}")
-    if absent:
-        parts.append(f"{', '.join(absent)} not installed")
+        part = version if name == what else f"{name} {version}"
+        if name in specifiers and not specifiers[name].contains(version, prereleases=True):
+            unfit = True
+            part += f", expected {specifiers[name]}"
+        parts.append(part)
     if not absent and not unfit:
         return Finding(area, what, "yes", ", ".join(parts))
+    if absent:
+        parts.append(f"{', '.join(absent)} not installed")
     install = "pip install --upgrade" if unfit else "pip install"
     remedy = f"`{install} '{owner}[{extra}]'`" if extra else f"`{install} {owner}`"
-    return Finding(area, what, "no" if absent else "limited", "; ".join(parts), remedy)
+    status: Literal["no", "limited"] = "no" if absent else "limited"
+    return Finding(area, what, status, "; ".join(parts), remedy)
 
 
 def present(area: str, what: str, there: bool, detail: str, remedy: str = "") -> Finding:
@@ -108,5 +110,7 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
         return json.loads(answers[-1].removeprefix(_MARK))
     if done.returncode < 0:
         raise RunError(f"the process was ended by {signal.Signals(-done.returncode).name}")
-    said = done.stderr.strip().splitlines()
-    raise RunError(said[-1] if said else f"the process ended with exit code {done.returncode}")
+    errors = done.stderr.strip().splitlines()
+    if errors:
+        raise RunError(errors[-1])
+    raise RunError(f"the process ended with exit code {done.returncode}")

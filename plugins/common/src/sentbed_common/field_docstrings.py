@@ -12,7 +12,7 @@ import attrs
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
     """Return the docstring under each field, read from the source; Python drops them at run time."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not attrs.has(base):
             continue
@@ -25,5 +25,5 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
                 and isinstance(after, ast.Expr)
                 and isinstance(after.value, ast.Constant)
             ):
-                found[field.target.id] = str(after.value.value)
-    return found
+                docstrings[field.target.id] = str(after.value.value)
+    return docstrings

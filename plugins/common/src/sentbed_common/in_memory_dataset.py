@@ -41,7 +41,9 @@ class InMemoryDataset(Dataset):
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, column by column; a list used for two columns counts once."""
-        wanted = (texts for name, texts in self.data.items() if columns is None or name in columns)
-        wanted = (texts for texts in wanted if isinstance(next(iter(texts), ""), str))
-        for texts in {id(texts): texts for texts in wanted}.values():
-            yield from texts
+        seen = set()
+        for name, texts in self.data.items():
+            is_chosen = columns is None or name in columns
+            if is_chosen and id(texts) not in seen and isinstance(next(iter(texts), ""), str):
+                seen.add(id(texts))
+                yield from texts

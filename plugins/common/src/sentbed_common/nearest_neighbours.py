@@ -65,8 +65,8 @@ def nearest(
     best = {start: _nothing(len(queries[start : start + query_block])) for start in starts}
     pairs = _by_query(excluded, starts, query_block)
     seen = 0
-    for given in documents:
-        for chunk in in_blocks(given, document_block):
+    for block in documents:
+        for chunk in in_blocks(block, document_block):
             _require_same_width(queries, chunk)
             longest = float(np.sqrt(np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64).max()))
             for start in starts:
@@ -75,8 +75,9 @@ def nearest(
                 out = pairs[start]
                 out = out[(out[:, 1] >= seen) & (out[:, 1] < seen + len(chunk))]
                 products[out[:, 0] - start, out[:, 1] - seen] = -np.inf
-                found = _candidates(products, k + _SPARE, _limits(best[start], k, rows, longest))
-                best[start] = _merge(best[start], _found(rows, chunk, *found, seen), k)
+                candidates = _candidates(products, k + _SPARE, _limits(best[start], k, rows, longest))
+                neighbours = _with_exact_products(rows, chunk, *candidates, seen)
+                best[start] = _merge(best[start], neighbours, k)
             seen += len(chunk)
     parts = list(best.values()) or [_nothing(0)]
     most = min(k, seen)
@@ -168,7 +169,9 @@ def _candidates(products: Vectors, count: int, limits: Vectors) -> tuple[Places,
     return rows, columns
 
 
-def _found(queries: Vectors, documents: Vectors, rows: Places, columns: Places, seen: int) -> Neighbours:
+def _with_exact_products(
+    queries: Vectors, documents: Vectors, rows: Places, columns: Places, seen: int
+) -> Neighbours:
     """Return candidates as a table, `(queries, most of a query)`, with their products in float64."""
     import numpy as np
 
@@ -192,11 +195,11 @@ def _padded(values: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
 
 
-def _merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
+def _merge(first: Neighbours, second: Neighbours, k: int) -> Neighbours:
     import numpy as np
 
-    places = np.concatenate([one.places, other.places], axis=1)
-    similarities = np.concatenate([one.similarities, other.similarities], axis=1)
+    places = np.concatenate([first.places, second.places], axis=1)
+    similarities = np.concatenate([first.similarities, second.similarities], axis=1)
     order = np.lexsort((places, -similarities), axis=1)[:, :k]
     return Neighbours(
         np.take_along_axis(places, order, axis=1), np.take_along_axis(similarities, order, axis=1)

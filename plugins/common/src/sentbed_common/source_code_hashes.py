@@ -18,10 +18,10 @@ def code_of(*parts: type | str) -> str | None:
     """
     files: set[Path] = set()
     for part in parts:
-        found = _file(part) if isinstance(part, str) else _package(part)
-        if not found:
+        files_of_part = _file(part) if isinstance(part, str) else _package(part)
+        if not files_of_part:
             return None
-        files |= found
+        files |= files_of_part
     try:
         if any(max(file.stat().st_mtime, file.stat().st_ctime) > STARTED for file in files):
             return None

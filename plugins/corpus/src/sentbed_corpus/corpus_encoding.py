@@ -25,7 +25,7 @@ from sentbed_corpus.encoding_request import Request
 from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
-from sentbed_corpus.manifest import FILE, Manifest, asked, differences
+from sentbed_corpus.manifest import FILE, Manifest, differences, request_table
 from sentbed_corpus.shard_digests import FILE as DIGESTS
 from sentbed_corpus.shard_digests import add_digest, is_intact, read_digests, write_digests
 from sentbed_corpus.vector_writer import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
@@ -129,17 +129,17 @@ def _encode_shards(
 
 
 def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> dict[str, str]:
-    """Return name -> hash of the files of shards that are what was written."""
+    """Return name -> hash of the files of shards that are unchanged since they were written."""
     files = [shard_file(request.output, shard.number, request.format) for shard in state.shards]
-    known = read_digests(request.output)
-    if known is not None:
-        return {file.name: known[file.name] for file in files if is_intact(file, known)}
+    digests = read_digests(request.output)
+    if digests is not None:
+        return {file.name: digests[file.name] for file in files if is_intact(file, digests)}
     # Written by a version that kept no hashes.
     pairs = zip(files, state.shards, strict=True)
-    found = {file.name: sha256(file) for file, shard in pairs if is_whole(file, shard.rows, request)}
-    if found:
-        say(f"{len(found)} shards were written without a hash, and are taken as they are")
-    return found
+    unhashed = {file.name: sha256(file) for file, shard in pairs if is_whole(file, shard.rows, request)}
+    if unhashed:
+        say(f"{len(unhashed)} shards were written without a hash, and are taken as they are")
+    return unhashed
 
 
 def _busy(output: Path) -> RunError:
@@ -164,7 +164,7 @@ def _encode(
     """Encode the missing shards; return the manifest with the encoder's description."""
     left = len(missing)
     try:
-        with closing(executor.run(encoding, missing, shown.told)) as results:
+        with closing(executor.run(encoding, missing, shown.advance)) as results:
             for shard, (how, digest) in results:
                 if state.how is None:
                     state = attrs.evolve(state, how=how)
@@ -198,9 +198,9 @@ def _planned(
         raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
     previous = None if overwrite else Manifest.read(output)
     planned = _cut(request, parts, previous, say)
-    if previous is not None and (found := list(differences(previous, planned))):
+    if previous is not None and (changes := list(differences(previous, planned))):
         raise RunError(
-            f"`{output}` has vectors of another request: {'; '.join(sorted(found))}; choose another "
+            f"`{output}` has vectors of another request: {'; '.join(sorted(changes))}; choose another "
             "directory, or start again with `--overwrite`"
         )
     return planned, previous
@@ -217,34 +217,38 @@ def _cut(
     files = find_files(request.inputs, request.output)
     for file in files:
         kind_of(file)
-    known = _known(previous, request)
-    new = [file for file in files if str(file) not in known]
+    earlier = _unchanged_shards(previous, request)
+    new = [file for file in files if str(file) not in earlier]
     if (size := sum(state_of(file)[0] for file in new)) > TELLING_SIZE:
-        say(f"looking through {len(new)} file{'s' * (len(new) != 1)}, {size / 1e9:.1f} GB")
-    pieces = [
-        known.get(str(file)) or cut(file, request.shard_rows, request.column, request.keep) for file in files
-    ]
-    shards = [shard for _, found in pieces for shard in found]
+        count = "1 file" if len(new) == 1 else f"{len(new)} files"
+        say(f"looking through {count}, {size / 1e9:.1f} GB")
+    sources = []
+    shards: list[Shard] = []
+    for file in files:
+        piece = earlier.get(str(file)) or cut(file, request.shard_rows, request.column, request.keep)
+        source, shards_of_file = piece
+        sources.append(source)
+        shards += shards_of_file
     if not shards:
         raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
     numbered = tuple(attrs.evolve(shard, number=number) for number, shard in enumerate(shards))
-    sources = tuple(source for source, _ in pieces)
-    return Manifest(asked(request, sha256(Path(request.encoder)), parts), numbered, sources)
+    table = request_table(request, sha256(Path(request.encoder)), parts)
+    return Manifest(table, numbered, tuple(sources))
 
 
-def _known(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
+def _unchanged_shards(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
     """Return path -> source and shards, for files cut in the same way that have not changed since."""
     same = ("shard_rows", "column", "keep")
     if previous is None or any(previous.request[key] != _listed(getattr(request, key)) for key in same):
         return {}
-    shards: dict[Source, list[Shard]] = {source: [] for source in previous.sources}
+    unchanged: dict[str, tuple[Source, list[Shard]]] = {}
+    for source in previous.sources:
+        if Path(source.path).is_file() and source.is_unchanged():
+            unchanged[source.path] = (source, [])
     for shard in previous.shards:
-        shards[shard.source].append(shard)
-    return {
-        source.path: (source, found)
-        for source, found in shards.items()
-        if Path(source.path).is_file() and source.is_unchanged()
-    }
+        if shard.source.path in unchanged:
+            unchanged[shard.source.path][1].append(shard)
+    return unchanged
 
 
 def _listed(value: Any) -> Any:
@@ -259,18 +263,18 @@ class _Table:
 def _runtime(request: Request, plugins: Plugins) -> Runtime:
     """Return the runtime of the request. Raises `RecipeError` before a worker is started."""
     table = {"runtime": dict(request.runtime)}
-    found, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
+    table_with_runtime, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
     if problems:
         raise RecipeError(problems)
-    return found.runtime
+    return table_with_runtime.runtime
 
 
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
     """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
-    found = {part: plugins.origin(type(component)) for part, component in parts.items()}
-    return {part: info.release for part, info in found.items() if info is not None}
+    origins = {part: plugins.origin(type(component)) for part, component in parts.items()}
+    return {part: info.release for part, info in origins.items() if info is not None}
 
 
 @attrs.frozen
@@ -316,9 +320,9 @@ def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: E
     keys = sorted(key for key in {*how, *before} if how.get(key) != before.get(key))
     if keys:
         encoding.file(shard).unlink(missing_ok=True)
-        found = ", ".join(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}" for key in keys)
+        changes = ", ".join(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}" for key in keys)
         raise RunError(
-            f"{shard}: the encoder says {found}; set `precision`, and use the same versions everywhere"
+            f"{shard}: the encoder says {changes}; set `precision`, and use the same versions everywhere"
         )
 
 
@@ -329,7 +333,7 @@ class _Shown:
     forward: Advance
     part: dict[int, int] = attrs.field(factory=dict)
 
-    def told(self, shard: Shard, rows: int) -> None:
+    def advance(self, shard: Shard, rows: int) -> None:
         before = self.part.get(shard.number, 0)
         self.part[shard.number] = min(shard.rows, before + rows)
         self.forward(self.part[shard.number] - before)

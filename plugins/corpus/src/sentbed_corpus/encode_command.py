@@ -115,17 +115,19 @@ def _encode_lines(
     from sentbed_corpus.encode_lines import encode_lines
 
     files_only = ("ctx", "encoder", "sources", "output", "runtime", "precision", "trust_remote_code")
-    given = [
+    options = [
         parameter.opts[0]
         for parameter in ctx.command.params
         if parameter.name not in files_only
         and ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
     ]
     tables = [source for source in sources if source.lower().endswith((".gz", ".jsonl", ".parquet"))]
-    if given or tables or len(sources) > 1:
-        what = given[0] if given else f"`{tables[0]}`" if tables else "several inputs"
+    refused = [*options, *(f"`{table}`" for table in tables)]
+    if len(sources) > 1:
+        refused.append("several inputs")
+    if refused:
         raise click.UsageError(
-            f"a `{FILE_ENDING}` file takes the lines of one text file, found {what}; "
+            f"a `{FILE_ENDING}` file takes the lines of one text file, found {refused[0]}; "
             "name a directory with `--output`"
         )
     rows, width = encode_lines(encoder, table, sources[0], Path(output), trust_remote_code)

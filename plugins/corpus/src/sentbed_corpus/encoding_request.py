@@ -1,4 +1,4 @@
-"""Request to encode a corpus: what is to be encoded, and how."""
+"""Request to encode a corpus: its files, the encoder and the settings."""
 
 from __future__ import annotations
 

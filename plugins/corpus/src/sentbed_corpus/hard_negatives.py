@@ -24,7 +24,7 @@ from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import Plugins, load_plugins, locked, saved_recipe, unstructure
 from sentbed_common import fingerprint_of, nearest, unit_rows
 
-from sentbed_corpus.input_files import Shard, Source, find_files
+from sentbed_corpus.input_files import Source, find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.negative_rules import Rules, Selection
@@ -40,10 +40,10 @@ WINDOW = 16_384
 """Texts that are encoded, anchors that are searched for, and candidates compared with them, at a time."""
 SCHEMA = 1
 RECORD = ".json"
-"""What the name of the file that says how the negatives were mined has beyond that of the output."""
+"""Suffix that the name of the output gets for the record, which describes how the negatives were mined."""
 
 Bar = Callable[[int, str], AbstractContextManager[Callable[[int], Any]]]
-"""Shows progress: takes the total and what is done, and yields the function that advances it."""
+"""Shows progress: takes the total and the name of the step, and yields the function that advances it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +63,7 @@ class MiningRequest:
     column: str = "text"
     """Column of the text in the corpus's JSONL and Parquet files."""
     corpus_only: bool = False
-    """Whether the positives of other rows are no candidates."""
+    """Whether the positives of other rows are excluded from the candidates."""
     require_all: bool = False
     """Whether a row with too few negatives is an error; otherwise it is left out."""
     overwrite: bool = False
@@ -83,7 +83,7 @@ class Mined:
     columns: tuple[str, ...]
     """Columns of the output: `anchor`, `positive`, `negative`, `negative_2`, ..."""
     record: Path
-    """JSON file that says how the negatives were mined."""
+    """JSON file that describes how the negatives were mined."""
 
 
 @contextmanager
@@ -120,9 +120,9 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
             request.encoder, request.runtime, plugins, trust_remote_code=request.trust_remote_code
         )
         vectors = _encode(encoder, store, pairs.texts, place / "vectors.npy", bar)
-        found = _search(vectors, pairs, request.rules, bar)
+        selection = _search(vectors, pairs, request.rules, bar)
         rows = place / "rows"
-        written, similar = _write_rows(rows, request, dataset, store, pairs, found)
+        written, similar = _write_rows(rows, request, dataset, store, pairs, selection)
         columns = _columns(request.rules.negatives)
         record = {
             "schema": SCHEMA,
@@ -147,7 +147,7 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
             "left_out": {
                 "rows with fewer negatives": len(dataset) - written,
                 "positives and anchors among the candidates": len(pairs.excluded),
-                "candidates by rule": dict(found.left_out),
+                "candidates by rule": dict(selection.left_out),
             },
             "similarity": similar,
         }
@@ -157,12 +157,14 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
 
 
 def _require_possible(request: MiningRequest) -> None:
-    """Raise `RunError` for an output or rules that cannot be."""
+    """Raise `RunError` for an output that cannot be written, or rules that contradict each other."""
     output = request.output
     if output.suffix.lower() not in (".tsv", ".jsonl"):
         raise RunError(f"`{output}` ends in {output.suffix!r}, expected a `.tsv` or a `.jsonl` file")
     if output.exists() and not (request.overwrite and output.is_file()):
-        advice = "choose another place" + ("" if output.is_dir() else ", or replace it with `--overwrite`")
+        advice = "choose another place"
+        if not output.is_dir():
+            advice += ", or replace it with `--overwrite`"
         raise RunError(f"`{output}` exists; {advice}")
     if request.corpus_only and not request.corpus:
         raise RunError("`--corpus-only` needs a corpus; name one with `--corpus`")
@@ -171,13 +173,13 @@ def _require_possible(request: MiningRequest) -> None:
 
 
 def _open(source: DataSource) -> Dataset:
-    """Open the data. Raises `DataError` if they are no pairs of texts that stay."""
+    """Open the data. Raises `DataError` if it has no pairs of texts, or they change between epochs."""
     lacking = [f"`{name}`" for name in ("anchor", "positive") if name not in source.columns]
     if lacking:
-        found = ", ".join(f"`{name}`" for name in source.columns)
+        columns = ", ".join(f"`{name}`" for name in source.columns)
         raise DataError(
-            f"`{source.name}` has no column {' and '.join(lacking)}, it has {found}; take a source of pairs, "
-            "such as `pairs`, and name its columns with `--set anchor=NAME` and `--set positive=NAME`"
+            f"`{source.name}` has no column {' and '.join(lacking)}, it has {columns}; take a source of "
+            "pairs, such as `pairs`, and name its columns with `--set anchor=NAME` and `--set positive=NAME`"
         )
     dataset = returned(source.open(), Dataset, source, "open")
     if dataset.varies:
@@ -217,13 +219,14 @@ class _Corpus:
 
     sources: tuple[Source, ...] = ()
     blank: int = 0
-    """Rows without text, which are no candidates."""
+    """Rows without text, which are not candidates."""
 
     @classmethod
     def read(cls, request: MiningRequest, store: TextStore) -> _Corpus:
         """Add the texts of the corpus to the store. Raises `DataError` with file and line."""
         files = find_files(request.corpus, request.output) if request.corpus else []
-        pieces: list[tuple[Source, list[Shard]]] = [cut(file, WINDOW, request.column) for file in files]
+        # All files are checked before the first text is stored.
+        pieces = [cut(file, WINDOW, request.column) for file in files]
         blank = 0
         for source, shards in pieces:
             for shard in shards:
@@ -241,12 +244,14 @@ class _Corpus:
         """Return the record's part on the corpus, or None if there is none."""
         if not self.sources:
             return None
-        files = [{"path": one.path, "blake2b": one.digest, "rows": one.rows} for one in self.sources]
+        files = [
+            {"path": source.path, "blake2b": source.digest, "rows": source.rows} for source in self.sources
+        ]
         return {"files": files, "column": request.column, "only": request.corpus_only, "blank": self.blank}
 
 
 def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> None:
-    """Add all positives to the store, then all anchors. Raises `DataError` for what is no text."""
+    """Add all positives to the store, then all anchors. Raises `DataError` for values that are not texts."""
     for column in ("positive", "anchor"):
         for first, texts in _blocks(dataset, column):
             for row, text in enumerate(texts, first + 1):
@@ -291,7 +296,7 @@ class _Pairs:
     positives: NDArray[np.int64]
     """`(pairs, 2)`: distinct pairs of an index in `anchors` and the text of a positive, by anchor."""
     excluded: NDArray[np.int64]
-    """`(pairs, 2)`: an index in `anchors` and a candidate that is none of its negatives, by anchor."""
+    """`(pairs, 2)`: an index in `anchors` and a candidate that cannot be its negative, by anchor."""
 
     @classmethod
     def of(cls, store: TextStore, corpus: int, corpus_only: bool) -> _Pairs:
@@ -304,8 +309,8 @@ class _Pairs:
         positive, anchor = places[corpus : corpus + rows], places[corpus + rows :]
         anchors, anchor_of_row = np.unique(anchor, return_inverse=True)
         keys = np.unique(anchor_of_row * len(texts) + positive)
-        own = np.arange(len(anchors)) * len(texts) + anchors
-        barred = np.union1d(keys, own)
+        own_texts = np.arange(len(anchors)) * len(texts) + anchors
+        barred = np.union1d(keys, own_texts)
         positives = np.stack(np.divmod(keys, len(texts)), axis=1)
         excluded = np.stack(np.divmod(barred, len(texts)), axis=1)
         return cls(
@@ -358,8 +363,8 @@ def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selectio
             queries = vectors[pairs.anchors[start:stop]]
             excluded = _of_anchors(pairs.excluded, start, stop)
             positives = _least_similarity(queries, vectors, _of_anchors(pairs.positives, start, stop))
-            found = nearest(queries, candidates(), rules.range_max, excluded=excluded)
-            chosen = rules.select(found, positives, start)
+            neighbours = nearest(queries, candidates(), rules.range_max, excluded=excluded)
+            chosen = rules.select(neighbours, positives, start)
             places[start:stop] = chosen.places
             similarities[start:stop, 0] = positives
             similarities[start:stop, 1:] = chosen.similarities
@@ -402,7 +407,7 @@ def _write_rows(
     dataset: Dataset,
     store: TextStore,
     pairs: _Pairs,
-    found: Selection,
+    selection: Selection,
 ) -> tuple[int, dict[str, float]]:
     """Write the rows that have negatives; return how many, and the mean similarities.
 
@@ -411,22 +416,23 @@ def _write_rows(
     """
     import numpy as np
 
-    enough = (found.places[:, 0] >= 0)[pairs.anchor_of_row]
-    wanted = f"{request.rules.negatives} negative{'s' * (request.rules.negatives != 1)}"
+    enough = (selection.places[:, 0] >= 0)[pairs.anchor_of_row]
+    negatives = request.rules.negatives
+    count = "1 negative" if negatives == 1 else f"{negatives} negatives"
     if request.require_all and not enough.all():
         row = int(np.argmin(enough))
         anchor = dataset.rows([row])["anchor"][0]
         raise DataError(
-            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have no {wanted} left, the first one row "
-            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, found)}, or take `--require-all` out"
+            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have no {count} left, the first one row "
+            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, selection)}, or take `--require-all` out"
         )
     if not enough.any():
         raise DataError(
-            f"none of the {len(dataset)} rows has {wanted} left; {_advice(request, pairs, found)}"
+            f"none of the {len(dataset)} rows has {count} left; {_advice(request, pairs, selection)}"
         )
-    names = _columns(request.rules.negatives)
+    names = _columns(negatives)
     tsv = request.output.suffix.lower() == ".tsv"
-    numbers = pairs.texts[found.places]
+    numbers = pairs.texts[selection.places]
     try:
         with path.open("wb") as file:
             if tsv:
@@ -437,27 +443,26 @@ def _write_rows(
                 anchors = pairs.anchor_of_row[rows]
                 mined = [store.read(column) for column in numbers[anchors].T.tolist()]
                 for fields in zip(texts["anchor"], texts["positive"], *mined, strict=True):
-                    line = (
-                        "\t".join(fields)
-                        if tsv
-                        else json.dumps(dict(zip(names, fields, strict=True)), ensure_ascii=False)
-                    )
+                    if tsv:
+                        line = "\t".join(fields)
+                    else:
+                        line = json.dumps(dict(zip(names, fields, strict=True)), ensure_ascii=False)
                     file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise RunError(cannot_write(request.output, error)) from error
-    similar = found.similarities[pairs.anchor_of_row[enough]]
+    similar = selection.similarities[pairs.anchor_of_row[enough]]
     means = {"positive": float(similar[:, 0].mean()), "negative": float(similar[:, 1:].mean())}
     return int(np.count_nonzero(enough)), means
 
 
-def _advice(request: MiningRequest, pairs: _Pairs, found: Selection) -> str:
+def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
     """Return what left candidates out, and what to change."""
-    told = ", ".join(f"`{rule}` {count:,}" for rule, count in found.left_out.items() if count)
+    counts = ", ".join(f"`{rule}` {count:,}" for rule, count in selection.left_out.items() if count)
     most = min(request.rules.range_max, pairs.candidates)
     seen = f"of the {most} nearest of {pairs.candidates:,} candidates, for {len(pairs.anchors):,} anchors"
-    return f"{seen}, {told or 'no rule'} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
+    return f"{seen}, {counts or 'no rule'} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
 
 
 def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> dict[str, Any]:

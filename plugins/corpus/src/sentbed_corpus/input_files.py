@@ -82,7 +82,7 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     Raises:
         DataError: for what does not exist, has nothing in it, or is named twice.
     """
-    found: list[Path] = []
+    files_of_inputs: list[Path] = []
     for named in inputs:
         path = Path(named)
         if path.is_dir():
@@ -99,11 +99,11 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
         files = [file for file in files if output.resolve() not in file.parents]
         if not files:
             raise DataError(f"{nothing}; check the path", named)
-        found += files
-    for file, times in Counter(found).items():
+        files_of_inputs += files
+    for file, times in Counter(files_of_inputs).items():
         if times > 1:
             raise DataError("the file is named twice; each of its rows is to be encoded once", file)
-    return found
+    return files_of_inputs
 
 
 def _is_input(file: Path, below: Path) -> bool:
@@ -112,7 +112,7 @@ def _is_input(file: Path, below: Path) -> bool:
 
 
 def state_of(path: Path) -> tuple[int, int]:
-    """Return size and modification time. Raises `DataError` if there is no file that can be read."""
+    """Return size and modification time. Raises `DataError` if the file cannot be read."""
     with readable(path), open_file(path) as stream:
         state = os.fstat(stream.fileno())
     return state.st_size, state.st_mtime_ns
@@ -162,9 +162,10 @@ def require_pyarrow() -> None:
         )
 
 
-def require_columns(names: Sequence[str], found: Sequence[str], file: object, line: int | None) -> None:
-    """Raise `DataError` for the first of `names` that is not in `found`."""
+def require_columns(names: Sequence[str], columns: Sequence[str], file: object, line: int | None) -> None:
+    """Raise `DataError` for the first of `names` that is not in `columns`."""
     for name in names:
-        if name not in found:
-            listed = ", ".join(f"`{column}`" for column in found) or "no columns"
-            raise DataError(f"there is no column `{name}`; found {listed}.{suggest(name, found)}", file, line)
+        if name not in columns:
+            listed = ", ".join(f"`{column}`" for column in columns) or "no columns"
+            advice = suggest(name, columns)
+            raise DataError(f"there is no column `{name}`; found {listed}.{advice}", file, line)

@@ -68,8 +68,8 @@ def json_row(
     require_columns((column, *keep), list(row), file, number)
     value = row[column]
     if not isinstance(value, str):
-        found = "null" if value is None else repr(value)
-        raise DataError(f"`{column}` is {found}, expected a text; take the row out, or mend it", file, number)
+        shown = "null" if value is None else repr(value)
+        raise DataError(f"`{column}` is {shown}, expected a text; take the row out, or mend it", file, number)
     if "\0" in value:
         raise DataError(f"`{column}` has a NUL byte, which is in no text; write the file again", file, number)
     try:
@@ -112,13 +112,13 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
                 f"found a NUL byte in row {number}, which is in no text; write the file again", file
             )
         if len(text) > LONGEST_LINE:
-            found = f"`{column}` has {len(text):,} bytes in row {number}, more than {LONGEST_LINE:,}"
-            raise DataError(f"{found}; cut the text", file)
+            fault = f"`{column}` has {len(text):,} bytes in row {number}, more than {LONGEST_LINE:,}"
+            raise DataError(f"{fault}; cut the text", file)
         try:
             texts.append(text.decode("utf-8"))
         except UnicodeDecodeError as error:
-            found = f"the byte 0x{text[error.start]:02x} in row {number}"
-            raise DataError(f"found {found}, expected UTF-8; write the file again", file) from error
+            fault = f"the byte 0x{text[error.start]:02x} in row {number}"
+            raise DataError(f"found {fault}, expected UTF-8; write the file again", file) from error
     return texts
 
 
@@ -148,7 +148,7 @@ def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence
     from pyarrow import types
 
     require_columns((column, *keep), file.schema_arrow.names, path, None)
-    found = file.schema_arrow.field(column).type
-    kind = found.value_type if types.is_dictionary(found) else found
+    column_type = file.schema_arrow.field(column).type
+    kind = column_type.value_type if types.is_dictionary(column_type) else column_type
     if not (types.is_string(kind) or types.is_large_string(kind)):
-        raise DataError(f"the column `{column}` holds {found}, expected strings", path)
+        raise DataError(f"the column `{column}` holds {column_type}, expected strings", path)

@@ -29,8 +29,8 @@ def cut(
         DataError: for a file or a row that cannot be used, so that it is found before hours of work.
     """
     size, modified = state_of(path)
-    look = _cut_parquet if kind_of(path) == "parquet" else _cut_lines
-    digest, rows, starts = look(path, shard_rows, column, keep)
+    cut_file = _cut_parquet if kind_of(path) == "parquet" else _cut_lines
+    digest, rows, starts = cut_file(path, shard_rows, column, keep)
     source = Source(str(path), size, modified, digest, rows)
     places = zip(range(0, rows, shard_rows), starts, strict=True)
     return source, [Shard(0, source, row, min(shard_rows, rows - row), start) for row, start in places]

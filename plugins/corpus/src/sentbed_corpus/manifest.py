@@ -70,25 +70,25 @@ class Manifest:
         if not file.is_file():
             return None
         try:
-            found = json.loads(read_file(file, LARGEST))
-            if found["schema"] != SCHEMA:
-                raise RunError(f"`{file}` has schema {found['schema']}; this version reads {SCHEMA}")
-            sources = tuple(_source(entry) for entry in found["inputs"])
+            content = json.loads(read_file(file, LARGEST))
+            if content["schema"] != SCHEMA:
+                raise RunError(f"`{file}` has schema {content['schema']}; this version reads {SCHEMA}")
+            sources = tuple(_source(entry) for entry in content["inputs"])
             shards = tuple(
                 Shard(
                     number,
                     sources[_whole(entry, "input", len(sources) - 1)],
                     *(_whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start")),
                 )
-                for number, entry in enumerate(found["shards"])
+                for number, entry in enumerate(content["shards"])
             )
-            request, how = _table(found["request"], "request"), found["how"]
+            request, how = _table(content["request"], "request"), content["how"]
             if request["format"] not in ("npy", "parquet") or request["dtype"] not in ("float32", "float16"):
-                raise ValueError("format or dtype is none that is written")  # noqa: TRY301
+                raise ValueError("its format or dtype is never written")  # noqa: TRY301
             _table(request["encoder"], "encoder")["sha256"]
             if how is not None and _whole(_table(how, "how"), "width", WIDEST) < 1:
                 raise ValueError("the width is 0")  # noqa: TRY301
-            return cls(request, shards, sources, how, found["complete"] is True)
+            return cls(request, shards, sources, how, content["complete"] is True)
         except (
             OSError,
             DataError,
@@ -113,7 +113,7 @@ def _source(entry: Mapping[str, Any]) -> Source:
 
 
 def _whole(table: Mapping[str, Any], key: str, most: int) -> int:
-    """Return a whole number from 0 to `most` of a table. Raises `ValueError` if it is none."""
+    """Return a whole number from 0 to `most` of a table. Raises `ValueError` if it is anything else."""
     value = table[key]
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"`{key}` is {value!r:.40}, expected a whole number from 0 to {most}")
@@ -126,7 +126,7 @@ def _table(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def asked(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> dict[str, Any]:
+def request_table(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> dict[str, Any]:
     """Return everything in a request, except its inputs, that determines the output, as JSON data.
 
     `plugins`: part of the encoder -> distribution and version.

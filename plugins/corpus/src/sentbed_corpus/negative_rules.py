@@ -57,7 +57,7 @@ class Rules:
     """Seed of the random choice."""
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong with the rules."""
+        """Yield the problems of the rules."""
         if self.negatives < 1:
             yield f"`negatives` is {self.negatives}; take at least 1"
         if self.range_min < 0:
@@ -75,7 +75,7 @@ class Rules:
         if low is not None and high is not None and low > high:
             yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"
 
-    def select(self, found: Neighbours, positives: NDArray[np.float64], first: int = 0) -> Selection:
+    def select(self, neighbours: Neighbours, positives: NDArray[np.float64], first: int = 0) -> Selection:
         """Choose the negatives of anchors among their nearest candidates.
 
         `positives`, `(anchors,)`, has the similarity of each anchor to its least similar positive; `first` is
@@ -83,15 +83,16 @@ class Rules:
         """
         import numpy as np
 
-        scores, own = found.similarities, positives[:, None]
+        scores, positive_scores = neighbours.similarities, positives[:, None]
         ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
         left_out: Counter[str] = Counter()
-        allowed = found.places >= 0
+        allowed = neighbours.places >= 0
         rules: list[tuple[str, NDArray[np.bool_]]] = [("range_min", ranks < self.range_min)]
         if self.absolute_margin is not None:
-            rules.append(("absolute_margin", scores > own - self.absolute_margin))
+            rules.append(("absolute_margin", scores > positive_scores - self.absolute_margin))
         if self.relative_margin is not None:
-            rules.append(("relative_margin", scores > own - np.abs(own) * self.relative_margin))
+            highest = positive_scores - np.abs(positive_scores) * self.relative_margin
+            rules.append(("relative_margin", scores > highest))
         if self.max_score is not None:
             rules.append(("max_score", scores > self.max_score))
         if self.min_score is not None:
@@ -110,6 +111,6 @@ class Rules:
         similarities = np.full(places.shape, np.nan)
         rows = np.flatnonzero(enough)[:, None]
         if len(rows):
-            places[rows[:, 0]] = found.places[rows, chosen[enough]]
+            places[rows[:, 0]] = neighbours.places[rows, chosen[enough]]
             similarities[rows[:, 0]] = scores[rows, chosen[enough]]
         return Selection(places, similarities, left_out)

@@ -27,10 +27,10 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
     document = Document({"data": {"use": source}, "runtime": {"use": "cpu"}})
     placed = [text if text.startswith("runtime.") else f"data.{text}" for text in overrides]
     document = apply_overrides(document, placed)
-    found, problems = structure(document.data, _Tables, document, load_plugins(), Path.cwd())
+    tables, problems = structure(document.data, _Tables, document, load_plugins(), Path.cwd())
     if problems:
         raise RecipeError(problems)
-    return found.data, found.runtime
+    return tables.data, tables.runtime
 
 
 def data_of_stage(path: str, name: str | None, overrides: Sequence[str]) -> tuple[DataSource, Runtime]:

@@ -36,7 +36,7 @@ def read_digests(directory: Path) -> dict[str, str] | None:
 
 def write_digests(directory: Path, digests: Mapping[str, str]) -> None:
     """Write the hashes of all files that are there."""
-    write_atomic(directory / FILE, "".join(_line(name, found) for name, found in sorted(digests.items())))
+    write_atomic(directory / FILE, "".join(_line(name, digest) for name, digest in sorted(digests.items())))
 
 
 def add_digest(directory: Path, name: str, digest: str) -> None:

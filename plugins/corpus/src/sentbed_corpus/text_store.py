@@ -56,7 +56,7 @@ class TextStore:
     def read(self, numbers: Sequence[int]) -> list[str]:
         """Return the texts with these numbers."""
         file, ends = self.stream.fileno(), self.ends
-        contents = (os.pread(file, ends[one + 1] - ends[one], ends[one]) for one in numbers)
+        contents = (os.pread(file, ends[number + 1] - ends[number], ends[number]) for number in numbers)
         return [content.decode(errors="surrogatepass") for content in contents]
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

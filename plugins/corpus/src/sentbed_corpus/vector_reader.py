@@ -102,21 +102,22 @@ class Vectors:
             if chosen.shape != (len(self),):
                 raise IndexError(f"found a mask of shape {chosen.shape}, expected ({len(self)},)")
             chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.int64) if chosen.size == 0 else chosen
+        if chosen.size == 0:
+            chosen = chosen.astype(np.int64)
         if not np.issubdtype(chosen.dtype, np.integer):
             raise TypeError(f"rows are chosen by whole numbers, slices or masks, found {key!r}")
         if chosen.size and not -len(self) <= chosen.min() <= chosen.max() < len(self):
             raise IndexError(f"found a row outside of 0 to {len(self) - 1}")
-        wanted = np.where(chosen < 0, chosen + len(self), chosen)
-        output = np.empty((*wanted.shape, self.width), self.dtype)
-        numbers = np.searchsorted(self.ends, wanted, side="right")
+        rows = np.where(chosen < 0, chosen + len(self), chosen)
+        output = np.empty((*rows.shape, self.width), self.dtype)
+        numbers = np.searchsorted(self.ends, rows, side="right")
         for number in np.unique(numbers):
             offset = self.ends[number - 1] if number else 0
-            here = numbers == number
-            chosen, places = np.unique(wanted[here] - offset, return_inverse=True)
+            in_file = numbers == number
+            chosen, places = np.unique(rows[in_file] - offset, return_inverse=True)
             runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
             parts = [self._read(int(number), int(run[0]), int(run[-1]) + 1) for run in runs]
-            output[here] = np.concatenate(parts)[places]
+            output[in_file] = np.concatenate(parts)[places]
         return output
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -134,24 +135,25 @@ class Vectors:
         try:
             layout = self._layout(number)
             offset = layout.start + first * self.width * self.dtype.itemsize
-            found = np.fromfile(file, self.dtype, count, offset=offset)
+            values = np.fromfile(file, self.dtype, count, offset=offset)
             self._layout(number)  # it may have been cut while it was read
-            return found.reshape(last - first, self.width)
+            return values.reshape(last - first, self.width)
         except (OSError, ValueError) as error:
             raise RunError(
                 f"`{file}` is missing or damaged ({error}); start the same `sentbed encode` again"
             ) from error
 
     def _layout(self, number: int) -> NpyLayout:
-        """Return the layout of a file that is what was written; one that has changed is looked at again."""
+        """Return the layout of an unchanged file; one whose state has changed is verified again."""
         file = self.files[number]
-        found = file.stat()
-        state = found.st_size, found.st_mtime_ns
+        status = file.stat()
+        state = status.st_size, status.st_mtime_ns
         if number not in self._verified or self._verified[number][1] != state:
             if self.digests is not None and not is_intact(file, self.digests):
                 raise ValueError("it is not what was written")
             layout = NpyLayout.of(file, self.dtype)
-            rows = int(self.ends[number]) - (int(self.ends[number - 1]) if number else 0)
+            start = int(self.ends[number - 1]) if number else 0
+            rows = int(self.ends[number]) - start
             if (layout.rows, layout.width) != (rows, self.width):
                 raise ValueError(
                     f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"

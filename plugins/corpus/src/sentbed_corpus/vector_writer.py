@@ -112,13 +112,13 @@ class NpyLayout:
         with path.open("rb") as stream:
             try:
                 np.lib.format.read_magic(stream)
-                shape, turned, found = np.lib.format.read_array_header_1_0(stream)
+                shape, turned, stored_dtype = np.lib.format.read_array_header_1_0(stream)
             except Exception as error:  # NumPy evaluates the header, which may fail at anything
                 raise ValueError(f"its header cannot be read: {error}") from error
             start = stream.tell()
         size = start + math.prod(shape) * dtype.itemsize
-        if len(shape) != 2 or turned or found != dtype or path.stat().st_size != size:
-            raise ValueError(f"found {shape} values of {found} in {path.stat().st_size} bytes")
+        if len(shape) != 2 or turned or stored_dtype != dtype or path.stat().st_size != size:
+            raise ValueError(f"found {shape} values of {stored_dtype} in {path.stat().st_size} bytes")
         return cls(start, *shape)
 
 

@@ -91,9 +91,9 @@ def known_data() -> tuple[KnownData, ...]:
 @hookimpl
 def findings(plugins: Plugins) -> list[Finding]:
     """Return which files and data sets can be read on this machine, and which known ones are present."""
-    from sentbed_data.doctor import known, libraries
+    from sentbed_data.doctor import collection_findings, libraries
 
-    return [*known(plugins), *libraries()]
+    return [*collection_findings(plugins), *libraries()]
 
 
 @hookimpl

@@ -125,9 +125,9 @@ class CleanPairs(DataSource):
         left_out = Counter(source.left_out)
         kept = self._without_duplicates(*self._kept(source, left_out), left_out)
         if not kept:
-            told = ", ".join(f"{times} {what}" for what, times in left_out.items())
+            counts = ", ".join(f"{times} {what}" for what, times in left_out.items())
             raise DataError(
-                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: {told}; "
+                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: {counts}; "
                 "loosen the rules of `clean-pairs`"
             )
         cleaned = CleanedPairs(source, kept, {what: times for what, times in left_out.items() if times})
@@ -237,10 +237,10 @@ class CleanedPairs(Dataset):
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, block by block."""
-        wanted = [column for column in self.columns if columns is None or column in columns]
+        names = [column for column in self.columns if columns is None or column in columns]
         for start in range(0, len(self), _BLOCK):
             block = self.rows(range(start, min(start + _BLOCK, len(self))))
-            for column in wanted:
+            for column in names:
                 yield from block[column]
 
 

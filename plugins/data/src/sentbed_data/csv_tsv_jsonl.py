@@ -135,44 +135,44 @@ def select(
     path: Path, rows: Iterator[tuple[int, list[str]]], names: Sequence[str], header: bool, hint: str
 ) -> Rows:
     """Yield the wanted fields of every row; every row must be as wide as the first."""
-    wanted, width = [*range(len(names))], len(names)
+    places, width = [*range(len(names))], len(names)
     if header:
         first = next(rows, None)
         if first is None:
             return
-        line, found = first
-        wanted, width = [position(name, found, path, line) for name in names], len(found)
+        line, header_names = first
+        places, width = [position(name, header_names, path, line) for name in names], len(header_names)
     for line, row in rows:
         if row in ([], [""]):
             raise DataError(f"the line is blank; expected {width} field(s); remove the line", path, line)
         if len(row) != width:
             why = "as the header has" if header else f"{listed(names)}, as there is no header"
             raise DataError(f"the row has {len(row)} field(s); expected {width}, {why}; {hint}", path, line)
-        yield line, [row[i] for i in wanted]
+        yield line, [row[i] for i in places]
 
 
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
     """Yield the number of each line, and the wanted values of its object."""
     for number, line in enumerate(lines, 1):
         row = json_object(line, path, number, f"an object with {listed(names)}")
-        found = list(row)
+        keys = list(row)
         for name in names:
-            position(name, found, path, number)
+            position(name, keys, path, number)
         yield number, [row[name] for name in names]
 
 
-def position(name: str, found: Sequence[str], file: object, line: int | None) -> int:
-    """Return the index of `name` in `found`; raises `DataError` unless it occurs exactly once."""
-    times = found.count(name)
+def position(name: str, columns: Sequence[str], file: object, line: int | None) -> int:
+    """Return the index of `name` in `columns`; raises `DataError` unless it occurs exactly once."""
+    times = columns.count(name)
     if times == 1:
-        return found.index(name)
+        return columns.index(name)
     if times:
         raise DataError(f"there are {times} columns `{name}`; expected one; rename the others", file, line)
-    close = get_close_matches(name, found, n=1)
-    advice = (
-        f"did you mean `{_shortened(close[0])}`?" if close else "name the columns of the file in the recipe"
-    )
-    raise DataError(f"there is no column `{name}`; found {listed(found)}; {advice}", file, line)
+    close = get_close_matches(name, columns, n=1)
+    advice = "name the columns of the file in the recipe"
+    if close:
+        advice = f"did you mean `{_shortened(close[0])}`?"
+    raise DataError(f"there is no column `{name}`; found {listed(columns)}; {advice}", file, line)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -31,16 +31,16 @@ def data_list(directory: str | None, digests: bool) -> None:
     from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.find_collections import collections, look
+    from sentbed_data.find_collections import collections, inspect_collection
 
     base = data_root() if directory is None else Path(directory)
-    all_known = collections(load_plugins())
-    width = max((len(name) for name in all_known), default=0)
-    for name, known in all_known.items():
-        found = look(known, base, digests)
-        echo(f"{name:<{width}}  {found.state:<16} {known.summary}")
-        if found.detail:
-            echo(f"{'':<{width}}  {found.detail}")
+    every_collection = collections(load_plugins())
+    width = max((len(name) for name in every_collection), default=0)
+    for name, collection in every_collection.items():
+        status = inspect_collection(collection, base, digests)
+        echo(f"{name:<{width}}  {status.state:<16} {collection.summary}")
+        if status.detail:
+            echo(f"{'':<{width}}  {status.detail}")
     if base is None:
         echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
 
@@ -54,18 +54,22 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
     from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
-    from sentbed_data.find_collections import collections, find, look
+    from sentbed_data.find_collections import collections, find, inspect_collection
 
     base = data_root() if directory is None else Path(directory)
     loaded = load_plugins()
-    for known in collections(loaded).values() if name is None else [find(loaded, name)]:
-        found = look(known, base, digests)
-        echo(f"{known.name}: {found.state}, {found.directory}")
-        for item in found.files:
-            echo(f"  {item.state:<16} {item.path.relative_to(found.directory)}  {item.detail}".rstrip())
-        echo(f"  source: {known.source}" + (f" ({known.licence})" if known.licence else ""))
-        if found.bad:
-            echo(f"  {known.how_to_get}")
+    chosen = collections(loaded).values() if name is None else [find(loaded, name)]
+    for collection in chosen:
+        status = inspect_collection(collection, base, digests)
+        echo(f"{collection.name}: {status.state}, {status.directory}")
+        for item in status.files:
+            echo(f"  {item.state:<16} {item.path.relative_to(status.directory)}  {item.detail}".rstrip())
+        source = collection.source
+        if collection.licence:
+            source += f" ({collection.licence})"
+        echo(f"  source: {source}")
+        if status.bad:
+            echo(f"  {collection.how_to_get}")
 
 
 @data.command("get")
@@ -80,19 +84,19 @@ def data_get(name: str, directory: str | None) -> None:
     from sentbed_data.find_collections import UNKNOWN, data_base, find
     from sentbed_data.get_collection import get
 
-    known = find(load_plugins(), name)
+    collection = find(load_plugins(), name)
     base = data_base(directory)
     with Bars() as bars:
-        found = get(known, base, bars)
-    for item in found.files:
-        if item in found.bad or item.state == UNKNOWN:
+        status = get(collection, base, bars)
+    for item in status.files:
+        if item in status.bad or item.state == UNKNOWN:
             echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
-    if found.bad:
+    if status.bad:
         raise SentbedError(
-            f"{len(found.bad)} of {len(found.files)} files of `{name}` are not what they should be; "
-            f"{known.advice or f'see {known.source}'}"
+            f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; "
+            f"{collection.advice or f'see {collection.source}'}"
         )
     root = data_root()
     if root is None or root.absolute() != base.absolute():
         echo(f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}", err=True)
-    echo(f"{found.directory}: {found.state}")
+    echo(f"{status.directory}: {status.state}")

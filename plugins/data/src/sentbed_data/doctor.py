@@ -9,7 +9,7 @@ import attrs
 from sentbed.helpers import data_root
 from sentbed_common import Finding, packages
 
-from sentbed_data.find_collections import INCOMPLETE, MISSING, collections, look
+from sentbed_data.find_collections import INCOMPLETE, MISSING, collections, inspect_collection
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
@@ -30,19 +30,18 @@ def libraries() -> Iterator[Finding]:
         yield packages("data", what, "sentbed-data", (package,), extra)
 
 
-def known(plugins: Plugins) -> Iterator[Finding]:
+def collection_findings(plugins: Plugins) -> Iterator[Finding]:
     """Yield which known collections are complete; rows are not counted, which would take long."""
     base, states = data_root(), {}
     for name, data in collections(plugins).items():
         uncounted = attrs.evolve(data, files=tuple(attrs.evolve(file, rows=None) for file in data.files))
-        states[name] = look(uncounted, base).state
+        states[name] = inspect_collection(uncounted, base).state
     if not states:
         return
-    parts = {
-        "complete": [name for name, state in states.items() if state not in (INCOMPLETE, MISSING)],
-        "incomplete": [name for name, state in states.items() if state == INCOMPLETE],
-        "missing": [name for name, state in states.items() if state == MISSING],
-    }
+    parts: dict[str, list[str]] = {"complete": [], "incomplete": [], "missing": []}
+    for name, state in states.items():
+        part = {INCOMPLETE: "incomplete", MISSING: "missing"}.get(state, "complete")
+        parts[part].append(name)
     detail = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
     whole = len(parts["complete"]) == len(states)
     remedy = "" if whole else "`sentbed data get NAME`; `sentbed data where NAME` lists files"

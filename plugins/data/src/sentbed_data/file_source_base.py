@@ -125,26 +125,26 @@ class FileSource(DataSource):
         `columns` maps each column of the data set to its index in `names`. Raises `DataError` if a known file
         has another number of rows than published.
         """
-        found: Dataset
+        dataset: Dataset
         if self.stream:
             path = resolve(self.path, self._suffixes(), self.revision)
             reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
-            found = open_streamed((path,), names, columns, lambda _: self._rows(names), reading)
+            dataset = open_streamed((path,), names, columns, lambda _: self._rows(names), reading)
         else:
             texts = collect(self._rows(names), len(names))
-            found = InMemoryDataset({column: texts[place] for column, place in columns.items()})
-        self._require_rows(len(found))
-        return found
+            dataset = InMemoryDataset({column: texts[place] for column, place in columns.items()})
+        self._require_rows(len(dataset))
+        return dataset
 
-    def _require_rows(self, found: int) -> None:
-        known = known_file(self.path)
+    def _require_rows(self, count: int) -> None:
+        match = known_file(self.path)
         # Of a text file, blank lines are lines and no rows.
-        if known is None or known[1].rows is None or not known[1].header:
+        if match is None or match[1].rows is None or not match[1].header:
             return
-        if found != min(known[1].rows, self.limit or known[1].rows):
+        if count != min(match[1].rows, self.limit or match[1].rows):
             raise DataError(
-                f"found {found:,} rows, expected the {known[1].rows:,} of `{known[0].name}`: the file was "
-                f"cut, or is another one; get it again (`sentbed data get {known[0].name}`), or give data of "
+                f"found {count:,} rows, expected the {match[1].rows:,} of `{match[0].name}`: the file was "
+                f"cut, or is another one; get it again (`sentbed data get {match[0].name}`), or give data of "
                 "your own another name",
                 locate(self.path),
             )

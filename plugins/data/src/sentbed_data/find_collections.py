@@ -37,7 +37,7 @@ class FoundFile:
     """Its path, whether it exists or not."""
     state: str
     detail: str = ""
-    """Description of what is wrong with it, empty if nothing is."""
+    """Description of the problem, empty if there is none."""
 
     @property
     def counts(self) -> bool:
@@ -49,7 +49,7 @@ class FoundFile:
 class FoundData:
     """The state of a known collection on this machine."""
 
-    known: KnownData
+    collection: KnownData
     directory: Path
     """Directory of its files, whether they exist or not."""
     files: tuple[FoundFile, ...]
@@ -57,7 +57,7 @@ class FoundData:
     @property
     def state(self) -> str:
         """The worst state of its required files; `incomplete` if only some exist."""
-        states = {found.state for found in self.files if found.counts}
+        states = {file.state for file in self.files if file.counts}
         if MISSING in states and states != {MISSING}:
             return INCOMPLETE
         return min(states, key=_STATES.index)
@@ -65,7 +65,7 @@ class FoundData:
     @property
     def bad(self) -> tuple[FoundFile, ...]:
         """The files that are missing or cannot be right."""
-        return tuple(found for found in self.files if found.counts and found.state in (MISSING, WRONG))
+        return tuple(file for file in self.files if file.counts and file.state in (MISSING, WRONG))
 
     @property
     def detail(self) -> str:
@@ -73,10 +73,13 @@ class FoundData:
         if self.state in (MISSING, PRESENT, KNOWN):
             return ""
         worst = MISSING if self.state == INCOMPLETE else self.state
-        those = [found for found in self.files if found.counts and found.state == worst]
-        more = f" and {len(those) - 1} more" if len(those) > 1 else ""
-        what = "without " if worst == MISSING else ""
-        return f"{what}{those[0].file.path}{more}, of {len(self.files)} files"
+        those = [file for file in self.files if file.counts and file.state == worst]
+        detail = those[0].file.path
+        if worst == MISSING:
+            detail = f"without {detail}"
+        if len(those) > 1:
+            detail += f" and {len(those) - 1} more"
+        return f"{detail}, of {len(self.files)} files"
 
 
 def collections(plugins: Plugins) -> Mapping[str, KnownData]:
@@ -85,7 +88,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
     Raises:
         PluginError: if two plugins claim the same name, naming both, or if one fails to answer.
     """
-    found: dict[str, KnownData] = {}
+    by_name: dict[str, KnownData] = {}
     owners: dict[str, str] = {}
     for implementation in plugins.manager.hook.known_data.get_hookimpls():
         try:
@@ -95,23 +98,23 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
                 f"the plugin `{implementation.plugin_name}` cannot say which data it knows: "
                 f"{reason_of(error)}; disable or uninstall it"
             ) from error
-        for known in offered:
-            owner = owners.setdefault(known.name, implementation.plugin_name)
-            if owner != implementation.plugin_name or known.name in found:
+        for collection in offered:
+            owner = owners.setdefault(collection.name, implementation.plugin_name)
+            if owner != implementation.plugin_name or collection.name in by_name:
                 raise PluginError(
-                    f"the data `{known.name}` is known to `{owner}` and to `{implementation.plugin_name}`; "
-                    f"disable or uninstall one of them"
+                    f"the data `{collection.name}` is known to `{owner}` and to "
+                    f"`{implementation.plugin_name}`; disable or uninstall one of them"
                 )
-            found[known.name] = known
-    return dict(sorted(found.items()))
+            by_name[collection.name] = collection
+    return dict(sorted(by_name.items()))
 
 
 def find(plugins: Plugins, name: str) -> KnownData:
     """Return the collection of this name; raises `DataError` with the closest name if there is none."""
-    known = collections(plugins)
-    if name not in known:
-        raise DataError(f"there is no known data `{name}`.{suggest(name, list(known))}")
-    return known[name]
+    by_name = collections(plugins)
+    if name not in by_name:
+        raise DataError(f"there is no known data `{name}`.{suggest(name, list(by_name))}")
+    return by_name[name]
 
 
 def data_base(directory: str | None) -> Path:
@@ -125,37 +128,42 @@ def data_base(directory: str | None) -> Path:
     return base
 
 
-def look(known: KnownData, base: Path | None, digests: bool = False) -> FoundData:
+def inspect_collection(collection: KnownData, base: Path | None, digests: bool = False) -> FoundData:
     """Find a collection below the data directory `base`, and check its files.
 
     Rows are counted; with `digests`, hashes are compared too. Without a `base`, all files are missing.
     """
     if base is None:
-        directory = Path(f"${DATA_VARIABLE}") / known.places[0]
-        nowhere = (FoundFile(file, directory / file.path, MISSING) for file in known.files)
-        return FoundData(known, directory, tuple(nowhere))
-    places = [base / place for place in known.places]
-    directory = next(
-        (place for place in places if any(_path(place, file).is_file() for file in known.files)), places[0]
-    )
-    return FoundData(known, directory, tuple(look_at(directory, file, digests) for file in known.files))
+        directory = Path(f"${DATA_VARIABLE}") / collection.places[0]
+        missing = [FoundFile(file, directory / file.path, MISSING) for file in collection.files]
+        return FoundData(collection, directory, tuple(missing))
+    directory = base / collection.places[0]
+    for place in collection.places:
+        if any(_path(base / place, file).is_file() for file in collection.files):
+            directory = base / place
+            break
+    files = [inspect_file(directory, file, digests) for file in collection.files]
+    return FoundData(collection, directory, tuple(files))
 
 
-def look_at(directory: Path, file: KnownFile, digests: bool = False) -> FoundFile:
+def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> FoundFile:
     """Check one file of the collection in `directory`."""
     path = _path(directory, file)
     if not path.is_file():
         return FoundFile(file, path, MISSING, "not needed" if file.optional else "")
     try:
         if file.rows is not None:
-            rows = count_rows(path) - file.header
+            rows = count_rows(path)
+            if file.header:
+                rows -= 1
             if rows < file.rows or (rows > file.rows and not file.at_least):
                 least = "at least " if file.at_least else ""
                 return FoundFile(file, path, WRONG, f"{rows:,} rows, expected {least}{file.rows:,}")
         if digests and file.sha256:
             digest = sha256(path)
-            known = digest in file.sha256
-            return FoundFile(file, path, KNOWN if known else UNKNOWN, "" if known else f"sha256 {digest}")
+            if digest in file.sha256:
+                return FoundFile(file, path, KNOWN)
+            return FoundFile(file, path, UNKNOWN, f"sha256 {digest}")
     except OSError as error:
         raise DataError(f"the file cannot be read: {error.strerror or error}", path) from error
     return FoundFile(file, path, PRESENT)

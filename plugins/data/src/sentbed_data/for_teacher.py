@@ -77,7 +77,7 @@ class Doubled(Dataset):
 
     @property
     def mixture(self) -> Mixture | None:  # type: ignore[override]  # a class attribute in the base class
-        """How to sample the rows, as the source says."""
+        """How to sample the rows, from the source."""
         return self.of.mixture
 
     @property
@@ -100,10 +100,10 @@ class Doubled(Dataset):
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
         """Return the values of these rows, by column."""
-        found = self.of.rows(indices, epoch)
-        return {name: found[name.removeprefix(PREFIX)] for name in self.columns}
+        values = self.of.rows(indices, epoch)
+        return {name: values[name.removeprefix(PREFIX)] for name in self.columns}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text of the source's columns; a teacher's column has the same ones."""
-        wanted = [name for name in self.columns if columns is None or name in columns]
-        yield from self.of.texts({name.removeprefix(PREFIX) for name in wanted})
+        names = [name for name in self.columns if columns is None or name in columns]
+        yield from self.of.texts({name.removeprefix(PREFIX) for name in names})

@@ -17,7 +17,14 @@ from sentbed.helpers import atomic_file, cannot_write, sha256
 from sentbed_common import KnownArchive, KnownData
 
 from sentbed_data.download import BLOCK, Follow, fetch, keep_aside
-from sentbed_data.find_collections import MISSING, WRONG, FoundData, FoundFile, look, look_at
+from sentbed_data.find_collections import (
+    MISSING,
+    WRONG,
+    FoundData,
+    FoundFile,
+    inspect_collection,
+    inspect_file,
+)
 
 MOST_UNPACKED = 100
 """Times the size of an archive to which it may unpack; text is compressed some ten times."""
@@ -38,7 +45,7 @@ _BROKEN = (
 """Errors raised by damaged archives; an encrypted member raises a `RuntimeError`."""
 
 
-def get(known: KnownData, base: Path, follow: Follow) -> FoundData:
+def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
     """Get the missing files of a collection below the data directory `base`, and return its new state.
 
     A file with the right number of rows is left alone; one that cannot be right is kept as `NAME.old`. An
@@ -48,44 +55,48 @@ def get(known: KnownData, base: Path, follow: Follow) -> FoundData:
         DataError: if no missing file has a source, or a source fails to provide one.
         RunError: if the disk is full or the place cannot be written.
     """
-    found = look(known, base)
-    if not found.bad:
-        return look(known, base, digests=True)
-    wrong = (item for item in found.files if item.state in (MISSING, WRONG))
-    todo = {item.file.path: item for item in wrong if known.can_download(item.file.path)}
+    status = inspect_collection(collection, base)
+    if not status.bad:
+        return inspect_collection(collection, base, digests=True)
+    wrong = (item for item in status.files if item.state in (MISSING, WRONG))
+    todo = {item.file.path: item for item in wrong if collection.can_download(item.file.path)}
     if not todo:
+        advice = collection.advice or f"see {collection.source}"
         raise DataError(
-            f"`{known.name}` cannot be downloaded: {known.advice or f'see {known.source}'}; its files belong "
-            f"in `{found.directory}`: {', '.join(item.file.path for item in found.bad)}"
+            f"`{collection.name}` cannot be downloaded: {advice}; its files belong in "
+            f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
         )
-    made = {path for making in known.made for path in making.files}
-    for path, item in list(todo.items()):
-        if item.file.url is not None and path not in made:
+    downloads = dict(todo)
+    for making in collection.made:
+        for path in making.files:
+            downloads.pop(path, None)
+    for path, item in list(downloads.items()):
+        if item.file.url is not None:
             fetch(item.file.url, item.path, item.file.sha256, follow)
-            del todo[path]
-    for archive in known.archives:
-        wanted = [item for path, item in todo.items() if path not in made and path.startswith(archive.holds)]
-        if wanted:
-            _from_archive(archive, found.directory, wanted, follow)
-    for making in known.made:
-        wanted = [item for path, item in todo.items() if path in making.files]
-        if wanted:
+            del downloads[path]
+    for archive in collection.archives:
+        missing = [item for path, item in downloads.items() if path.startswith(archive.holds)]
+        if missing:
+            _from_archive(archive, status.directory, missing, follow)
+    for making in collection.made:
+        missing = [item for path, item in todo.items() if path in making.files]
+        if missing:
             for source in making.sources:
-                have = look_at(found.directory, source)
+                have = inspect_file(status.directory, source)
                 if have.state in (MISSING, WRONG) and source.url is not None:
                     fetch(source.url, have.path, source.sha256, follow)
-            contents = making.make(found.directory)
-            for item in wanted:
+            contents = making.make(status.directory)
+            for item in missing:
                 _put(item.path, [contents[item.file.path]])
-    return look(known, base, digests=True)
+    return inspect_collection(collection, base, digests=True)
 
 
 def _from_archive(
-    archive: KnownArchive, directory: Path, wanted: Iterable[FoundFile], follow: Follow
+    archive: KnownArchive, directory: Path, missing: Iterable[FoundFile], follow: Follow
 ) -> None:
     path = directory / unquote(PurePosixPath(urlsplit(archive.url).path).name)
-    given = path.is_file()
-    if not given:
+    was_there = path.is_file()
+    if not was_there:
         fetch(archive.url, path, () if archive.sha256 is None else (archive.sha256,), follow)
     elif archive.sha256 is not None and (digest := sha256(path)) != archive.sha256:
         raise DataError(
@@ -93,16 +104,16 @@ def _from_archive(
             f"{archive.sha256}; delete it and run it again"
         )
     try:
-        unpack(path, {item.file.path: item.path for item in wanted})
+        unpack(path, {item.file.path: item.path for item in missing})
     except DataError:
-        if not given:
+        if not was_there:
             path.unlink()
         raise
-    if not given:
+    if not was_there:
         path.unlink()
 
 
-def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
+def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
     """Unpack files from a `.zip` or `.tar` archive: the end of a member's path -> the file's new path.
 
     Of several members with that ending, the one with the shortest path is used. Files that the archive lacks
@@ -120,7 +131,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
                 for name in zipped.namelist():
                     _require_inside(name, name, archive)
                 members = {info.filename: info for info in zipped.infolist() if not info.is_dir()}
-                _take(members, wanted, zipped.open, archive)
+                _take(members, targets, zipped.open, archive)
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred:
@@ -135,7 +146,7 @@ def unpack(archive: Path, wanted: Mapping[str, Path]) -> None:
                 while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
                     _require_size(tarred.fileobj.tell(), "behind the last", archive)
                 members = {member.name: member for member in tarred if member.isfile()}
-                _take(members, wanted, tarred.extractfile, archive)
+                _take(members, targets, tarred.extractfile, archive)
     except _BROKEN as error:
         raise DataError(_damaged(error), archive) from error
 
@@ -149,9 +160,9 @@ def _require_inside(path: str, member: str, archive: Path) -> None:
 
 
 def _take(
-    members: Mapping[str, Any], wanted: Mapping[str, Path], open_member: Callable[[Any], Any], archive: Path
+    members: Mapping[str, Any], targets: Mapping[str, Path], open_member: Callable[[Any], Any], archive: Path
 ) -> None:
-    for end, target in wanted.items():
+    for end, target in targets.items():
         fitting = [name for name in members if f"/{name}".endswith(f"/{end}")]
         if fitting:
             member = members[min(fitting, key=len)]

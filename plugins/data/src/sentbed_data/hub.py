@@ -176,7 +176,7 @@ def _require_column(name: str, columns: Sequence[str], location: str, revision: 
 
 @contextmanager
 def _explained(location: str, revision: str | None) -> Iterator[None]:
-    """Turn what the libraries raise into a `DataError` that says what is wrong and what to do."""
+    """Turn exceptions of the libraries into a `DataError` with the problem and a remedy."""
     try:
         yield
     except DataError:

@@ -1,4 +1,4 @@
-"""What went wrong with a data set of the hub, in a sentence that says what to do."""
+"""Messages about problems with data sets of the hub, each with a remedy."""
 
 from __future__ import annotations
 

@@ -150,19 +150,19 @@ KNOWN = (
 
 
 def with_remedy(error: DataError, location: str) -> str:
-    """Return what an error says, and how to get the file if it is one of a known collection."""
-    known = known_file(location)
-    if known is None:
+    """Return an error's message, and how to get the file if it is one of a known collection."""
+    match = known_file(location)
+    if match is None:
         return str(error)
-    collection, _ = known
+    collection, _ = match
     return f"{error}; {collection.remedy}"
 
 
 def known_file(location: str) -> tuple[KnownData, KnownFile] | None:
     """Return the known file that `data:PATH` names, with its collection; None if it names none."""
-    for known in KNOWN:
-        for file in known.files:
-            places = ("" if place == "." else f"{place}/" for place in known.places)
+    for collection in KNOWN:
+        for file in collection.files:
+            places = ("" if place == "." else f"{place}/" for place in collection.places)
             if any(location == f"data:{place}{file.path}" for place in places):
-                return known, file
+                return collection, file
     return None

@@ -72,39 +72,40 @@ class LabelledFiles(DataSource):
             codec(self.encoding)
             self._files()
         except DataError as error:
-            known = [known_file(location) for location in several(self.path)]
-            ways = dict.fromkeys(collection.remedy for collection, _ in filter(None, known))
-            yield "; ".join([str(error), *ways])
+            matches = map(known_file, several(self.path))
+            remedies = dict.fromkeys(collection.remedy for collection, _ in filter(None, matches))
+            yield "; ".join([str(error), *remedies])
 
     def _files(self) -> list[Path]:
         if not self.path:
             raise DataError("`path` is empty; expected a file; name one")
         return [resolve(location, SUFFIXES) for location in several(self.path)]
 
-    def _rows(self, wanted: Sequence[Wanted]) -> Iterator[Row]:
+    def _rows(self, columns: Sequence[Wanted]) -> Iterator[Row]:
         for file in self._files():
-            found = _column_names(file, self.encoding)
-            names = [_pick(column, found, file) for column in wanted]
-            there = [(column, name) for column, name in zip(wanted, names, strict=True) if name is not None]
+            names_in_file = _column_names(file, self.encoding)
+            present = []
+            names = []
+            for column in columns:
+                name = _pick(column, names_in_file, file)
+                if name is not None:
+                    present.append(column)
+                    names.append(name)
             lines = decoded_lines(file, self.encoding)
-            columns = [name for _, name in there]
             suffix = file.suffix.lower()
             if suffix == ".jsonl":
-                rows = jsonl_rows(file, lines, columns)
+                rows = jsonl_rows(file, lines, names)
             elif suffix == ".csv":
-                rows = select(
-                    file, csv_rows(file, lines), columns, True, "quote a text that contains a comma"
-                )
+                rows = select(file, csv_rows(file, lines), names, True, "quote a text that contains a comma")
             else:
-                rows = select(file, tsv_rows(lines), columns, True, "a text must not contain a tab")
+                rows = select(file, tsv_rows(lines), names, True, "a text must not contain a tab")
             empty = True
             for line, values in rows:
                 empty = False
-                texts = {
-                    column.field: _text(value, column, name, file, line)
-                    for value, (column, name) in zip(values, there, strict=True)
-                }
-                yield Row(tuple(texts.get(column.field) for column in wanted), file, line)
+                texts = {}
+                for value, column, name in zip(values, present, names, strict=True):
+                    texts[column.field] = _text(value, column, name, file, line)
+                yield Row(tuple(texts.get(column.field) for column in columns), file, line)
             if empty:
                 raise DataError("there are no rows of data; expected at least one; check the file", file)
 
@@ -123,14 +124,14 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
     return list(first) if isinstance(first, dict) else []
 
 
-def _pick(column: Wanted, found: Sequence[str], file: Path) -> str | None:
-    if column.name is not None or not found:
+def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | None:
+    if column.name is not None or not names_in_file:
         return column.name or (column.usual[0] if column.required else None)
-    spelt = {name.lower(): name for name in reversed(found)}
+    spelt = {name.lower(): name for name in reversed(names_in_file)}
     name = next((spelt[usual] for usual in column.usual if usual in spelt), None)
     if name is None and column.required:
         raise DataError(
-            f"there is no column for the {column.field}: found {listed(found)}, looked for "
+            f"there is no column for the {column.field}: found {listed(names_in_file)}, looked for "
             f"{listed(column.usual)}; name it in the recipe: `{column.field} = ...`",
             file,
             1,

@@ -158,23 +158,24 @@ class Mixed(Dataset):
         for place, index in enumerate(indices):
             places[bisect_right(self._starts, index) - 1].append(place)
         texts: dict[str, list[Any]] = {column: [""] * len(indices) for column in self.columns}
-        for number, (part, start, here) in enumerate(zip(self.parts, self._starts, places, strict=False), 1):
-            if not here:
+        for number, of_part in enumerate(places):
+            if not of_part:
                 continue
-            found = part.rows([indices[place] - start for place in here], epoch)
+            start = self._starts[number]
+            values = self.parts[number].rows([indices[place] - start for place in of_part], epoch)
             for column, into in texts.items():
-                if len(found[column]) != len(here):
+                if len(values[column]) != len(of_part):
                     raise DataError(
-                        f"source {number} of the mix ran dry: asked for {len(here)} rows of `{column}`, it "
-                        f"gave {len(found[column])} in epoch {epoch + 1}; check that its files are complete "
-                        "and have not changed"
+                        f"source {number + 1} of the mix ran dry: asked for {len(of_part)} rows of "
+                        f"`{column}`, it gave {len(values[column])} in epoch {epoch + 1}; check that its "
+                        "files are complete and have not changed"
                     )
-                for place, text in zip(here, found[column], strict=True):
+                for place, text in zip(of_part, values[column], strict=True):
                     into[place] = text
         return texts
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, part by part."""
-        wanted = [column for column in self.columns if columns is None or column in columns]
+        names = [column for column in self.columns if columns is None or column in columns]
         for part in self.parts:
-            yield from part.texts(wanted)
+            yield from part.texts(names)

@@ -60,11 +60,13 @@ class Nli(LabelledFiles):
         if self.build == "triplets":
             rows = self._triplets(rows, left_out)
         elif self.build == "pairs":
-            left_out["rows that are no entailment"] = sum(label != "entailment" for *_, label in rows)
-            rows = [row for row in rows if row[2] == "entailment"]
+            entailed = [row for row in rows if row[2] == "entailment"]
+            left_out["rows that are no entailment"] = len(rows) - len(entailed)
+            rows = entailed
         if not rows:
+            counts = ", ".join(f"{times} {what}" for what, times in left_out.items() if times)
             raise DataError(
-                f"nothing is left for `build = {self.build!r}`; left out: {_told(left_out) or 'nothing'}; "
+                f"nothing is left for `build = {self.build!r}`; left out: {counts or 'nothing'}; "
                 f"expected labels {listed(_CLASSES)}",
                 ", ".join(map(str, self._files())),
             )
@@ -72,12 +74,12 @@ class Nli(LabelledFiles):
         return FilteredTable(data, {what: times for what, times in left_out.items() if times})
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
-        wanted = (
+        columns = (
             Wanted("premise", self.premise, ("sentence1", "premise", "text_a", "sent1")),
             Wanted("hypothesis", self.hypothesis, ("sentence2", "hypothesis", "text_b", "sent2")),
             Wanted("label", self.label, ("gold_label", "label"), label=True),
         )
-        for row in self._rows(wanted):
+        for row in self._rows(columns):
             premise, hypothesis, spelt = (str(value) for value in row.values)
             label = self.labels.get(spelt, spelt)
             if label == _NO_LABEL:
@@ -106,7 +108,3 @@ class Nli(LabelledFiles):
                 chosen.append((premise, random.choice(of["entailment"]), random.choice(of["contradiction"])))
         left_out["premises without entailment or contradiction"] = len(premises) - len(chosen)
         return chosen
-
-
-def _told(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{times} {what}" for what, times in counts.items() if times)

@@ -50,7 +50,7 @@ class NlpaugRules:
     """SHA-256 over the files of the tagger."""
 
     def replace(self, text: str, random: Random) -> str:
-        """Return the sentence with synonyms; what is between its tokens stays as it is."""
+        """Return the sentence with synonyms; the text between its tokens stays as it is."""
         tokens = list(_TOKEN.finditer(text))
         tagged = [tag for _, tag in self.tagger.tag([token[0] for token in tokens])]
         places = [
@@ -63,8 +63,8 @@ class NlpaugRules:
         for place in sorted(random.sample(places, count), reverse=True):
             token = tokens[place]
             word = token[0]
-            found = self.lexicon.lemmas(word, _PARTS.get(tagged[place][:2]))
-            others = [lemma for lemma in found if lemma.lower() != word.lower()]
+            lemmas = self.lexicon.lemmas(word, _PARTS.get(tagged[place][:2]))
+            others = [lemma for lemma in lemmas if lemma.lower() != word.lower()]
             if others:
                 synonym = random.choice(others).replace("_", " ").replace("-", " ").lower()
                 if _is_capitalised(word) and synonym.islower():
@@ -91,11 +91,12 @@ def find_tagger(tagger: str | None) -> Path:
         usual = [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
         usual += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
         places = [directory / "taggers" / TAGGER for directory in (*named, *usual)]
-        found = next((path for path in places if path.is_dir()), None)
-        if found is None:
+        for place in places:
+            if place.is_dir():
+                break
+        else:
             listed = ", ".join(f"`{path.parent.parent}`" for path in places)
             raise DataError(f"there is no tagger of NLTK in {listed}; {_GET_IT}")
-        place = found
     for name in TAGGER_FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no tagger of NLTK: it has no file `{name}`; {_GET_IT}", place)

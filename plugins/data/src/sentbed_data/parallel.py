@@ -100,10 +100,11 @@ class Parallel(DataSource):
         return FilteredTable({"anchor": anchors, "positive": positives}, left_out)
 
     def _pairs(self, places: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[str, str]]:
-        rows = self._fields_of(*places) if self.path is not None else self._lines_of(*places)
-        given = 0
+        read = self._lines_of if self.path is None else self._fields_of
+        rows = read(*places)
+        count = 0
         for number, first, second in rows:
-            if given == self.limit:
+            if count == self.limit:
                 continue  # two files are read to their ends: a line too few shifts all that follow
             empty = [(file, text) for file, text in (first, second) if not text or text.isspace()]
             if empty and not self.skip_empty:
@@ -119,11 +120,11 @@ class Parallel(DataSource):
             for file, text in (first, second):
                 if message := fault(text):
                     raise DataError(message, file, number)
-            given += 1
+            count += 1
             yield first[1], second[1]
-            if given == self.limit and self.path is not None:
+            if count == self.limit and self.path is not None:
                 break
-        if not given:
+        if not count:
             raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
 
     def _places(self) -> tuple[FilePath, ...]:
@@ -131,16 +132,16 @@ class Parallel(DataSource):
             return (self.path,)
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
-        given = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
+        named = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
         raise DataError(
-            f"found {', '.join(f'`{name}`' for name in given) or 'no file'}; "
+            f"found {', '.join(f'`{name}`' for name in named) or 'no file'}; "
             f"give two files, `anchor` and `positive`, or one, `path`"
         )
 
     def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
-        one, other = files
+        first_file, second_file = files
         counts = [0, 0]
-        sides = (numbered_lines(one, self.encoding), numbered_lines(other, self.encoding))
+        sides = (numbered_lines(first_file, self.encoding), numbered_lines(second_file, self.encoding))
         uneven = False
         for first, second in zip_longest(*sides):
             counts[0] += first is not None
@@ -148,11 +149,11 @@ class Parallel(DataSource):
             if first is None or second is None:
                 uneven = True
             elif not uneven:
-                yield first[0], (one, first[1]), (other, second[1])
+                yield first[0], (first_file, first[1]), (second_file, second[1])
         if uneven:
-            shorter = one if counts[0] < counts[1] else other
+            shorter = first_file if counts[0] < counts[1] else second_file
             raise DataError(
-                f"`{one}` has {counts[0]} lines and `{other}` {counts[1]}; "
+                f"`{first_file}` has {counts[0]} lines and `{second_file}` {counts[1]}; "
                 f"expected line n of one to be the translation of line n of the other; align them",
                 shorter,
                 min(counts),

@@ -52,9 +52,9 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
 
     readable = foreign(partial(DataError, file=path), "the file cannot be read as Parquet", "write it again")
     with readable, parquet.ParquetFile(path) as file:
-        found = file.schema_arrow.names
+        columns = file.schema_arrow.names
         for name in names:
-            position(name, found, path, None)
+            position(name, columns, path, None)
         batches = file.iter_batches(PARQUET_ROWS, columns=sorted(set(names)))
         yield from _numbered(_bounded(batches, path), names)
 
@@ -125,8 +125,8 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Rows:
         schema, batches = arrow_batches(source)
         for name in names:
             position(name, schema.names, path, None)
-        wanted = (_validated(batch).select(sorted(set(names))) for batch in batches)
-        yield from _numbered(_bounded(wanted, path), names)
+        selected = (_validated(batch).select(sorted(set(names))) for batch in batches)
+        yield from _numbered(_bounded(selected, path), names)
 
 
 def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:

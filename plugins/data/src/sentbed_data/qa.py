@@ -42,7 +42,7 @@ class Qa(LabelledFiles):
         pairs: list[tuple[str, str]] = []
         wrong: dict[str, list[str]] = {}
         labels: set[str] = set()
-        for row in self._rows(self._wanted()):
+        for row in self._rows(self._columns()):
             question, answer, label = self._texts(row)
             labels.add(label)
             if label == self.positive:
@@ -64,7 +64,7 @@ class Qa(LabelledFiles):
         data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
         return FilteredTable(data, {what: times for what, times in left_out.items() if times})
 
-    def _wanted(self) -> tuple[Wanted, ...]:
+    def _columns(self) -> tuple[Wanted, ...]:
         return (
             Wanted("question", self.question, ("question", "qtext", "query")),
             Wanted("answer", self.answer, ("answer", "atext", "response")),

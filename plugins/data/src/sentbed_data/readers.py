@@ -126,7 +126,7 @@ def read_lines(
 
 
 def suffix_of(location: str) -> str:
-    """Return the suffix that says the format of a file, in lower case: of `a.csv.gz`, `.csv`."""
+    """Return the suffix of a file's format in lower case: `.csv` for `a.csv.gz`."""
     path = Path(location.lower())
     inner = path.with_suffix("").suffix
     if path.suffix == GZIP and inner in COMPRESSIBLE:
@@ -164,7 +164,7 @@ def resolve(location: str, suffixes: Sequence[str], revision: str | None = None)
 
 
 def fault(value: object) -> str | None:
-    """Return what is wrong with a value that should be a text, or None."""
+    """Return the problem with a value that should be a text, or None."""
     if not isinstance(value, str):
         return f"found {value!r:.80} ({type(value).__name__}); expected a text; correct or remove the row"
     if len(value) > LONGEST_LINE:
@@ -179,18 +179,18 @@ def fault(value: object) -> str | None:
 
 
 def parse_number(value: object, limits: Range) -> float | str:
-    """Return a number, written or as it is, or what is wrong with it; `limits` belong to the range."""
+    """Return a number, which may be written as a text, or the problem with it; `limits` are inclusive."""
     low, high = limits
     expected = f"expected a number from {low:g} to {high:g}"
     if isinstance(value, bool) or not isinstance(value, str | Real):
         return f"found {value!r:.80} ({type(value).__name__}); {expected}; correct or remove the row"
     try:
-        found = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return f"found {value!r:.80}; {expected}; correct or remove the row"
-    if not low <= found <= high:
+    if not low <= number <= high:
         return f"found {value!r:.80}; {expected}; correct the row, or set `score_range`"
-    return found
+    return number
 
 
 def checked(
@@ -212,18 +212,20 @@ def checked(
             for place in numeric:
                 if type(values[place]) is int:
                     values[place] = str(values[place])
-        found: list[str | float] = []
+        checked_values: list[str | float] = []
         for name, value in zip(names, values, strict=True):
             if name in numbers:
                 number_or_fault = parse_number(value, numbers[name])
-                message = number_or_fault if isinstance(number_or_fault, str) else None
-                found.append(number_or_fault)
+                message = None
+                if isinstance(number_or_fault, str):
+                    message = number_or_fault
+                checked_values.append(number_or_fault)
             else:
                 message = fault(value)
-                found.append(value)  # type: ignore[arg-type]  # a text, unless there is a message
+                checked_values.append(value)  # type: ignore[arg-type]  # a text, unless there is a message
             if message:
                 where, line = (f"{counted}{number}, ", None) if counted else ("", number)
                 raise DataError(f"{where}column `{name}`: {message}", file, line)
-        yield found
+        yield checked_values
     if empty:
         raise DataError("there are no rows of data; expected at least one; check how the file was made", file)

@@ -109,13 +109,13 @@ class Scored(FileSource):
     def open(self) -> FilteredTable:
         """Read the file. Raises `DataError` with file and line."""
         left_out: dict[str, int] = {}
-        found = collect(self._scored(left_out), len(self.columns))
-        if not found[0]:
+        columns = collect(self._scored(left_out), len(self.columns))
+        if not columns[0]:
             raise DataError("no pair has a score; expected at least one; check the file", self.path)
         low, high = self._range
         if self.rescale:
-            found[-1] = [(score - low) / (high - low) for score in found[-1]]
-        table = FilteredTable(dict(zip(self.columns, found, strict=True)), left_out)
+            columns[-1] = [(score - low) / (high - low) for score in columns[-1]]
+        table = FilteredTable(dict(zip(self.columns, columns, strict=True)), left_out)
         self._require_rows(len(table))
         return table
 
@@ -143,11 +143,11 @@ class Scored(FileSource):
             yield from self._semeval(path, rows, left_out)
             return
         if self.format == "sick":
-            wanted = select(path, rows, _SICK, True, "a text must not contain a tab")
+            scored_rows = select(path, rows, _SICK, True, "a text must not contain a tab")
         else:
-            wanted = _benchmark(path, rows)
+            scored_rows = _benchmark(path, rows)
         names = ("anchor", "positive", "score")
-        yield from checked(wanted, names, path, self.limit, None, (), {"score": self._range})
+        yield from checked(scored_rows, names, path, self.limit, None, (), {"score": self._range})
 
     def _semeval(
         self, path: Path, rows: Iterator[tuple[int, list[str]]], left_out: dict[str, int]

@@ -80,8 +80,8 @@ class _OpenFile:
 
 
 def _state_of(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_size, found.st_mtime_ns
+    status = os.fstat(descriptor)
+    return status.st_size, status.st_mtime_ns
 
 
 @attrs.frozen
@@ -190,16 +190,16 @@ class StreamedTable(Dataset):
         """
         import pyarrow
 
-        wanted = (field for column, field in self.fields.items() if columns is None or column in columns)
-        for field in dict.fromkeys(wanted):
+        fields = (field for column, field in self.fields.items() if columns is None or column in columns)
+        for field in dict.fromkeys(fields):
             for batch in self.batches:
                 for first, rows in batch.slices():
                     try:
-                        found = batch.columns[field].array(self.file, first, rows).to_pylist()
+                        values = batch.columns[field].array(self.file, first, rows).to_pylist()
                     except pyarrow.ArrowException as error:
                         raise self.file.changed() from error
                     self.file.require_unchanged()
-                    yield from found
+                    yield from values
 
 
 def open_streamed(
@@ -225,8 +225,8 @@ def open_streamed(
     formats = [(suffix_of(path.name), path.suffix.lower()) for path in paths]
     described = [_LAYOUT, [contents[path] for path in paths], formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    if suffixes == [ARROW] and (found := _checked(paths[0], names, reading["limit"])):
-        return StreamedTable(columns, key, *found)
+    if suffixes == [ARROW] and (table_in_file := _checked(paths[0], names, reading["limit"])):
+        return StreamedTable(columns, key, *table_in_file)
     cached = cache_root() / "texts" / f"{key}{ARROW}"
     # Compared with its hash before pyarrow sees it, which follows wrong offsets out of the file.
     table = _cached(cached, len(names)) if _is_intact(cached) else None
@@ -355,13 +355,13 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
 
     # Mapped for a moment, in which only the descriptions of the batches are read.
     content = pyarrow.memory_map(str(file.path)).read_buffer()
-    schema, found = arrow_batches(content)
+    schema, record_batches = arrow_batches(content)
     fields = [position(name, schema.names, file.path, None) for name in names]
     widths = {pyarrow.string(): 4, pyarrow.large_string(): 8}
     if any(schema.types[field] not in widths for field in fields):
         return None
     batches: list[_Batch] = []
-    for batch in found:
+    for batch in record_batches:
         columns = []
         for column in batch.select(fields).columns:
             places = [buffer.address - content.address if buffer else None for buffer in column.buffers()]

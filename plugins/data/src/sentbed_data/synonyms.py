@@ -111,14 +111,13 @@ class Synonyms(Augmentation):
             )
 
         def replace(text: str, random: Random) -> str:
-            words = [
-                (match, known) for match in _WORD.finditer(text) if (known := lexicon.synonyms(match[0]))
-            ]
+            words = [match for match in _WORD.finditer(text) if lexicon.synonyms(match[0])]
             if not words:
                 return text
             chosen = random.sample(words, max(1, int(self.rate * len(words) + 0.5)))
-            for match, known in sorted(chosen, key=lambda item: item[0].start(), reverse=True):
-                text = text[: match.start()] + random.choice(known) + text[match.end() :]
+            for match in sorted(chosen, key=lambda match: match.start(), reverse=True):
+                synonym = random.choice(lexicon.synonyms(match[0]))
+                text = text[: match.start()] + synonym + text[match.end() :]
             return text
 
         return self._augmented(

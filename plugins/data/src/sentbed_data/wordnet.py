@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,16 @@ class Lexicon:
     """SHA-256 over the files."""
     senses: int
     """Number of a word's most frequent senses that give synonyms."""
-    _known: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
+    _cache: dict[str, tuple[str, ...]] = attrs.field(factory=dict, init=False)
 
     def synonyms(self, word: str) -> tuple[str, ...]:
         """Return the replacements of a lower-case word, the most frequent sense's first; see `Synonyms`."""
-        found = self._known.get(word)
-        if found is None:
+        if word in _FUNCTION_WORDS:
+            return ()
+        if word not in self._cache:
             with _readable(self.place):
-                found = self._known[word] = () if word in _FUNCTION_WORDS else self._look_up(word)
-        return found
+                self._cache[word] = self._look_up(word)
+        return self._cache[word]
 
     def lemmas(self, word: str, part: str | None) -> tuple[str, ...]:
         """Return the lemmas of all senses of a word or of its base forms, as often as they occur.
@@ -77,40 +79,46 @@ class Lexicon:
         `part` is WordNet's letter of a part of speech (`n`, `v`, `a`, `r`); None is all of them.
         """
         key = f"{word.lower()}/{part}"
-        found = self._known.get(key)
-        if found is None:
+        if key not in self._cache:
             with _readable(self.place):
-                synsets = self.reader.synsets(word, part)
-                found = self._known[key] = tuple(
-                    lemma.name() for synset in synsets for lemma in synset.lemmas()
-                )
-        return found
+                lemmas = _lemmas_of(self.reader.synsets(word, part))
+                self._cache[key] = tuple(lemma.name() for lemma in lemmas)
+        return self._cache[key]
 
     def _look_up(self, word: str) -> tuple[str, ...]:
         # `synsets` also returns those of words that `word` may be an inflected form of: they lack the word.
-        readings: list[tuple[int, list[Any]]] = []
+        readings: list[list[Any]] = []
         foreign: list[Any] = []
         for part in "nvar":
-            found = self.reader.synsets(word, part)
-            own = [synset for synset in found if self._lemma(synset, word)]
-            foreign += [synset for synset in found if synset not in own]
-            if own:
-                readings.append((0, own))
+            senses: list[Any] = []
+            for synset in self.reader.synsets(word, part):
+                if self._lemma(synset, word):
+                    senses.append(synset)
+                else:
+                    foreign.append(synset)
+            if senses:
+                readings.append(senses)
         if not readings:
             return ()
+        reading = readings[0]
         if foreign or len(readings) > 1:
-            readings = [
-                (max(self._lemma(synset, word).count() for synset in own), own) for _, own in readings
-            ]
-        frequency, own = max(readings, key=lambda reading: reading[0])
-        if foreign and frequency <= max(lemma.count() for synset in foreign for lemma in synset.lemmas()):
-            return ()
-        names = (lemma.name().replace("_", " ") for synset in own[: self.senses] for lemma in synset.lemmas())
+
+            def frequency(senses: list[Any]) -> int:
+                return max(int(self._lemma(synset, word).count()) for synset in senses)
+
+            reading = max(readings, key=frequency)
+            if foreign and frequency(reading) <= max(lemma.count() for lemma in _lemmas_of(foreign)):
+                return ()
+        names = (lemma.name().replace("_", " ") for lemma in _lemmas_of(reading[: self.senses]))
         return tuple(dict.fromkeys(name for name in names if name.lower() != word))
 
     @staticmethod
     def _lemma(synset: Any, word: str) -> Any:
         return next((lemma for lemma in synset.lemmas() if lemma.name().lower() == word), None)
+
+
+def _lemmas_of(synsets: Iterable[Any]) -> list[Any]:
+    return list(chain.from_iterable(synset.lemmas() for synset in synsets))
 
 
 def find_lexicon(lexicon: str | None) -> Path:
@@ -127,10 +135,11 @@ def find_lexicon(lexicon: str | None) -> Path:
         place = locate(str(Path(home) / "dict"))
     else:
         places = [Path(name).expanduser() for name in _PLACES]
-        found = next((path for path in places if (path / "index.noun").is_file()), None)
-        if found is None:
+        for place in places:
+            if (place / "index.noun").is_file():
+                break
+        else:
             raise DataError(f"there is no WordNet in {', '.join(f'`{path}`' for path in places)}; {_GET_IT}")
-        place = found
     for name in FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)

@@ -27,7 +27,9 @@ def problems(folder: Path, split: str) -> Iterator[str]:
             )
     if not (folder / "qrels" / f"{split}.tsv").is_file():
         there = sorted(path.stem for path in folder.glob("qrels/*.tsv"))
-        choice = suggest(split, there) if there else " Put it there, or convert the judgements."
+        choice = " Put it there, or convert the judgements."
+        if there:
+            choice = suggest(split, there)
         yield f"`{folder}` has no `qrels/{split}.tsv`, the relevance judgements of `split`.{choice}"
 
 
@@ -56,14 +58,14 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
             raise DataError(
                 f"query `{query}` is not in `{texts}`; take the two files from the same release", judged, line
             )
-        found = {name: grade for name, grade in of.items() if grade > 0}
-        positive += len(found)
-        for name in found:
+        positives = {name: grade for name, grade in of.items() if grade > 0}
+        positive += len(positives)
+        for name in positives:
             if name not in documents:
                 absent.setdefault(name, query)
                 numbers.setdefault(name, len(numbers))
-        if found:
-            relevant[query] = {numbers[name]: grade for name, grade in found.items()}
+        if positives:
+            relevant[query] = {numbers[name]: grade for name, grade in positives.items()}
     if not any(number < len(documents) for of in relevant.values() for number in of):
         raise DataError(
             f"no judgement says that a document of `{corpus}` is relevant; "
@@ -92,7 +94,7 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
         queries=[queries[query] for query in relevant],
         documents=list(documents.values()),
         relevant=list(relevant.values()),
-        own=[numbers.get(query, -1) for query in relevant],
+        own_documents=[numbers.get(query, -1) for query in relevant],
         protocol=protocol,
         note=note,
     )
@@ -116,15 +118,15 @@ def _read_texts(path: Path, hashes: Hashes) -> dict[str, str]:
 
 
 def _rows(
-    path: Path, known: Mapping[str, str], hashes: Hashes
+    path: Path, earlier: Mapping[str, str], hashes: Hashes
 ) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield line, id and object of each line; an id in `known`, those of earlier lines, is an error."""
+    """Yield line, id and object of each line; an id in `earlier`, those of the lines before, is an error."""
     for line, row in read_objects(path, hashes=hashes):
         name = text_of(row, "_id", path, line)
-        if name in known:
+        if name in earlier:
             raise DataError(f"the `_id` {name!r} occurs a second time; remove one of the two", path, line)
         yield line, name, row
-    if not known:
+    if not earlier:
         raise DataError("the file is empty; check the download", path)
 
 

@@ -103,19 +103,21 @@ class Bitext(Evaluator):
         sides = unit_rows(nonzero(vectors, "first")), unit_rows(nonzero(vectors, "second"))
         # Each side on its own: two encoders may have collapsed to different directions.
         degenerate = equal_vectors(sides[0]) or equal_vectors(sides[1])
-        found, back = self._search(*sides)
+        nearest_of_first, nearest_of_second = self._search(*sides)
         translations = set(zip(first, second, strict=True))
         forward = _flags(
-            (text, second[place]) in translations for text, place in zip(first, found, strict=True)
+            (text, second[place]) in translations for text, place in zip(first, nearest_of_first, strict=True)
         )
         backward = _flags(
-            (first[place], text) in translations for text, place in zip(second, back, strict=True)
+            (first[place], text) in translations
+            for text, place in zip(second, nearest_of_second, strict=True)
         )
+        default_split = "whole file" if self.pairs is None else "first lines"
         protocol: dict[str, Any] = {
             "id": "bitext",
             "similarity": "cosine",
             "ranked_by": "cosine" if self.score == "cosine" else f"ratio margin, k = {self.neighbours}",
-            "split": self.split or ("whole file" if self.pairs is None else "first lines"),
+            "split": self.split or default_split,
             "pairs": len(first),
             "equal_texts": "count as found",
             "ties": "the earlier line first",

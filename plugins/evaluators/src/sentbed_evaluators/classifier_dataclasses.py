@@ -49,7 +49,7 @@ class Task:
 
     train: NDArray[np.int64]
     """Rows of the training examples, in the classifier's order."""
-    look: NDArray[np.int64]
+    development: NDArray[np.int64]
     """Rows of the development examples to evaluate on."""
     penalties: tuple[float, ...]
     """Penalty of each classifier, in the unit of the protocol."""
@@ -64,10 +64,10 @@ class Fitted:
     weights: NDArray[np.float32]
     """`(penalties, width + 1, classes)`, the bias last."""
     correct: NDArray[np.int64]
-    """`(penalties,)`: number of rows of `look` classified correctly."""
+    """`(penalties,)`: number of rows of `development` classified correctly."""
 
 
 def predict(features: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return the class of each row of `features` `(n, width)` under `weights` `(width + 1, classes)`."""
-    found: NDArray[np.int64] = (features @ weights[:-1] + weights[-1]).argmax(axis=1)
-    return found
+    classes: NDArray[np.int64] = (features @ weights[:-1] + weights[-1]).argmax(axis=1)
+    return classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
@@ -93,18 +94,21 @@ class Classifier:
         # With two more examples than folds, no inner fold lacks a class.
         self._require(data.labels, self.folds + 2)
         outer = self._folds(data.labels)
-        inner = [[(train[a], train[b]) for a, b in self._folds(data.labels[train])] for train, _ in outer]
+        inner = []
+        for train, _ in outer:
+            folds = self._folds(data.labels[train])
+            inner.append([(train[rows], train[held_out]) for rows, held_out in folds])
         fits = _Fits(self, "nested", data, data, classes, progress, fits=(self.folds**2, self.folds))
         chosen = fits.choose(inner)
-        last = fits.last([(train, penalty) for (train, _), (penalty, _) in zip(outer, chosen, strict=True)])
+        penalties = [penalty for penalty, _ in chosen]
+        last = fits.last([(train, penalty) for (train, _), penalty in zip(outer, penalties, strict=True)])
         predicted, fold = np.empty((2, len(data)), np.int64)
         accuracies = []
         for number, ((_, test), weights) in enumerate(zip(outer, last, strict=True)):
             predicted[test], fold[test] = predict(data.features[test], weights), number
             accuracies.append(_percent(predicted[test] == data.labels[test]))
-        return Outcome(
-            _rounded(np.mean(accuracies)), _rounded(np.mean([score for _, score in chosen])), predicted, fold
-        )
+        development = _rounded(np.mean([score for _, score in chosen]))
+        return Outcome(_rounded(np.mean(accuracies)), development, predicted, fold)
 
     def folded(
         self, train: Examples, test: Examples, classes: int, progress: Progress | None = None
@@ -128,9 +132,9 @@ class Classifier:
         fits = _Fits(self, "folded", train, train, classes, progress, fits=(self.folds, 0))
         [(penalty, score)] = fits.choose([folds])
         predicted, fold = np.empty((2, len(train)), np.int64)
-        for number, (_, look) in enumerate(folds):
-            predicted[look] = predict(train.features[look], fits.weights(number, penalty))
-            fold[look] = number
+        for number, (_, held_out) in enumerate(folds):
+            predicted[held_out] = predict(train.features[held_out], fits.weights(number, penalty))
+            fold[held_out] = number
         return Outcome(score, score, predicted, fold)
 
     def first_fold(self, labels: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
@@ -157,7 +161,7 @@ class Classifier:
 
         self._require(train.labels, 1)
         if not len(development) or not len(test):
-            raise DataError("there is no example to choose by or to score; look at the splits of the data")
+            raise DataError("there is no example to choose by or to score; check the splits of the data")
         fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
         # SentEval trains the chosen classifier again with the same examples and seed, which gives the same
@@ -218,12 +222,13 @@ class _Fits:
         classifier: Classifier,
         kind: Literal["nested", "folded", "split"],
         train: Examples,
-        look: Examples,
+        development: Examples,
         classes: int,
         progress: Progress | None,
         fits: tuple[int, int],
     ) -> None:
-        self._classifier, self._train, self._look, self._classes = classifier, train, look, classes
+        self._classifier, self._classes = classifier, classes
+        self._train, self._development = train, development
         self._penalties = PENALTIES if classifier.protocol == "senteval" else STRENGTHS[kind]
         self._progress = progress
         self._total = fits[0] * len(self._penalties) + fits[1]
@@ -234,14 +239,15 @@ class _Fits:
         """Return the best penalty of each group of folds, and its accuracy x 100, two decimals."""
         import numpy as np
 
-        folds = [fold for group in groups for fold in group]
-        self._fitted = self._fit([Task(train, look, self._penalties) for train, look in folds])
-        accuracies = np.array(
-            [fitted.correct / len(look) for fitted, (_, look) in zip(self._fitted, folds, strict=True)]
-        )
+        tasks = [Task(train, held_out, self._penalties) for train, held_out in chain.from_iterable(groups)]
+        self._fitted = self._fit(tasks)
+        accuracies = []
+        for task, fitted in zip(tasks, self._fitted, strict=True):
+            accuracies.append(fitted.correct / len(task.development))
         chosen, start = [], 0
         for group in groups:
-            means = [_rounded(100 * mean) for mean in accuracies[start : start + len(group)].mean(axis=0)]
+            of_group = np.mean(accuracies[start : start + len(group)], axis=0)
+            means = [_rounded(100 * mean) for mean in of_group]
             start += len(group)
             best = int(np.argmax(means))
             chosen.append((self._penalties[best], means[best]))
@@ -252,9 +258,10 @@ class _Fits:
         weights: NDArray[np.float32] = self._fitted[fold].weights[self._penalties.index(penalty)]
         return weights
 
-    def last(self, wanted: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
+    def last(self, tasks: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
         """Train once on each set of rows, with its penalty; return the weights."""
-        return [fitted.weights[0] for fitted in self._fit([self._task(*each) for each in wanted])]
+        fits = self._fit([self._task(rows, penalty) for rows, penalty in tasks])
+        return [fitted.weights[0] for fitted in fits]
 
     def _task(self, rows: Rows, penalty: float) -> Task:
         import numpy as np
@@ -269,13 +276,13 @@ class _Fits:
         classifier = self._classifier
         if classifier.protocol == "logistic":
             return logistic_regression.fit(
-                self._train, self._look, self._classes, tasks, classifier.seed, self._advance
+                self._train, self._development, self._classes, tasks, classifier.seed, self._advance
             )
         from sentbed_evaluators._torch import batched_logistic_regression
 
         return batched_logistic_regression.fit(
             self._train,
-            self._look,
+            self._development,
             self._classes,
             tasks,
             classifier.training,

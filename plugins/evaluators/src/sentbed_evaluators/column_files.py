@@ -63,10 +63,13 @@ class ColumnFile:
             yield "`separator` is empty; give the characters that stand between two columns"
         count = len(self.meanings)
         if len(set(self.columns)) != count:
-            twice = [column for column in self.columns if self.columns.count(column) > 1]
-            found = f"names `{twice[0]}` twice" if twice else f"is {list(self.columns)!r}"
+            fault = f"is {list(self.columns)!r}"
+            for column in self.columns:
+                if self.columns.count(column) > 1:
+                    fault = f"names `{column}` twice"
+                    break
             yield (
-                f"`columns` {found}, but {count} different columns are needed; "
+                f"`columns` {fault}, but {count} different columns are needed; "
                 f"give {', '.join(self.meanings)}"
             )
         wrong = [column for column in self.columns if not (column.isascii() and column.isdigit())]
@@ -92,8 +95,8 @@ class ColumnFile:
         for problem in self._format_problems():
             raise DataError(problem)
         path, line = locate(self.path), 0
-        found = (self._objects if self._suffix == ".jsonl" else self._fields)(path, hashes)
-        for line, row in found:
+        read = self._objects if self._suffix == ".jsonl" else self._fields
+        for line, row in read(path, hashes):
             yield line, row
         if not line:
             raise DataError("the file has no pair of sentences; add pairs or check the download", path)
@@ -104,12 +107,12 @@ class ColumnFile:
             yield line, [*texts, *(value_of(row, column, path, line) for column in self.columns[2:])]
 
     def _fields(self, path: Path, hashes: Hashes | None) -> Iterator[tuple[int, Sequence[str]]]:
-        found = _without_blank_end(lines(path, self.encoding, hashes))
+        numbered_lines = _without_blank_end(lines(path, self.encoding, hashes))
         rows: Iterator[tuple[int, Sequence[str]]]
         if self._suffix == ".csv":
-            rows = csv_rows(path, found)
+            rows = csv_rows(path, numbered_lines)
         else:
-            rows = ((line, text.split(self.separator or "\t")) for line, text in found)
+            rows = ((line, text.split(self.separator or "\t")) for line, text in numbered_lines)
         if self.header:
             names = next(rows, (1, None))[1]
             if names is None:
@@ -130,13 +133,13 @@ class ColumnFile:
             yield line, [row[place] for place in places]
 
 
-def _without_blank_end(found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    held = []
-    for line in found:
-        held.append(line)
+def _without_blank_end(numbered_lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    waiting = []
+    for line in numbered_lines:
+        waiting.append(line)
         if line[1]:
-            yield from held
-            held.clear()
+            yield from waiting
+            waiting.clear()
 
 
 def _place(column: str, names: Sequence[str], path: Path) -> int:

@@ -73,12 +73,12 @@ def require_nonzero(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArr
     import numpy as np
 
     vectors = require_finite(vectors, texts)
-    found = vectors.any(axis=1)
-    if not found.all():
-        text = texts[int(np.argmin(found))]
+    is_nonzero = vectors.any(axis=1)
+    if not is_nonzero.all():
+        text = texts[int(np.argmin(is_nonzero))]
         raise RunError(
-            f"the embedding of {_shorten(text)!r} is a zero vector, as are {int((~found).sum()) - 1} others "
-            f"of {len(vectors)}; check the pooler and the weights"
+            f"the embedding of {_shorten(text)!r} is a zero vector, as are "
+            f"{int((~is_nonzero).sum()) - 1} others of {len(vectors)}; check the pooler and the weights"
         )
     return vectors
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -73,7 +74,7 @@ class EncodingCost(Evaluator):
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Development data where that of `texts` is."""
+        """Whether the data of `texts` is development data."""
         return EvaluatorTraits(development=self.texts.traits.development)
 
     def files(self) -> Iterable[Path]:
@@ -108,8 +109,8 @@ class EncodingCost(Evaluator):
         """
         placed: list[_Watched] = []
 
-        def watch(own: PlacedEncoder) -> PlacedEncoder:
-            placed.append(_Watched(own))
+        def watch(placed_encoder: PlacedEncoder) -> PlacedEncoder:
+            placed.append(_Watched(placed_encoder))
             return placed[-1]
 
         if (alone := encoder.through(watch)) is None:
@@ -140,18 +141,21 @@ class EncodingCost(Evaluator):
         }
         timed = {**counted, "repeats": self.repeats, "machine": dict(encoder.machine)}
         rate = "per 1,000"
-        found = [("processor-seconds", rate, min(busy), timed)] if encoder.device == "cpu" else []
-        found.append(("seconds", rate, min(wall), timed))
-        found += [(task, "per text", value, counted) for task, value in seen.items()]
-        found += [(task, unit, value, counted) for task, unit, value in computed]
-        scores = [Score(*one, direction="lower", axis="cost") for one in found]
+        score = partial(Score, direction="lower", axis="cost")
+        scores = [score("seconds", rate, min(wall), timed)]
+        if encoder.device == "cpu":
+            scores.insert(0, score("processor-seconds", rate, min(busy), timed))
+        for task, value in seen.items():
+            scores.append(score(task, "per text", value, counted))
+        for task, unit, value in computed:
+            scores.append(score(task, unit, value, counted))
         return Evaluation(tuple(scores), primary=-min(wall))
 
 
 def _computed(
     watched: _Watched, encode: Callable[[], object], machine: Mapping[str, Any], texts: int
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield operations, memory and parameters with their units, as far as PyTorch tells them."""
+    """Yield operations, memory and parameters with their units, as far as PyTorch reports them."""
     if watched.module is None:
         return
     from sentbed_evaluators._torch import counted_pass
@@ -159,11 +163,11 @@ def _computed(
     # Of several processes, this one would see its own rows alone.
     if machine.get("processes", 1) == 1:
         watched.forget_prefix()
-        found = counted_pass.counted(encode)
+        counts = counted_pass.counted(encode)
         # Other engines run the module by functions of their own.
-        if found.operations:
-            yield "operations", "GFLOP", found.operations / 1e9 / texts
-            yield "memory", "MiB", (counted_pass.weight_bytes(watched.module) + found.peak) / 2**20
+        if counts.operations:
+            yield "operations", "GFLOP", counts.operations / 1e9 / texts
+            yield "memory", "MiB", (counted_pass.weight_bytes(watched.module) + counts.peak) / 2**20
     yield "parameters", "millions", counted_pass.parameters(watched.module) / 1e6
 
 
@@ -221,10 +225,11 @@ class _Watched(PlacedEncoder):
             tally.rows += rows
             tally.tokens += tokens
             tally.padding += places - tokens
-        shared = 0 if batch.prefix is None else len(batch.prefix)
-        again = self.last is not None and batch.prefix is not None and np.array_equal(self.last, batch.prefix)
-        tally.prefixes += 0 if again else shared
-        tally.repeated += rows * shared
+
+        if batch.prefix is not None:
+            if self.last is None or not np.array_equal(self.last, batch.prefix):
+                tally.prefixes += len(batch.prefix)
+            tally.repeated += rows * len(batch.prefix)
         self.first, self.last = self.first or batch, batch.prefix
         return batch
 
@@ -236,10 +241,12 @@ class _Watched(PlacedEncoder):
             return
         last = np.full((len(batch.input_ids), 1), batch.prefix[-1])
         mask = batch.attention_mask
+        if mask is not None:
+            mask = np.concatenate([np.ones_like(last), mask], axis=1)
         shorter = attrs.evolve(
             batch,
             input_ids=np.concatenate([last, batch.input_ids], axis=1),
-            attention_mask=None if mask is None else np.concatenate([np.ones_like(last), mask], axis=1),
+            attention_mask=mask,
             prefix=batch.prefix[:-1],
         )
         self.placed.encode(shorter)

@@ -147,9 +147,9 @@ class Geometry(Evaluator):
             yield from self.whitening.problems()
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
-        given = [name for name in ("path", "parallel", "data_dir") if getattr(self, name) is not None]
-        if len(given) > 1:
-            yield f"`{given[0]}` and `{given[1]}` exclude each other; remove one"
+        sources = [name for name in ("path", "parallel", "data_dir") if getattr(self, name) is not None]
+        if len(sources) > 1:
+            yield f"`{sources[0]}` and `{sources[1]}` exclude each other; remove one"
         if self.parallel is not None:
             yield from self._parallel(self.parallel).problems()
             return

@@ -19,12 +19,12 @@ def distances(vectors: Rows, positive: Sequence[int], offset: int, *, squared: b
     """Return the distance of rows `i` and `offset + i` for each `i` in `positive`, after L2 normalisation."""
     import numpy as np
 
-    found = np.empty(len(positive))
+    distances = np.empty(len(positive))
     for start in range(0, len(positive), _BLOCK):
         rows = np.asarray(positive[start : start + _BLOCK])
         difference = _normalise(vectors[rows]) - _normalise(vectors[rows + offset])
-        found[start : start + _BLOCK] = (difference**2).sum(axis=1)
-    return found if squared else np.sqrt(found)
+        distances[start : start + _BLOCK] = (difference**2).sum(axis=1)
+    return distances if squared else np.sqrt(distances)
 
 
 def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:

@@ -53,12 +53,16 @@ def of_pair_file(file: PairFile, task: str | None, split: str | None, threshold:
 
 def of_senteval(data_dir: FilePath | None, task: str, threshold: float, check_sizes: bool) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
-    found = read_task(find_root(data_dir), task, check_sizes)
-    first = [text for subset in found.subsets for text in subset.first]
-    second = [text for subset in found.subsets for text in subset.second]
-    scores = [score for subset in found.subsets for score in subset.scores]
-    about = {"split": found.split, "data": found.data}
-    return _scored(found.name, first, second, scores, threshold, about)
+    pairs = read_task(find_root(data_dir), task, check_sizes)
+    first: list[str] = []
+    second: list[str] = []
+    scores: list[float] = []
+    for subset in pairs.subsets:
+        first += subset.first
+        second += subset.second
+        scores += subset.scores
+    about = {"split": pairs.split, "data": pairs.data}
+    return _scored(pairs.name, first, second, scores, threshold, about)
 
 
 def _scored(

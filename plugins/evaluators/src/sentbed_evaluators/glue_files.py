@@ -122,10 +122,10 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
     sides: list[list[str]] = [[] for _ in task.texts]
     labels, scores, skipped = [], [], 0
     # One line at a time: MNLI's parse trees alone are 300 MB.
-    found = lines(file)
+    numbered_lines = lines(file)
     columns = (*task.texts, task.label)
     if task.header:
-        header = next(found, (1, ""))[1]
+        header = next(numbered_lines, (1, ""))[1]
         if not header:
             raise DataError(
                 "the file is empty, or its first line is, but the names of its columns were expected; "
@@ -138,7 +138,7 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
     else:
         places = [int(column) for column in columns]
         width = max(places) + 1
-    for line, text in found:
+    for line, text in numbered_lines:
         fields = text.split("\t")
         if task.broken_rows and len(fields) < width:
             skipped += 1

@@ -32,10 +32,10 @@ def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
 
 def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
     """Return the text of a key; raises `DataError` if there is none."""
-    found = value_of(row, key, path, line)
-    if not is_text(found):
-        raise DataError(f"`{key}` is {found!r}, but a text was expected; repair the line", path, line)
-    return found
+    value = value_of(row, key, path, line)
+    if not is_text(value):
+        raise DataError(f"`{key}` is {value!r}, but a text was expected; repair the line", path, line)
+    return value
 
 
 def is_text(value: object) -> TypeGuard[str]:

@@ -57,12 +57,12 @@ def known_collections() -> tuple[KnownData, ...]:
 
 
 def _senteval() -> KnownData:
-    known = _files("senteval")
+    known_files = _files("senteval")
     return KnownData(
         name="senteval",
         summary="STS12-16, STS-B, SICK, transfer tasks, tokenised; senteval-sts, senteval-transfer",
         places=senteval_sts_files.ROOTS,
-        files=tuple(known.values()),
+        files=tuple(known_files.values()),
         source="https://github.com/facebookresearch/SentEval",
         archives=(KnownArchive(f"{_HUB}/senteval.tar"),),
         licence="each task its own; several for research only",
@@ -87,7 +87,8 @@ def _probing() -> KnownData:
 
 
 def _glue() -> KnownData:
-    known = _files("glue")
+    known_files = _files("glue")
+    mrpc = tuple(path for path in known_files if path.startswith("MRPC/"))
     originals = (
         KnownFile(
             "MRPC/msr_paraphrase_train.txt",
@@ -113,13 +114,13 @@ def _glue() -> KnownData:
         name="glue",
         summary="GLUE's nine tasks with their development sets; sentglue",
         places=glue_files.ROOTS,
-        files=tuple(known.values()),
+        files=tuple(known_files.values()),
         source="https://gluebenchmark.com",
         archives=tuple(
             KnownArchive(f"{_GLUE}/{archive}", f"{folder}/", digest)
             for folder, archive, digest in _GLUE_ARCHIVES
         ),
-        made=(KnownMade(tuple(path for path in known if path.startswith("MRPC/")), originals, split_mrpc),),
+        made=(KnownMade(mrpc, originals, split_mrpc),),
         licence="each task its own",
     )
 
@@ -129,12 +130,17 @@ def split_mrpc(directory: Path) -> Mapping[str, bytes]:
     folder = directory / "MRPC"
     head, *rows = (folder / "msr_paraphrase_train.txt").read_bytes().splitlines(keepends=True)
     ids = {tuple(line.split(b"\t")[:2]) for line in (folder / "dev_ids.tsv").read_bytes().splitlines()}
-    dev = [tuple(row.split(b"\t")[1:3]) in ids for row in rows]
+
     tests = (folder / "msr_paraphrase_test.txt").read_bytes().splitlines(keepends=True)[1:]
     numbered = (b"%d\t%s" % (i, row.partition(b"\t")[2]) for i, row in enumerate(tests))
+    train, dev = [head], [head]
+    for row in rows:
+        is_dev = tuple(row.split(b"\t")[1:3]) in ids
+        part = dev if is_dev else train
+        part.append(row)
     return {
-        "MRPC/train.tsv": head + b"".join(row for row, is_dev in zip(rows, dev, strict=True) if not is_dev),
-        "MRPC/dev.tsv": head + b"".join(row for row, is_dev in zip(rows, dev, strict=True) if is_dev),
+        "MRPC/train.tsv": b"".join(train),
+        "MRPC/dev.tsv": b"".join(dev),
         "MRPC/test.tsv": b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + b"".join(numbered),
     }
 
@@ -219,11 +225,11 @@ def _source(
 def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
     """Read the files of a collection from `known.tsv`; with a `url`, each can be downloaded below it."""
     table = files("sentbed_evaluators").joinpath("known.tsv").read_text("utf-8")
-    found = {}
+    known_files = {}
     for line in table.splitlines()[1:]:
         name, path, rows, header, optional, digests = line.split("\t")
         if name == collection:
-            found[path] = KnownFile(
+            known_files[path] = KnownFile(
                 path,
                 rows=int(rows) if rows else None,
                 header=header == "1",
@@ -232,7 +238,7 @@ def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
                 others=_others(path),
                 optional=optional == "1",
             )
-    return found
+    return known_files
 
 
 def _others(path: str) -> tuple[str, ...]:

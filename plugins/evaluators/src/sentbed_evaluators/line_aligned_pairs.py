@@ -75,8 +75,8 @@ class ParallelFiles:
 
     def _partners(self, lines: int) -> list[int]:
         generator = random.Random(self.seed)
-        own = range(self.positives, self.pairs)
+        rows = range(self.positives, self.pairs)
         while True:
-            drawn = generator.sample(range(self.positives, lines), len(own))
-            if all(a != b for a, b in zip(drawn, own, strict=True)):
+            drawn = generator.sample(range(self.positives, lines), len(rows))
+            if all(a != b for a, b in zip(drawn, rows, strict=True)):
                 return drawn

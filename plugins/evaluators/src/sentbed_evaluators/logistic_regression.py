@@ -23,7 +23,7 @@ FLOAT64 = 1 << 30
 
 
 def fit(
-    train: Examples, look: Examples, classes: int, tasks: Sequence[Task], seed: int, done: Done
+    train: Examples, development: Examples, classes: int, tasks: Sequence[Task], seed: int, done: Done
 ) -> list[Fitted]:
     """Train the classifiers of all tasks; penalties are scikit-learn's C.
 
@@ -46,8 +46,8 @@ def fit(
         for penalty in task.penalties:
             model.set_params(C=penalty).fit(features, labels)
             weights.append(_weights(model, features.shape[1], classes))
-            found = predict(look.features[task.look], weights[-1])
-            correct.append(int((found == look.labels[task.look]).sum()))
+            predicted = predict(development.features[task.development], weights[-1])
+            correct.append(int((predicted == development.labels[task.development]).sum()))
             done(1)
         fitted.append(Fitted(np.stack(weights), np.array(correct)))
     return fitted
@@ -57,10 +57,10 @@ def _weights(model: object, width: int, classes: int) -> NDArray[np.float32]:
     """Return coefficients and bias by class; a class missing from the labels is never predicted."""
     import numpy as np
 
-    found, bias, seen = (getattr(model, name) for name in ("coef_", "intercept_", "classes_"))
+    coefficients, bias, seen = (getattr(model, name) for name in ("coef_", "intercept_", "classes_"))
     if len(seen) == 2:
-        found, bias = np.concatenate([-found, found]), np.concatenate([-bias, bias])
+        coefficients, bias = np.concatenate([-coefficients, coefficients]), np.concatenate([-bias, bias])
     weights = np.zeros((width + 1, classes), np.float32)
     weights[-1] = -np.inf
-    weights[:-1, seen], weights[-1, seen] = found.T, bias
+    weights[:-1, seen], weights[-1, seen] = coefficients.T, bias
     return weights

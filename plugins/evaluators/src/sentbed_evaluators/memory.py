@@ -36,13 +36,13 @@ class Memory(Evaluator):
         """Measure.
 
         Raises:
-            RunError: if neither the device nor the system tells how much memory was used.
+            RunError: if neither the device nor the system reports how much memory was used.
         """
         scores = tuple(self._scores(encoder))
         if not scores:
             raise RunError(
                 f"`{self.name}` finds no memory to measure: the device `{encoder.device}` has none of its "
-                "own, and this system does not tell that of a process; take the evaluator out"
+                "own, and this system does not report that of a process; take the evaluator out"
             )
         return Evaluation(scores, primary=scores[0].value)
 
@@ -52,10 +52,10 @@ class Memory(Evaluator):
         if encoder.device.startswith("cuda"):
             from sentbed_evaluators._torch import device_memory
 
-            found = device_memory.measure()
-            own = {**protocol, "devices": found.devices}
-            for metric, value in (("device-peak", found.peak), ("device-held", found.held)):
-                yield Score("memory", metric, value, own, direction="lower")
+            memory = device_memory.measure()
+            device_protocol = {**protocol, "devices": memory.devices}
+            for metric, value in (("device-peak", memory.peak), ("device-held", memory.allocated)):
+                yield Score("memory", metric, value, device_protocol, direction="lower")
         else:
             note = f"the device `{encoder.device}` has no memory of its own: there is no `device-peak`"
         if (peak := _process_peak()) is not None:
@@ -63,11 +63,12 @@ class Memory(Evaluator):
 
 
 def _process_peak() -> float | None:
-    """Return the largest resident set of this process in GiB; None where the system does not tell it."""
+    """Return the largest resident set of this process in GiB; None if the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # macOS counts bytes, Linux KiB.
-    return float(peak / (2**30 if sys.platform == "darwin" else 2**20))
+    gib = 2**30 if sys.platform == "darwin" else 2**20
+    return float(peak / gib)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -74,8 +75,8 @@ class MTEB(Evaluator):
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
         if bool(self.tasks) == (self.benchmark is not None):
-            found = "both `tasks` and `benchmark`" if self.tasks else "neither `tasks` nor `benchmark`"
-            yield f"found {found}, expected one of them; name tasks, such as `STSBenchmark`, or a benchmark"
+            fault = "both `tasks` and `benchmark`" if self.tasks else "neither `tasks` nor `benchmark`"
+            yield f"found {fault}, expected one of them; name tasks, such as `STSBenchmark`, or a benchmark"
         if self.tasks:
             yield from task_problems(self.tasks, None, self.name)
         for field in ("languages", "subsets", "splits"):
@@ -107,17 +108,21 @@ class MTEB(Evaluator):
                 tasks = [task for task in every if task.metadata.name not in missing]
                 if missing and not (self.skip_missing and tasks):
                     raise DataError(_missing_message(missing, len(tasks)))
-                found = running.score_tasks(encoder, tasks, encoder.progress)
+                scores_of_tasks = running.score_tasks(encoder, tasks, encoder.progress)
             finally:
                 running.unload(every)
-        main = [scores[0] for scores in found]
-        scores = tuple(score for group in found for score in group)
+        main = [scores[0] for scores in scores_of_tasks]
+        scores = tuple(chain.from_iterable(scores_of_tasks))
         primary = sum(score.value for score in main) / len(main)
         if len(main) + len(missing) > 1:
             metrics = {score.metric for score in main}
-            said = {"benchmark": self.benchmark, "missing": list(missing)}
-            said = {key: value for key, value in said.items() if value}
-            scores = (*scores, average(main, metrics.pop() if len(metrics) == 1 else "main_score", **said))
+            metric = metrics.pop() if len(metrics) == 1 else "main_score"
+            details: dict[str, Any] = {}
+            if self.benchmark:
+                details["benchmark"] = self.benchmark
+            if missing:
+                details["missing"] = list(missing)
+            scores = (*scores, average(main, metric, **details))
         return Evaluation(scores, primary)
 
 
@@ -149,7 +154,9 @@ def _running() -> ModuleType:
 
 def _missing_message(missing: dict[str, str], at_hand: int) -> str:
     reasons = "; ".join(f"`{task}` ({reason})" for task, reason in missing.items())
-    leave_out = ", or set `skip_missing = true` to score the others" if at_hand else ""
+    leave_out = ""
+    if at_hand:
+        leave_out = ", or set `skip_missing = true` to score the others"
     return (
         f"the data of {len(missing)} of {len(missing) + at_hand} tasks of mteb cannot be had: {reasons}. "
         f"Load it once with a connection to the Hugging Face Hub, with HF_HOME as it is now, or leave the "

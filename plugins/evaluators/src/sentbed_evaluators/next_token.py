@@ -142,12 +142,12 @@ class NextToken(Evaluator):
                 f"`{self.name}` reads states of {encoder.backbone.width} numbers, and the encoder's vectors "
                 f"have {width}: several prompts side by side predict no token; evaluate one with one"
             )
-        found = []
+        blocks = []
         for start in range(0, len(texts), BLOCK):
             logits = encoder.backbone.logits(vectors[start : start + BLOCK])
-            found.append(_likeliest(logits, min(self.count, logits.shape[1])))
+            blocks.append(_likeliest(logits, min(self.count, logits.shape[1])))
             encoder.progress("next-token", min(start + BLOCK, len(texts)), len(texts))
-        tokens, chances, entropy = (np.concatenate(part) for part in zip(*found, strict=True))
+        tokens, chances, entropy = (np.concatenate(part) for part in zip(*blocks, strict=True))
         words = encoder.backbone.vocabulary
         predictions = tuple(
             Prediction(text, tuple((words[token], float(chance)) for token, chance in zip(*row, strict=True)))

@@ -22,7 +22,7 @@ WHITE = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
 
 def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None:
     """Write an encoder's predictions to `next-token/ENCODER-TEXTS.json` of a run directory."""
-    rows = [[one.text, one.tokens] for one in evaluation.predictions]
+    rows = [[prediction.text, prediction.tokens] for prediction in evaluation.predictions]
     file = _file(directory, encoder, evaluation.scores[0])
     file.parent.mkdir(exist_ok=True)
     write_atomic(file, json.dumps(rows, ensure_ascii=False, indent=1))
@@ -42,44 +42,58 @@ def sections(directory: Path, scores: Sequence[Score]) -> tuple[ReportSection, .
 
 
 def _sections(directory: Path, lists: Sequence[dict[str, Score]]) -> Iterator[ReportSection]:
-    for number, found in enumerate(lists, start=1):
-        tables = [_read(_file(directory, encoder, score)) for encoder, score in found.items()]
-        texts = [text for text, _ in tables[0]]
-        cells = [[tuple((shown(token), chance) for token, chance in row) for _, row in one] for one in tables]
+    for number, scores in enumerate(lists, start=1):
+        key = "next-token" if number == 1 else f"next-token-{number}"
+        columns = ["Sentence"]
+        cells: list[Sequence[Any]] = []
+        for encoder, score in scores.items():
+            columns.append(_heading(encoder, score))
+            predictions = _read(_file(directory, encoder, score))
+            if not cells:
+                cells.append([text for text, _ in predictions])
+            cells.append([tokens for _, tokens in predictions])
         yield ReportSection(
-            key="next-token" if number == 1 else f"next-token-{number}",
+            key=key,
             title="What the model would say next",
-            columns=("Sentence", *(_heading(encoder, score) for encoder, score in found.items())),
-            rows=tuple(zip(texts, *cells, strict=True)),
+            columns=tuple(columns),
+            rows=tuple(zip(*cells, strict=True)),
             note="The likeliest tokens where the model goes on, at the end of the prompt or at its mask, "
             "with their probabilities. All bars have one scale.",
         )
 
 
 def shown(token: str) -> str:
-    """Return a token as tables show it: without white space around it, or the name of what it is."""
-    found = token.strip()
-    if not found:
+    """Return a token for tables: without white space around it, or a name such as `(space)` or `(bytes)`."""
+    stripped = token.strip()
+    if not stripped:
         return WHITE.get(token, "(white space)")
     # A byte-level token may be a part of a character, which decodes to U+FFFD.
-    return found if found.isprintable() and found.strip("\ufffd") else "(bytes)"
+    if not stripped.isprintable() or not stripped.strip("\ufffd"):
+        return "(bytes)"
+    return stripped
 
 
 def _heading(encoder: str, score: Score) -> str:
     """Return the encoder's name and, in a line of its own, its prompt, in which `…` is the sentence."""
-    name = f"{encoder.removesuffix(START)} before training" if encoder.endswith(START) else encoder
-    return f"{name}:\n{score.protocol['encoder']['prompt']['template'].replace('{text}', '…')}"
+    if encoder.endswith(START):
+        encoder = f"{encoder.removesuffix(START)} before training"
+    template = score.protocol["encoder"]["prompt"]["template"]
+    return f"{encoder}:\n{template.replace('{text}', '…')}"
 
 
 def _file(directory: Path, encoder: str, score: Score) -> Path:
     return directory / PREDICTIONS / f"{encoder}-{score.evaluator_protocol['data'][:12]}.json"
 
 
-def _read(file: Path) -> list[tuple[str, list[tuple[str, float]]]]:
+def _read(file: Path) -> list[tuple[str, tuple[tuple[str, float], ...]]]:
+    """Return each sentence with its likeliest tokens, as tables show them, and their probabilities."""
+    predictions = []
     try:
-        found: list[Any] = json.loads(read_file(file))
-        return [(str(text), [(str(token), float(chance)) for token, chance in row]) for text, row in found]
+        for text, row in json.loads(read_file(file)):
+            tokens = tuple((shown(str(token)), float(chance)) for token, chance in row)
+            predictions.append((str(text), tokens))
     except (OSError, ValueError, TypeError, DataError) as error:
         raise RunError(
             f"the predictions in `{file}` cannot be read ({error}); evaluate again, or leave the table out"
         ) from error
+    return predictions

@@ -86,13 +86,13 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
 
 def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], classes: int | None) -> None:
     again = "download it again with `sentbed data get senteval-probing`"
-    own = "or set `check_sizes = false` where it is data of your own"
+    advice_for_own_data = "or set `check_sizes = false` where it is data of your own"
     for split, expected in SPLITS.items():
-        found = len(rows[split])
-        if not found or (classes is not None and abs(found - expected) > SLACK):
+        size = len(rows[split])
+        if not size or (classes is not None and abs(size - expected) > SLACK):
             raise DataError(
-                f"found {found:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
-                f"{own}",
+                f"found {size:,} rows of `{split}`, but SentEval's file has about {expected:,}; {again}, "
+                f"{advice_for_own_data}",
                 file,
             )
     if classes is not None and len(labels) != classes:
@@ -100,7 +100,7 @@ def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], cla
         line, label = min(((n, name) for n, name, _ in rows["tr"]), key=lambda row: (count[row[1]], row[0]))
         raise DataError(
             f"found {len(labels)} labels, but SentEval's file has {classes}; the rarest, {label!r}, is first "
-            f"here; repair the line, {again}, {own}",
+            f"here; repair the line, {again}, {advice_for_own_data}",
             file,
             line,
         )

@@ -123,10 +123,8 @@ class Retrieval(Evaluator):
         places = self._search(collection, queries, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = equal_vectors(queries)
-        scores = tuple(
-            attrs.evolve(score, degenerate=degenerate) for score in self._scores(collection, ranking)
-        )
-        return Evaluation(scores, primary=scores[0].value)
+        scores = [attrs.evolve(score, degenerate=degenerate) for score in self._scores(collection, ranking)]
+        return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
     def _file(self) -> TextPairFile:
@@ -164,12 +162,12 @@ class Retrieval(Evaluator):
                     done += len(vectors.lists[name])
                     vectors.progress("search", done, len(collection.documents))
 
-        own = np.array(collection.own)[:, None]
+        own_documents = np.array(collection.own_documents)[:, None]
         # One more, since the query's own document may be among them.
-        found = nearest(scaled(queries), chunks(), max(self.k) + 1).places
-        excluded = found == own
+        places = nearest(scaled(queries), chunks(), max(self.k) + 1).places
+        excluded = places == own_documents
         order = np.argsort(excluded, axis=1, kind="stable")
-        ranked: NDArray[np.int64] = np.take_along_axis(np.where(excluded, -1, found), order, axis=1)
+        ranked: NDArray[np.int64] = np.take_along_axis(np.where(excluded, -1, places), order, axis=1)
         return ranked[:, : max(self.k)]
 
     def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:

@@ -17,7 +17,7 @@ class Collection:
     relevant: Sequence[Mapping[int, int]]
     """For each query, at least one document and its grade (> 0). A number beyond the documents is that of a
     judged document that is missing."""
-    own: Sequence[int]
+    own_documents: Sequence[int]
     """For each query, the document to leave out of its results, -1 if there is none."""
     protocol: Mapping[str, Any]
     """Description of the data, for the protocol."""

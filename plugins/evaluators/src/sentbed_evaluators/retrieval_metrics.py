@@ -43,8 +43,8 @@ class Ranking:
 
         grades = np.zeros((len(places), depth))
         ideal = np.zeros((len(places), depth))
-        for row, (found, of) in enumerate(zip(places[:, :depth].tolist(), relevant, strict=True)):
-            grades[row, : len(found)] = [of.get(place, 0) for place in found]
+        for row, (documents, of) in enumerate(zip(places[:, :depth].tolist(), relevant, strict=True)):
+            grades[row, : len(documents)] = [of.get(place, 0) for place in documents]
             best = sorted(of.values(), reverse=True)[:depth]
             ideal[row, : len(best)] = best
         return cls(grades, ideal, np.array([len(of) for of in relevant], dtype=np.float64))
@@ -60,8 +60,8 @@ class Ranking:
 
     def recall(self, k: int) -> Values:
         """Return the share of the relevant documents that is found (`recall`)."""
-        found: Values = (self.grades[:, :k] > 0).sum(axis=1) / self.relevant
-        return found
+        recall: Values = (self.grades[:, :k] > 0).sum(axis=1) / self.relevant
+        return recall
 
     def mrr(self, k: int) -> Values:
         """Return the reciprocal rank of the first relevant document, 0 if there is none (`recip_rank`)."""

@@ -72,17 +72,20 @@ class ClusteredPairFile(PairFile):
 
 
 def parse_score(
-    found: object, path: Path, line: int, score_range: tuple[float, float] | None = None
+    written: object, path: Path, line: int, score_range: tuple[float, float] | None = None
 ) -> float:
     """Return a finite score within its range; raises `DataError` with file and line."""
     try:
         # `float` reads "1_0" as 10, as in Python source; in a data file it is a typing error.
-        value = float(found.replace("_", "?") if isinstance(found, str) else found)  # type: ignore[arg-type]
+        text = written.replace("_", "?") if isinstance(written, str) else written
+        value = float(text)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
         raise DataError(
-            f"the score is {found!r}, but a finite number was expected; repair or remove the pair", path, line
+            f"the score is {written!r}, but a finite number was expected; repair or remove the pair",
+            path,
+            line,
         )
     if score_range is not None and not score_range[0] <= value <= score_range[1]:
         low, high = score_range

@@ -132,8 +132,10 @@ class SentBench(Evaluator):
         """Yield unknown or repeated paradigms and tasks, and missing data."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
-        asked = tuple(task for paradigm in self.paradigms for task in self._of(paradigm))
-        yield from missing_problems(self._missing, asked, self.skip_missing)
+        tasks: list[str] = []
+        for paradigm in self.paradigms:
+            tasks += self._of(paradigm)
+        yield from missing_problems(self._missing, tasks, self.skip_missing)
 
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if no directory is known."""
@@ -142,10 +144,10 @@ class SentBench(Evaluator):
         missing = {}
         if "single" in self.paradigms and (single := self._of("single")):
             try:
-                found = missing_tasks(find_transfer_root(self.data_dir), [SINGLE[task] for task in single])
+                messages = missing_tasks(find_transfer_root(self.data_dir), [SINGLE[task] for task in single])
             except DataError as error:
-                found = {SINGLE[task]: str(error) for task in single}
-            missing = {task: found[SINGLE[task]] for task in single if SINGLE[task] in found}
+                messages = {SINGLE[task]: str(error) for task in single}
+            missing = {task: messages[SINGLE[task]] for task in single if SINGLE[task] in messages}
         built = self._built()
         base = data_directory(self.data_dir) if built else Path()
         for task in built:
@@ -157,19 +159,24 @@ class SentBench(Evaluator):
 
     def _present(self, missing: Collection[str]) -> SentBench:
         """Return the evaluator of the tasks that have data, and of the paradigms that have one of these."""
-        asked = {paradigm: self._of(paradigm) for paradigm in self.paradigms}
-        left = {key: [task for task in tasks if task not in missing] for key, tasks in asked.items()}
-        tasks = tuple(dict.fromkeys(task for some in left.values() for task in some))
-        paradigms = tuple(paradigm for paradigm, some in left.items() if some)
-        return attrs.evolve(self, paradigms=paradigms, tasks=tasks, skip_missing=False)
+        paradigms = []
+        tasks: list[str] = []
+        for paradigm in self.paradigms:
+            present = [task for task in self._of(paradigm) if task not in missing]
+            if present:
+                paradigms.append(paradigm)
+                tasks += present
+        return attrs.evolve(
+            self, paradigms=tuple(paradigms), tasks=tuple(dict.fromkeys(tasks)), skip_missing=False
+        )
 
     def _task_problems(self) -> Iterator[str]:
         if self.tasks is None:
             return
-        known = dict.fromkeys(task for tasks in TASKS.values() for task in tasks)
-        yield from task_problems(self.tasks, known, self.name)
+        choices = (*SINGLE, *SOURCES)
+        yield from task_problems(self.tasks, choices, self.name)
         for task in self.tasks:
-            if task in known and not any(task in TASKS.get(paradigm, ()) for paradigm in self.paradigms):
+            if task in choices and not any(task in TASKS.get(paradigm, ()) for paradigm in self.paradigms):
                 yield (
                     f"task `{task}` belongs to none of the paradigms {', '.join(self.paradigms)}; "
                     f"add its paradigm or leave it out"
@@ -180,8 +187,10 @@ class SentBench(Evaluator):
 
     def _of(self, paradigm: Paradigm) -> tuple[str, ...]:
         """Return the tasks of a paradigm to run."""
-        ours = TASKS.get(paradigm, ())
-        return ours if self.tasks is None else tuple(task for task in self.tasks if task in ours)
+        tasks = TASKS.get(paradigm, ())
+        if self.tasks is None:
+            return tasks
+        return tuple(task for task in self.tasks if task in tasks)
 
     def prepare(self) -> Prepared:
         """Read SentEval's files and build the sets that are not in the cache.
@@ -198,12 +207,15 @@ class SentBench(Evaluator):
             rows = {f"sentbench-{paradigm}": self._of(paradigm) for paradigm in self.paradigms}
 
             def skipped(score: Score) -> tuple[str, ...]:
-                row = next(tasks for name, tasks in rows.items() if score.protocol["id"].startswith(name))
-                return tuple(task for task in row if task in missing)
+                for name, tasks in rows.items():
+                    if score.protocol["id"].startswith(name):
+                        return tuple(task for task in tasks if task in missing)
+                return ()
 
             return with_skipped(self._present(missing).prepare(), skipped)
-        single = self._of("single") if "single" in self.paradigms else ()
-        transfer = read_tasks([SINGLE[task] for task in single], self.data_dir) if single else []
+        transfer: list[TransferTask] = []
+        if "single" in self.paradigms and (single := self._of("single")):
+            transfer = read_tasks([SINGLE[task] for task in single], self.data_dir)
         built = [self._sets(task) for task in self._built()]
         lists = transfer_lists(transfer)
         lists |= {sets.task: Texts(distinct_texts(sets, self.paradigms)) for sets in built}
@@ -225,23 +237,24 @@ class SentBench(Evaluator):
         self, transfer: Sequence[TransferTask], built: Sequence[BuiltSets], vectors: Vectors
     ) -> Evaluation:
         """Train and score; raises `RunError` if an embedding is not finite or zero."""
-        found: dict[tuple[Paradigm, str], Score] = {}
+        scores_by_task: dict[tuple[Paradigm, str], Score] = {}
         if "single" in self.paradigms:
-            found |= {("single", score.task): score for score in self._single(transfer, vectors)}
+            for score in self._single(transfer, vectors):
+                scores_by_task["single", score.task] = score
         for sets in built:
             rows = TextVectors.of(vectors, sets.task)
             if "pair" in self.paradigms:
-                found["pair", sets.task] = self._pair(vectors, sets, rows)
+                scores_by_task["pair", sets.task] = self._pair(vectors, sets, rows)
             if "contrast" in self.paradigms:
-                found["contrast", sets.task] = _contrast(sets, rows)
+                scores_by_task["contrast", sets.task] = _contrast(sets, rows)
         scores: list[Score] = []
         means = []
         for paradigm in self.paradigms:
-            ours = [found[paradigm, task] for task in self._of(paradigm)]
-            means.append(sum(score.value for score in ours) / len(ours))
-            scores += ours
+            of_paradigm = [scores_by_task[paradigm, task] for task in self._of(paradigm)]
+            means.append(sum(score.value for score in of_paradigm) / len(of_paradigm))
+            scores += of_paradigm
             if set(self._of(paradigm)) == set(TASKS[paradigm]):
-                scores.append(average(ours, ours[0].metric))
+                scores.append(average(of_paradigm, of_paradigm[0].metric))
         return Evaluation(tuple(scores), primary=sum(means) / len(means))
 
     def _built(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -157,12 +158,14 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str 
     import numpy as np
 
     sizes = [len(subset) for subset in task.subsets]
-    gold = [score for subset in task.subsets for score in subset.scores]
+    gold = list(chain.from_iterable(subset.scores for subset in task.subsets))
     together = np.concatenate(similarities)
     whole = correlate(gold, together)
     parts = [correlate(subset.scores, part) for subset, part in zip(task.subsets, similarities, strict=True)]
     values = [part.spearman for part in parts]
-    pairs = [pair for subset in task.subsets for pair in zip(subset.first, subset.second, strict=True)]
+    pairs: list[tuple[str, str]] = []
+    for subset in task.subsets:
+        pairs += zip(subset.first, subset.second, strict=True)
     items = Items("spearman", np.array(gold, np.float64), levelled(together), clusters=identities(pairs))
     results = [("spearman", "all" if task.is_yearly else "single", whole.spearman, [whole.note], items)]
     if task.is_yearly:
@@ -189,9 +192,15 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str 
             "text": "as in the file",
             "data": task.data,
         }
-        said = [note for note in dict.fromkeys(notes) if note is not None]
+        remarks = [note for note in dict.fromkeys(notes) if note is not None]
         if zeros:
-            said.append(zeros)
+            remarks.append(zeros)
         yield Score(
-            task.name, metric, value, protocol, items=of, note="; ".join(said), degenerate=whole.degenerate
+            task.name,
+            metric,
+            value,
+            protocol,
+            items=of,
+            note="; ".join(remarks),
+            degenerate=whole.degenerate,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -127,10 +128,11 @@ class SentGLUE(Evaluator):
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if there is none at all."""
         root = find_root(self.data_dir)
-        messages = {
-            task: missing_message(root, task, self._regression) for task in self.tasks if task in TASKS
-        }
-        return {task: message for task, message in messages.items() if message}
+        messages = {}
+        for task in self.tasks:
+            if task in TASKS and (message := missing_message(root, task, self._regression)):
+                messages[task] = message
+        return messages
 
     @property
     def _regression(self) -> bool:
@@ -149,12 +151,12 @@ class SentGLUE(Evaluator):
         if self.skip_missing and (missing := self._missing()):
             return prepare_present(self, missing)
         root = find_root(self.data_dir)
-        folders = dict.fromkeys(TASKS[task].folder for task in self.tasks)
-        read = [
-            self._read(root, [task for task in self.tasks if TASKS[task].folder == folder])
-            for folder in folders
-        ]
-        return Prepared({one.folder: Texts(one.texts) for one in read}, partial(self._evaluation, read))
+        tasks_by_folder: dict[str, list[str]] = {}
+        for task in self.tasks:
+            tasks_by_folder.setdefault(TASKS[task].folder, []).append(task)
+        folders = [self._read(root, tasks) for tasks in tasks_by_folder.values()]
+        lists = {folder.folder: Texts(folder.texts) for folder in folders}
+        return Prepared(lists, partial(self._evaluation, folders))
 
     def _read(self, root: Path, names: Sequence[str]) -> _Read:
         """Read the tasks of one folder."""
@@ -172,18 +174,15 @@ class SentGLUE(Evaluator):
                     f"`{task.folder}` has {count} rows of class `{label}` to train on, but at least {needed} "
                     f"are needed; raise `limit`, or add rows"
                 )
-        texts = list(dict.fromkeys(text for rows in parts for side in rows.sides for text in side))
-        data = {
-            name: digest([root / TASKS[name].path(split) for split in TASKS[name].splits(self._regression)])
-            for name in names
-        }
+        texts = list(dict.fromkeys(_texts_of(parts)))
+        data = {name: digest(self._files_of(root, name)) for name in names}
         return _Read(task.folder, names, parts, texts, data, train.skipped)
 
     def _read_scored(self, root: Path, names: Sequence[str]) -> _Read:
         """Read STS-B: the rows to train on and to stop on, if it is trained, and the development set."""
         (name,) = names
         task = TASKS[name]
-        files = [root / task.path(split) for split in task.splits(self._regression)]
+        files = self._files_of(root, name)
         parts: list[Rows] = []
         if self._regression:
             train = read_rows(root, name, "train", self.check_sizes)
@@ -196,28 +195,34 @@ class SentGLUE(Evaluator):
         test = read_rows(root, name, "dev", self.check_sizes)
         require_varied(test.scores, files[-1])
         parts.append(test)
-        texts = [text for rows in parts for side in rows.sides for text in side]
-        return _Read(task.folder, names, parts, texts, {name: digest(files)})
+        return _Read(task.folder, names, parts, _texts_of(parts), {name: digest(files)})
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks that are not skipped."""
         root = find_root(self.data_dir)
-        found = [TASKS[task] for task in tasks_read(self, self._missing) if task in TASKS]
-        paths = [task.path(split) for task in found for split in task.splits(self._regression)]
-        yield from (root / path for path in dict.fromkeys(paths))
+        files: list[Path] = []
+        for task in tasks_read(self, self._missing):
+            if task in TASKS:
+                files += self._files_of(root, task)
+        yield from dict.fromkeys(files)
+
+    def _files_of(self, root: Path, name: str) -> list[Path]:
+        """Return the files of a task."""
+        task = TASKS[name]
+        return [root / task.path(split) for split in task.splits(self._regression)]
 
     def _evaluation(self, read: Sequence[_Read], vectors: Vectors) -> Evaluation:
         """Train and score, task by task.
 
         Raises `RunError` if an embedding is not finite or zero, or the disk is full.
         """
-        found: dict[str, Score] = {}
-        for one in read:
-            if TASKS[one.names[0]].classes:
-                found |= self._classify(one, vectors)
+        scores_by_task: dict[str, Score] = {}
+        for folder in read:
+            if TASKS[folder.names[0]].classes:
+                scores_by_task |= self._classify(folder, vectors)
             else:
-                found[one.names[0]] = self._correlate(one, vectors)
-        scores = [found[task] for task in self.tasks]
+                scores_by_task[folder.names[0]] = self._correlate(folder, vectors)
+        scores = [scores_by_task[task] for task in self.tasks]
         mean = sum(score.value for score in scores) / len(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
@@ -241,14 +246,14 @@ class SentGLUE(Evaluator):
         }
         if self._regression:
             regression = Relatedness(self.seed, vectors.device)
-            train, held, dev = pairs
-            similarities = regression.predict(train, held, dev, part_progress(vectors, name))
+            train, held_out, dev = pairs
+            similarities = regression.predict(train, held_out, dev, part_progress(vectors, name))
             protocol |= {
                 "features": FORMULAS["senteval"],
                 "classifier": regression.describe(),
                 "penalty": "none",
                 "train": len(train.scores),
-                "held_out": len(held.scores),
+                "held_out": len(held_out.scores),
                 "limit": self.limit,
                 "seed": self.seed,
             }
@@ -267,25 +272,25 @@ class SentGLUE(Evaluator):
         names, parts, tests = read.names, read.parts, read.parts[2:]
         task, folded = TASKS[names[0]], names[0] in FOLDED
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
-        found = nonzero(vectors, read.folder)
+        embeddings = nonzero(vectors, read.folder)
 
         place = {text: row for row, text in enumerate(read.texts)}
-        sides = [
-            np.array([place[text] for rows in parts for text in rows.sides[i]])
-            for i in range(len(task.texts))
-        ]
-        labels = np.array([label for rows in parts for label in rows.labels])
+        sides = []
+        for side in range(len(task.texts)):
+            texts = chain.from_iterable(rows.sides[side] for rows in parts)
+            sides.append(np.array([place[text] for text in texts]))
+        labels = np.array(list(chain.from_iterable(rows.labels for rows in parts)))
         first, second, *ends = np.cumsum([len(rows) for rows in parts]).tolist()
         progress = part_progress(vectors, task.folder)
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            features = feature_table(found, sides, Path(directory))
+            features = feature_table(embeddings, sides, Path(directory))
             fitted = Examples(features[:first], labels[:first])
-            held = Examples(features[first:second], labels[first:second])
+            held_out = Examples(features[first:second], labels[first:second])
             test = Examples(features[second:], labels[second:])
             if folded:
                 predicted = classifier.folded(fitted, test, len(task.classes), progress).predicted
             else:
-                predicted = classifier.split(fitted, held, test, len(task.classes), progress).predicted
+                predicted = classifier.split(fitted, held_out, test, len(task.classes), progress).predicted
 
         scores = {}
         for name, rows, end in zip(names, tests, ends, strict=True):
@@ -316,8 +321,8 @@ class SentGLUE(Evaluator):
         import numpy as np
 
         order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
-        held = 0 if folded else max(1, round(self.development_share * len(order)))
-        return _take(train, np.sort(order[held:])), _take(train, np.sort(order[:held]))
+        held_out = 0 if folded else max(1, round(self.development_share * len(order)))
+        return _take(train, np.sort(order[held_out:])), _take(train, np.sort(order[:held_out]))
 
 
 def _scored_pairs(parts: Sequence[Rows], vectors: NDArray[np.float32]) -> list[ScoredPairs]:
@@ -332,24 +337,34 @@ def _scored_pairs(parts: Sequence[Rows], vectors: NDArray[np.float32]) -> list[S
     return pairs
 
 
+def _texts_of(parts: Sequence[Rows]) -> list[str]:
+    """Return the texts of all parts, one side of a part after the other."""
+    return list(chain.from_iterable(chain.from_iterable(rows.sides for rows in parts)))
+
+
 def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
     places = chosen.tolist()
+    sides = []
+    for side in rows.sides:
+        sides.append(tuple(side[place] for place in places))
     return Rows(
-        sides=tuple(tuple(side[place] for place in places) for side in rows.sides),
+        sides=tuple(sides),
         labels=tuple(rows.labels[place] for place in places if rows.labels),
         scores=tuple(rows.scores[place] for place in places if rows.scores),
     )
 
 
-def _score(name: str, gold: NDArray[np.int64], found: NDArray[np.int64], protocol: dict[str, Any]) -> Score:
+def _score(
+    name: str, gold: NDArray[np.int64], predicted: NDArray[np.int64], protocol: dict[str, Any]
+) -> Score:
     import numpy as np
     from sklearn.metrics import matthews_corrcoef
 
-    note = one_class(found)
+    note = one_class(predicted)
     if name == "CoLA":
-        items = Items("matthews", gold.astype(np.float64), found.astype(np.float64))
-        value = 100 * float(matthews_corrcoef(gold, found))
+        items = Items("matthews", gold.astype(np.float64), predicted.astype(np.float64))
+        value = 100 * float(matthews_corrcoef(gold, predicted))
         return Score(name, "matthews", value, protocol, items=items, note=note, degenerate=note)
-    right = (gold == found).astype(np.float64)
+    right = (gold == predicted).astype(np.float64)
     value, items = 100 * float(right.mean()), Items("mean", right)
     return Score(name, "accuracy", value, protocol, items=items, note=note, degenerate=note)

@@ -12,7 +12,7 @@ from sentbed.protocols import Evaluation, Items, Prepared, Score, Vectors
 
 from sentbed_evaluators.classifier_training import Classifier, Progress
 
-_SAID = (
+_PROTOCOL_KEYS = (
     "id",
     "mteb",
     "split",
@@ -34,18 +34,17 @@ _SAID = (
 
 
 def task_problems(
-    tasks: Sequence[str], known: Collection[str] | None, name: str, what: str = "task"
+    tasks: Sequence[str], choices: Collection[str] | None, name: str, what: str = "task"
 ) -> Iterator[str]:
     """Yield problems with a list of tasks: that it is empty, unknown tasks, repeated ones.
 
-    `name` is the evaluator, `known` its tasks, or None if they are not known here, and `what` the word for
-    them.
+    `name` is the evaluator, `choices` its tasks, or None to accept any task, and `what` the word for them.
     """
     if not tasks:
         yield f"`{what}s` is empty; name at least one {what}"
     for i, task in enumerate(tasks):
-        if known is not None and task not in known:
-            yield f"`{task}` is not a {what} of `{name}`.{suggest(task, tuple(known))}"
+        if choices is not None and task not in choices:
+            yield f"`{task}` is not a {what} of `{name}`.{suggest(task, tuple(choices))}"
         if task in tasks[:i]:
             yield f"{what} `{task}` is listed twice; remove one"
 
@@ -86,48 +85,56 @@ def prepare_present(evaluator: Any, missing: Collection[str]) -> Prepared:
 
 
 def with_skipped(prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]) -> Prepared:
-    """Return what was prepared, its scores naming the tasks that `skipped` returns for them.
+    """Return the evaluation with scores that name the tasks which `skipped` returns for them.
 
-    An average that the evaluator gives is over a whole row, and names none.
+    An average that the evaluator gives is over a whole row, and names no tasks.
     """
 
     def score(vectors: Vectors) -> Evaluation:
-        found = prepared.score(vectors)
-        scores = (
-            one if one.task == "AVG" else attrs.evolve(one, skipped=skipped(one)) for one in found.scores
-        )
-        return attrs.evolve(found, scores=tuple(scores))
+        evaluation = prepared.score(vectors)
+        scores = []
+        for score in evaluation.scores:
+            if score.task != "AVG":
+                score = attrs.evolve(score, skipped=skipped(score))  # noqa: PLW2901
+            scores.append(score)
+        return attrs.evolve(evaluation, scores=tuple(scores))
 
     return attrs.evolve(prepared, score=score)
 
 
-def average(scores: Sequence[Score], metric: str, **said: Any) -> Score:
-    """Return the plain mean of tasks' scores, as the score `AVG`; `said` is added to its protocol.
+def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
+    """Return the plain mean of tasks' scores, as the score `AVG`; `details` are added to its protocol.
 
     It has items if every task's score is a plain mean of items.
     """
     import numpy as np
 
     protocol: dict[str, Any] = {"aggregation": "mean", "of": {score.task: score.metric for score in scores}}
-    for key in _SAID:
+    for key in _PROTOCOL_KEYS:
         values = {score.task: score.protocol[key] for score in scores if key in score.protocol}
-        for first in list(values.values())[:1]:
-            protocol[key] = first if all(value == first for value in values.values()) else values
-    parts = [
-        score.items
-        for score in scores
-        if score.items is not None and score.items.statistic == "mean" and score.items.groups is None
-    ]
+        if not values:
+            continue
+        first = next(iter(values.values()))
+        differs = any(value != first for value in values.values())
+        protocol[key] = values if differs else first
+    x, clusters = [], []
+    for score in scores:
+        if score.items is not None and score.items.statistic == "mean" and score.items.groups is None:
+            x.append(score.items.x)
+            if score.items.clusters is not None:
+                clusters.append(score.items.clusters)
     items = None
-    if len(parts) == len(scores):
-        groups = np.repeat(np.arange(len(parts)), [len(part.x) for part in parts])
-        named = [part.clusters for part in parts if part.clusters is not None]
-        clusters = np.concatenate(named) if len(named) == len(parts) else None
-        items = Items("mean", np.concatenate([part.x for part in parts]), groups=groups, clusters=clusters)
+    if len(x) == len(scores):
+        groups = np.repeat(np.arange(len(x)), [len(values) for values in x])
+        items = Items("mean", np.concatenate(x), groups=groups)
+        if len(clusters) == len(scores):
+            items = attrs.evolve(items, clusters=np.concatenate(clusters))
     value = sum(score.value for score in scores) / len(scores)
     degenerate = ", ".join(score.task for score in scores if score.degenerate)
-    reason = f"it includes {degenerate}, where the score is degenerate" if degenerate else ""
-    return Score("AVG", metric, value, {**protocol, **said}, items=items, degenerate=reason)
+    reason = ""
+    if degenerate:
+        reason = f"it includes {degenerate}, where the score is degenerate"
+    return Score("AVG", metric, value, {**protocol, **details}, items=items, degenerate=reason)
 
 
 def classifier_of(

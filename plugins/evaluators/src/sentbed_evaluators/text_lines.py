@@ -25,7 +25,7 @@ Hashes: TypeAlias = dict[Path, str]
 
 
 def text_file_problems(*paths: str) -> Iterator[str]:
-    """Yield why these locations are no text files, without reading them."""
+    """Yield the reasons why these locations are not text files, without reading them."""
     for path in paths:
         try:
             if locate(path).is_dir():
@@ -68,7 +68,9 @@ def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> 
             io.TextIOWrapper(content, encoding, newline="\n") as stream,
         ):
             for number, line in enumerate(bounded_lines(stream, path), start=1):
-                text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK) if number == 1 else line
+                text = line
+                if number == 1:
+                    text = line.removeprefix(_MARK).removeprefix(_BYTES_OF_MARK)
                 if (at := text.find("\0")) >= 0:
                     raise DataError(
                         f"character {at + 1} of the line is NUL, which is in no text; convert the file to "
@@ -96,17 +98,17 @@ def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> 
 
 def read_lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> list[str]:
     """Return the lines of a file that is not empty; see `lines`."""
-    found = [text for _, text in lines(path, encoding, hashes)]
-    if not found:
+    texts = [text for _, text in lines(path, encoding, hashes)]
+    if not texts:
         raise DataError("the file is empty; check the download", path)
-    return found
+    return texts
 
 
 def csv_rows(
-    path: Path, found: Iterable[tuple[int, str]], delimiter: str = ","
+    path: Path, numbered_lines: Iterable[tuple[int, str]], delimiter: str = ","
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the first line number and the fields of each row, with RFC 4180 quoting."""
-    reader = csv.reader((text + "\n" for _, text in found), delimiter=delimiter, strict=True)
+    reader = csv.reader((text + "\n" for _, text in numbered_lines), delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -124,7 +126,7 @@ def csv_rows(
 
 
 def encoding_problems(encoding: str) -> Iterator[str]:
-    """Yield what is wrong with the name of a text encoding."""
+    """Yield the problem with the name of a text encoding."""
     try:
         # `lookup` also accepts codecs that are not for text, such as `hex`.
         codecs.lookup(encoding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -138,8 +139,11 @@ class SentEvalTransfer(Evaluator):
 
 def missing_tasks(root: Path, tasks: Sequence[str]) -> dict[str, str]:
     """Return the message of each task without data."""
-    messages = {task: missing_transfer(root, task) for task in tasks if task in TRANSFER}
-    return {task: message for task, message in messages.items() if message}
+    messages = {}
+    for task in tasks:
+        if task in TRANSFER and (message := missing_transfer(root, task)):
+            messages[task] = message
+    return messages
 
 
 @attrs.frozen(eq=False)
@@ -151,7 +155,7 @@ class TransferTask:
     data: str
     """Hash of its files."""
     part: str = "all"
-    """What of it `splits` has; see `SentEvalTransfer.part`."""
+    """Part of the task in `splits`; see `SentEvalTransfer.part`."""
 
 
 def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True) -> list[TransferTask]:
@@ -161,7 +165,7 @@ def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = T
 
 
 def part_of(task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier) -> TransferTask:
-    """Return what of a task is used: without its test examples, or with those that `train` does not see."""
+    """Return the part of a task: without its test examples, or with those that `train` does not see."""
     splits = dict(task.splits)
     if "all" in splits:
         whole = splits.pop("all")
@@ -181,11 +185,11 @@ def _rows_of(split: Split, rows: Sequence[int]) -> Split:
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
     """Return the texts to encode: one list per split."""
-    return {
-        f"{task.name} {name}": Texts([text for side in split.sentences for text in side])
-        for task in tasks
-        for name, split in task.splits.items()
-    }
+    lists = {}
+    for task in tasks:
+        for name, split in task.splits.items():
+            lists[f"{task.name} {name}"] = Texts(list(chain.from_iterable(split.sentences)))
+    return lists
 
 
 def transfer_scores(
@@ -198,28 +202,34 @@ def transfer_scores(
     for read in tasks:
         task, splits, data = read.name, read.splits, read.data
         examples = {name: examples_of(vectors, f"{task} {name}", split) for name, split in splits.items()}
-        told = part_progress(vectors, task)
+        progress = part_progress(vectors, task)
         classes = TRANSFER[task].classes
         if "all" in examples:
             test, chosen_on = "all", "inner cross-validation"
-            outcome = classifier.nested(examples["all"], classes, told)
+            outcome = classifier.nested(examples["all"], classes, progress)
         elif "test" not in examples and "dev" in examples:
             test = chosen_on = "dev"
-            outcome = classifier.split(examples["train"], examples["dev"], examples["dev"], classes, told)
+            outcome = classifier.split(examples["train"], examples["dev"], examples["dev"], classes, progress)
         elif "test" not in examples:
             test, chosen_on = "train", "cross-validation on train"
-            outcome = classifier.chosen(examples["train"], classes, told)
+            outcome = classifier.chosen(examples["train"], classes, progress)
         elif "dev" in examples:
             test, chosen_on = "test", "dev"
-            outcome = classifier.split(examples["train"], examples["dev"], examples["test"], classes, told)
+            outcome = classifier.split(
+                examples["train"], examples["dev"], examples["test"], classes, progress
+            )
         else:
             test, chosen_on = "test", "cross-validation on train"
-            outcome = classifier.folded(examples["train"], examples["test"], classes, told)
+            outcome = classifier.folded(examples["train"], examples["test"], classes, progress)
+        protocol_id = f"senteval-transfer{classifier.suffix}"
+        if read.part != "all":
+            protocol_id += f"-{read.part}"
+        scored_on = {"all": "nested cross-validation", "train": chosen_on}.get(test, test)
         protocol: dict[str, Any] = {
-            "id": f"senteval-transfer{classifier.suffix}" + ("" if read.part == "all" else f"-{read.part}"),
+            "id": protocol_id,
             "classifier": classifier.describe(),
             "features": FORMULAS["senteval"] if TRANSFER[task].pairs else "u",
-            "split": "nested cross-validation" if test == "all" else chosen_on if test == "train" else test,
+            "split": scored_on,
             "examples": {name: len(split) for name, split in splits.items()},
             "text": "as in the file, white space as one space",
             "data": data,
@@ -248,13 +258,13 @@ def _scores(task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any
     degenerate = one_class(outcome.predicted, outcome.folds)
     yield Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
     if TRANSFER[task].pairs:
-        gold, found = test.labels.astype(np.float64), outcome.predicted.astype(np.float64)
-        note = "" if found.any() else "the classifier found no positive pair"
-        items = Items("f1", gold, found)
-        yield Score(task, "f1", _f1(gold, found), protocol, items=items, note=note, degenerate=degenerate)
+        gold, predicted = test.labels.astype(np.float64), outcome.predicted.astype(np.float64)
+        note = "" if predicted.any() else "the classifier found no positive pair"
+        items = Items("f1", gold, predicted)
+        yield Score(task, "f1", _f1(gold, predicted), protocol, items=items, note=note, degenerate=degenerate)
 
 
-def _f1(gold: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+def _f1(gold: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
     from sklearn.metrics import f1_score
 
-    return round(100 * float(f1_score(gold, found, zero_division=0)), 2)
+    return round(100 * float(f1_score(gold, predicted, zero_division=0)), 2)

@@ -54,27 +54,28 @@ class Whitening:
 
         Its scores are each of one list: the only one, or that of the task's name.
         """
-        lists, said = prepared.lists, None
+        lists, source = prepared.lists, None
         if self.path is not None:
             path, hashes = locate(self.path), Hashes()
             texts = read_lines(path, hashes=hashes)
-            said = {"fitted_on": path.name, "texts": len(texts), "data": hashes[path]}
+            source = {"fitted_on": path.name, "texts": len(texts), "data": hashes[path]}
             lists = {**lists, _FITTED: Texts(texts)}
-        return Prepared(lists, partial(self._score, prepared, said))
+        return Prepared(lists, partial(self._score, prepared, source))
 
-    def _score(self, prepared: Prepared, said: Mapping[str, Any] | None, vectors: Vectors) -> Evaluation:
+    def _score(self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors) -> Evaluation:
         """Whiten and score; raises `RunError` if an embedding is not finite, or `width` is too large."""
         white = _Whitened(
             prepared.lists, vectors.encoder, vectors.second, vectors.device, vectors.progress,
             original=vectors, width=self.width,
         )  # fmt: skip
-        if said is not None:
+        if source is not None:
             fitted = require_finite(vectors[_FITTED], vectors.lists[_FITTED].both)
-            white.of_file.append(Fit(*fit_whitening(fitted, self.width), said))
+            white.of_file.append(Fit(*fit_whitening(fitted, self.width), source))
         evaluation = prepared.score(white)
         scores = []
         for score in evaluation.scores:
-            fit = white.fits[score.task if len(prepared.lists) > 1 else next(iter(prepared.lists))]
+            name = score.task if len(prepared.lists) > 1 else next(iter(prepared.lists))
+            fit = white.fits[name]
             scores.append(attrs.evolve(score, transform={"whitening": fit.protocol}))
         return attrs.evolve(evaluation, scores=tuple(scores))
 
@@ -91,18 +92,19 @@ def citations(whitening: Whitening | None) -> tuple[str, ...]:
 
 @attrs.frozen(eq=False)
 class Fit:
-    """A whitening, and what it was fitted on."""
+    """A whitening, and the texts it was fitted on."""
 
     mean: NDArray[np.float64]
     """`(width of a vector,)`."""
     kernel: NDArray[np.float64]
     """`(width of a vector, components)`."""
-    said: Mapping[str, Any]
+    source: Mapping[str, Any]
+    """Description of the texts it was fitted on, for the protocol."""
 
     @property
     def protocol(self) -> dict[str, Any]:
         """The entry of a score's protocol."""
-        return {**self.said, "width": self.kernel.shape[1]}
+        return {**self.source, "width": self.kernel.shape[1]}
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -126,8 +128,8 @@ class _Whitened(Vectors):
         return white
 
     def _fitted(self, rows: NDArray[np.float32], texts: list[str]) -> Fit:
-        said = {"fitted_on": "the texts of the task", "texts": len(texts), "data": texts_digest(texts)}
-        return Fit(*fit_whitening(rows, self.width), said)
+        source = {"fitted_on": "the texts of the task", "texts": len(texts), "data": texts_digest(texts)}
+        return Fit(*fit_whitening(rows, self.width), source)
 
 
 def fit_whitening(

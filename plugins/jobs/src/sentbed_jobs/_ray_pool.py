@@ -60,8 +60,8 @@ class RayPool:
         if not tasks:
             return
         with self._connected():
-            found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-            nodes = [node["Resources"] for node in found if node["Alive"]]
+            descriptions: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+            nodes = [node["Resources"] for node in descriptions if node["Alive"]]
             need = reserved(nodes, self.workers, self.cpus, self.gpus)
             actor = ray.remote(_Actor).options(max_restarts=0, max_task_retries=0, **need)
             transport = _Actors(actor, start, need["num_cpus"])
@@ -115,16 +115,17 @@ def reserved(
     """
 
     def places(need: Mapping[str, float]) -> int:
-        wanted = [(key, value) for key, value in need.items() if value]
-        return sum(min(int(node.get(key, 0) // value) for key, value in wanted) for node in nodes)
+        needed = [(key, value) for key, value in need.items() if value]
+        return sum(min(int(node.get(key, 0) // value) for key, value in needed) for node in nodes)
 
     largest = max((int(node.get("CPU", 0)) for node in nodes), default=0)
-    for each in [cpus] if cpus else range(largest, 0, -1):
+    candidates = [cpus] if cpus else range(largest, 0, -1)
+    for each in candidates:
         if places({"CPU": each, "GPU": gpus}) >= workers:
             return {"num_cpus": each, "num_gpus": gpus}
-    found = ", ".join(f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes)
+    sizes = ", ".join(f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes)
     raise RuntimeUnavailableError(
-        f"Ray has machines with {found or 'nothing'}; there is no place for {workers} workers with "
+        f"Ray has machines with {sizes or 'nothing'}; there is no place for {workers} workers with "
         f"{cpus or 1} CPUs and {gpus} GPUs each; take fewer workers, or give each less"
     )
 

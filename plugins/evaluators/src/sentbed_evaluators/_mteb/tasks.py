@@ -31,8 +31,11 @@ class Filters:
 
 
 def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
-    """Return the tasks by name, or by `module:Class`; raises `DataError` with the known names."""
-    tasks = [_own(name) if ":" in name else _known(name) for name in names]
+    """Return the tasks by name, or by `module:Class`; raises `DataError` with the names to choose from."""
+    tasks = []
+    for name in names:
+        find = _task_of_module if ":" in name else _task_of_mteb
+        tasks.append(find(name))
     for task in tasks:
         if task.is_aggregate and filters != Filters():
             parts = _listed([part.metadata.name for part in _parts(task)])
@@ -49,10 +52,10 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
                 f"{_listed(task.metadata.hf_subsets_to_langscripts)}"
             ) from error
         task.filter_eval_splits(filters.splits or None)
-    known = {subset for task in tasks for subset in task.metadata.hf_subsets_to_langscripts}
+    subsets = {subset for task in tasks for subset in task.metadata.hf_subsets_to_langscripts}
     for subset in filters.subsets:
-        if subset not in known:
-            raise DataError(f"no task has the subset `{subset}`; the subsets are {_listed(sorted(known))}")
+        if subset not in subsets:
+            raise DataError(f"no task has the subset `{subset}`; the subsets are {_listed(sorted(subsets))}")
     return _of_texts(tasks)
 
 
@@ -65,28 +68,27 @@ def find_benchmark(name: str) -> list[AbsTask]:
         raise DataError(f"mteb has no benchmark `{name}`.{_closest(name, names)}") from error
 
 
-def _known(name: str) -> AbsTask:
+def _task_of_mteb(name: str) -> AbsTask:
     try:
         return mteb.get_task(name)
     except KeyError as error:
-        every = mteb.get_tasks(exclude_superseded=False, exclude_private=False, exclude_beta=False)
-        raise DataError(
-            f"mteb has no task `{name}`.{_closest(name, [task.metadata.name for task in every])}"
-        ) from error
+        tasks = mteb.get_tasks(exclude_superseded=False, exclude_private=False, exclude_beta=False)
+        names = [task.metadata.name for task in tasks]
+        raise DataError(f"mteb has no task `{name}`.{_closest(name, names)}") from error
 
 
-def _own(name: str) -> AbsTask:
+def _task_of_module(name: str) -> AbsTask:
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise DataError(
             f"the task `{name}` cannot be imported ({error}); expected `module:Class` of a module that "
             f"Python finds, such as one below PYTHONPATH"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, AbsTask)):
-        raise DataError(f"`{name}` is {found!r}, expected a subclass of `mteb.AbsTask`")
-    return found()
+    if not (isinstance(cls, type) and issubclass(cls, AbsTask)):
+        raise DataError(f"`{name}` is {cls!r}, expected a subclass of `mteb.AbsTask`")
+    return cls()
 
 
 def _of_texts(tasks: list[AbsTask]) -> list[AbsTask]:
@@ -116,9 +118,9 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
             continue
         for split in filters.splits:
             for part in _parts(task):
-                if split not in (found := _splits(part)):
+                if split not in (splits := _splits(part)):
                     raise DataError(
-                        f"the task `{task.metadata.name}` has no split `{split}`; it has {_listed(found)}"
+                        f"the task `{task.metadata.name}` has no split `{split}`; it has {_listed(splits)}"
                     )
     return missing
 
@@ -152,7 +154,7 @@ def score_tasks(
         RunError: if an embedding is not finite, or mteb cannot evaluate a task.
     """
     model = MTEBModel(encoder, model_meta("sentbed/encoder", "the encoder of this run"))
-    found = []
+    scores = []
     for number, task in enumerate(tasks):
         progress("tasks", number, len(tasks))
         try:
@@ -171,9 +173,9 @@ def score_tasks(
                 f"mteb {mteb.__version__} cannot evaluate the task `{task.metadata.name}`: {_reason(error)}; "
                 f"leave it out, or try another version of mteb"
             ) from error
-        found.append(list(_scores(task, result.task_results[0].scores)))
+        scores.append(list(_scores(task, result.task_results[0].scores)))
     progress("tasks", len(tasks), len(tasks))
-    return found
+    return scores
 
 
 def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Score]:
@@ -225,7 +227,7 @@ def _listed(names: Collection[str]) -> str:
 
 def _closest(name: str, names: Sequence[str]) -> str:
     # All of mteb's names would make a message of a thousand lines.
-    folded = {known.casefold(): known for known in names}
+    folded = {candidate.casefold(): candidate for candidate in names}
     close = get_close_matches(name.casefold(), folded, n=1)
     if close:
         return f" Did you mean `{folded[close[0]]}`?"
@@ -233,5 +235,7 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = str(error).strip().partition("\n")[0]
+    if not message:
+        return type(error).__name__
+    return f"{type(error).__name__}: {message}"

@@ -26,7 +26,7 @@ GATHERED = 1 << 22
 
 def fit(
     train: Examples,
-    look: Examples,
+    development: Examples,
     classes: int,
     tasks: Sequence[Task],
     training: Training,
@@ -39,9 +39,9 @@ def fit(
     permutations.
     """
     try:
-        data = _Data.of(train, look, device)
+        data = _Data.of(train, development, device)
     except torch.OutOfMemoryError:
-        data = _Data.of(train, look, "cpu")
+        data = _Data.of(train, development, "cpu")
     groups: dict[tuple[int, int, int], list[int]] = {}
     for place, task in enumerate(tasks):
         groups.setdefault((len(task.train), task.drawn, len(task.penalties)), []).append(place)
@@ -59,13 +59,13 @@ def fit(
 class _Data:
     features: torch.Tensor
     labels: torch.Tensor
-    look_features: torch.Tensor
-    look_labels: torch.Tensor
+    development_features: torch.Tensor
+    development_labels: torch.Tensor
 
     @classmethod
-    def of(cls, train: Examples, look: Examples, device: str) -> _Data:
+    def of(cls, train: Examples, development: Examples, device: str) -> _Data:
         placed = _placed(train, device)
-        return cls(*placed, *(placed if look is train else _placed(look, device)))
+        return cls(*placed, *(placed if development is train else _placed(development, device)))
 
 
 class _Together:
@@ -78,7 +78,7 @@ class _Together:
         if tasks[0].drawn:
             self.generator.permutation(tasks[0].drawn)
         self.train = torch.from_numpy(np.stack([task.train for task in tasks])).to(device)
-        self.look = [torch.from_numpy(task.look).to(device) for task in tasks]
+        self.development = [torch.from_numpy(task.development).to(device) for task in tasks]
         penalties = torch.tensor([task.penalties for task in tasks], device=device)
         self.penalties = penalties.repeat_interleave(classes, 1)[..., None]
         first = _initial(width, classes, training.seed).to(device)
@@ -121,7 +121,7 @@ class _Together:
 
     def keep(self, left: torch.Tensor) -> None:
         """Keep only the tasks where `left` is true."""
-        self.look = [rows for rows, more in zip(self.look, left.tolist(), strict=True) if more]
+        self.development = [rows for rows, more in zip(self.development, left.tolist(), strict=True) if more]
         self.train, self.penalties, self.weights = self.train[left], self.penalties[left], self.weights[left]
         self.moments = [moment[left] for moment in self.moments]
 
@@ -158,14 +158,14 @@ class _Together:
         self.weights.addcdiv_(first, (second.sqrt() / scale).add_(1e-8), value=-1e-3 / (1 - 0.9**self.steps))
 
     def correct(self) -> torch.Tensor:
-        """Return how many rows of `look` each classifier gets right, `(tasks, penalties)`."""
+        """Return how many development rows each classifier gets right, `(tasks, penalties)`."""
         counts = []
-        for weights, rows in zip(self.weights, self.look, strict=True):
+        for weights, rows in zip(self.weights, self.development, strict=True):
             right = torch.zeros(len(weights) // self.classes, dtype=torch.long, device=weights.device)
             for part in torch.split(rows, LOOKED):
-                logits = torch.addmm(weights[:, -1:], weights[:, :-1], self.data.look_features[part].T)
-                found = logits.view(len(right), self.classes, len(part)).argmax(1)
-                right += (found == self.data.look_labels[part]).sum(1)
+                logits = torch.addmm(weights[:, -1:], weights[:, :-1], self.data.development_features[part].T)
+                predicted = logits.view(len(right), self.classes, len(part)).argmax(1)
+                right += (predicted == self.data.development_labels[part]).sum(1)
             counts.append(right)
         return torch.stack(counts)
 

@@ -26,9 +26,9 @@ class Counted:
 
 def counted(passes: Callable[[], object]) -> Counted:
     """Run `passes` in this thread and return what PyTorch computed for them."""
-    with _Watching() as found:
+    with _Watching() as watching:
         passes()
-    return Counted(found.operations, found.peak)
+    return Counted(watching.operations, watching.peak)
 
 
 def parameters(module: Any) -> int:
@@ -73,7 +73,7 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no types for it
-        self.known: set[int] = set()
+        self.storages: set[int] = set()
         self.operations = self.size = self.peak = 0
 
     def __torch_dispatch__(
@@ -83,29 +83,35 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
         count = _COUNTS.get(func._overloadpacket)
         if count is None:
             with self:
-                found = func.decompose(*args, **named)
-            if found is not NotImplemented:
-                return found
-        given = {_storage(leaf) for leaf in tree_leaves((args, named)) if isinstance(leaf, torch.Tensor)}
-        found = func(*args, **named)
+                result = func.decompose(*args, **named)
+            if result is not NotImplemented:
+                return result
+        arguments = _storages((args, named))
+        result = func(*args, **named)
         if count is not None:
-            self.operations += count(*args, **named, out_val=found)
-        for leaf in tree_leaves(found):
+            self.operations += count(*args, **named, out_val=result)
+        for key, tensor in _storages(result).items():
             # Views and results in place have the storage of an argument.
-            if isinstance(leaf, torch.Tensor) and (key := _storage(leaf)) and key not in given | self.known:
-                self._hold(leaf, key)
-        return found
+            if key and key not in arguments and key not in self.storages:
+                self._hold(tensor, key)
+        return result
 
     def _hold(self, tensor: torch.Tensor, key: int) -> None:
         size = tensor.untyped_storage().nbytes()
-        self.known.add(key)
+        self.storages.add(key)
         self.size += size
         self.peak = max(self.peak, self.size)
         weakref.finalize(tensor.untyped_storage(), self._free, key, size)
 
     def _free(self, key: int, size: int) -> None:
-        self.known.discard(key)
+        self.storages.discard(key)
         self.size -= size
+
+
+def _storages(tree: object) -> dict[int, torch.Tensor]:
+    """Return the number of the storage of each tensor in a tree -> the last tensor with it."""
+    tensors = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    return {_storage(tensor): tensor for tensor in tensors}
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -12,7 +12,7 @@ class DeviceMemory:
 
     peak: float
     """Most that has been allocated; the sum of the peaks of each."""
-    held: float
+    allocated: float
     """What is allocated now."""
     devices: int
     """Number of GPUs on which something has been allocated."""
@@ -22,5 +22,5 @@ def measure() -> DeviceMemory:
     """Return the memory of the GPUs of this process."""
     every = range(torch.cuda.device_count())
     peaks = [torch.cuda.max_memory_allocated(device) / 2**30 for device in every]
-    held = [torch.cuda.memory_allocated(device) / 2**30 for device in every]
-    return DeviceMemory(sum(peaks), sum(held), sum(peak > 0 for peak in peaks))
+    allocated = [torch.cuda.memory_allocated(device) / 2**30 for device in every]
+    return DeviceMemory(sum(peaks), sum(allocated), sum(peak > 0 for peak in peaks))

@@ -48,18 +48,18 @@ def build_sets(
     `limit` is the largest number in each split and of triples. Raises `TooFewRowsError`.
     """
     source = SOURCES[task]
-    wanted = source.sizes
+    sizes = source.sizes
     if limit is not None:
-        wanted = Sizes(*(min(size, limit) for size in attrs.astuple(wanted)))
+        sizes = Sizes(*(min(size, limit) for size in attrs.astuple(sizes)))
     pair_seed, contrast_seed = (derive(seed, task, what) for what in ("pairs", "contrast"))
-    rows = choose(pair_rows, -(-wanted.pairs // source.a_row), pair_seed)
-    pairs = build_pairs(rows, scaled(wanted, len(rows)), pair_seed)
+    rows = choose(pair_rows, -(-sizes.pairs // source.a_row), pair_seed)
+    pairs = build_pairs(rows, scaled(sizes, len(rows)), pair_seed)
     for split in SPLITS:
-        if getattr(wanted, split) and len({label for _, _, label in pairs[split]}) < 2:
+        if getattr(sizes, split) and len({label for _, _, label in pairs[split]}) < 2:
             raise TooFewRowsError(f"{len(rows)} rows are too few for the pairs of `{split}`")
     # Equal texts belong together for every encoder.
     others = (row for row in contrast_rows if not isinstance(row, Choice) or row.right != row.text)
-    triples = build_contrast(choose(others, wanted.contrast, contrast_seed), contrast_seed)
+    triples = build_contrast(choose(others, sizes.contrast, contrast_seed), contrast_seed)
     if not triples:
         raise TooFewRowsError("no row of the contrast set has partners")
     return pairs, triples
@@ -178,11 +178,13 @@ def build_pairs(rows: Sequence[Row], sizes: Sizes, seed: int) -> dict[str, list[
         pairs: list[Pair] = []
         for k, place in zip(range(start, end), places, strict=True):
             row, label = rows[place], (k + 1) % 2
-            own = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
-            for text in pool.right(row) if label else pool.wrong(row):
+            is_own_partner = isinstance(row, Choice) and (label == 1 or bool(row.wrong))
+            # A repeated row of the source may give its own pairs again, but only in the same split.
+            allowed_split = split if is_own_partner else ""
+            partners = pool.right(row) if label else pool.wrong(row)
+            for text in partners:
                 key = (min(row.text, text), max(row.text, text))
-                # A repeated row of the source may give its own pairs again, but only in the same split.
-                if seen.get(key, split if own else "") == (split if own else ""):
+                if seen.get(key, allowed_split) == allowed_split:
                     seen[key] = split
                     pairs.append((row.text, text, label))
                     break

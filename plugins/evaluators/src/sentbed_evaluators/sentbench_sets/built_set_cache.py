@@ -70,21 +70,21 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
     source = files.data
     key = hashlib.sha256(json.dumps([VERSION, files.task, source, seed, limit]).encode()).hexdigest()
     directory = cache_root() / "sentbench" / f"{files.task}-{key[:16]}"
-    found = _load(directory, files.task, source, seed, limit)
-    if found is not None:
-        return found
+    sets = _load(directory, files.task, source, seed, limit)
+    if sets is not None:
+        return sets
     try:
         _build(files, source, seed, limit, directory)
     except RunError as error:
         # Another process may have cached the same sets in the meantime.
-        found = _load(directory, files.task, source, seed, limit)
-        if found is None:
+        sets = _load(directory, files.task, source, seed, limit)
+        if sets is None:
             raise RunError(f"{error}, with the environment variable `{CACHE_VARIABLE}`") from error
-        return found
-    found = _load(directory, files.task, source, seed, limit)
-    if found is None:
+        return sets
+    sets = _load(directory, files.task, source, seed, limit)
+    if sets is None:
         raise RunError(f"cannot read `{directory}`, which was just written; check the disk")
-    return found
+    return sets
 
 
 def _build(files: SourceFiles, source: str, seed: int, limit: int | None, directory: Path) -> None:

@@ -77,9 +77,9 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
     other = path.with_name(path.name.replace(".modern.", ".original."))
     for modern, original in zip_longest(lines(path), lines(other)):
         if modern is None or original is None:
-            short, line = (path, original[0]) if modern is None else (other, modern[0])
+            short, long, line = (other, path, modern) if original is None else (path, other, original)
             raise DataError(
-                f"the file has {line - 1} lines, but `{(other if short == path else path).name}` has more; "
+                f"the file has {line[0] - 1} lines, but `{long.name}` has more; "
                 f"lines must be aligned, download both files again",
                 short,
             )
@@ -147,11 +147,11 @@ def _named_rows(path: Path, names: list[str]) -> Iterator[tuple[int, Mapping[str
         yield line, dict(zip(header, row, strict=True))
 
 
-def _whole_number(found: str, low: int, high: int, what: str, path: Path, line: int) -> int:
-    if not (found.isascii() and found.isdigit() and low <= int(found) <= high):
+def _whole_number(text: str, low: int, high: int, what: str, path: Path, line: int) -> int:
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
         raise DataError(
-            f"{what} is {found!r}, but a number from {low} to {high} was expected; download the file again",
+            f"{what} is {text!r}, but a number from {low} to {high} was expected; download the file again",
             path,
             line,
         )
-    return int(found)
+    return int(text)
