@@ -364,8 +364,8 @@ def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing
     assert left.fresh == [each]
     assert before is not None
     assert left.whole == (before[0] + each[0], before[1] + each[1])
-    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, "0.5", (A,)))
-    assert (known.pending, known.fresh) == ({A: each}, [])
+    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, four, four.tasks[:1]))
+    assert (known.pending, known.fresh) == ({four.tasks[0].directory: each}, [])
 
 
 def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(

@@ -118,8 +118,8 @@ def rule_of(study: Study, stop: Stop) -> Rule:
     )
 
 
-def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]:
-    """Return the runs that the study in `directory` will not do, by what it has decided by the same rule.
+def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tuple[Task, ...]:
+    """Return those of the `waiting` runs that are not needed, by what was decided by the same rule.
 
     Of a cell whose runs before the decision are not there, as its recipe has changed, none is left out.
 
@@ -133,10 +133,10 @@ def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]
         return ()
     needless: list[Task] = []
     for name in dict.fromkeys((*decisions.at_work, *(claim.cell for claim in decisions.claims))):
-        waiting = [task for task in work.tasks if task.cell.name == name and not task.is_done(directory)]
+        of_cell = [task for task in waiting if task.cell.name == name]
         last = decisions.last_seeds(name)
-        if last is not None and all(task.cell.seed in study.seeds[last:] for task in waiting):
-            needless += waiting
+        if last is not None and all(task.cell.seed in study.seeds[last:] for task in of_cell):
+            needless += of_cell
     return tuple(needless)
 
 

@@ -49,7 +49,7 @@ from sentbed_studies.added_evaluations import (
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
-from sentbed_studies.confirmation import work_of_chosen_cell
+from sentbed_studies.confirmation import confirmation_of
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
@@ -196,7 +196,7 @@ def run_study(
         for part in _parts(study, work, runner, stop):
             _run_work(study, part, runner)
         if not only and not runner.failed:
-            _confirm(study, plugins, share, runner)
+            _confirm(study, whole, CellKeys(plugins), share, runner)
         _remove_shared(study, [t for t in whole.tasks if t.directory not in runner.dropped], whole, directory)
         return StudyResult(directory, tuple(runner.failed), runner.worked)
 
@@ -230,16 +230,17 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         yield work.of(rest)
 
 
-def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> None:
+def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner) -> None:
     """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
-    work = work_of_chosen_cell(study, runner.directory, CellKeys(plugins), share)
-    if work is None:
+    confirmation = confirmation_of(study, whole, runner.directory, keys, share, is_over=True)
+    if confirmation is None or confirmation.work is None or confirmation.left is None:
         return
+    work = confirmation.work
     note_confirmation(runner.directory, work)
     seeds = count(len(work.tasks), "fresh seed")
     runner.say(f"the chosen cell is {work.tasks[0].cell.name}; it is run with {seeds}")
     if runner.left is not None:
-        runner.left.chosen([task.directory for task in work.tasks if not task.is_done(runner.directory)])
+        runner.left.chosen([task.directory for task in confirmation.left])
     _run_work(study, work, runner)
     _remove_shared(study, work.tasks, work, runner.directory)
 

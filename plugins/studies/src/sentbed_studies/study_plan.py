@@ -154,17 +154,18 @@ def plan_study(
     """
     keys = CellKeys(plugins)
     whole = work = plan_work(study.cells, keys, share)
-    needless: Sequence[Task] = ()
-    confirmation = None
     if only:
         work = whole.of(study.only(only).cells)
-    else:
-        needless = needless_runs(study, work, directory)
-        confirmation = confirmation_of(study, work, directory, keys, share, needless)
-
     kept = kept_runs(directory, work)
-    to_run = [run for run in kept if run.task not in needless]
-    if all(run.is_done for run in to_run) and (confirmation is None or not confirmation.number_left):
+    waiting = [run.task for run in kept if not run.is_done]
+    needless: Sequence[Task] = ()
+    confirmation = None
+    if not only:
+        needless = needless_runs(study, waiting, directory)
+        is_over = len(needless) == len(waiting)
+        confirmation = confirmation_of(study, work, directory, keys, share, is_over)
+
+    if len(needless) == len(waiting) and (confirmation is None or not confirmation.number_left):
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
@@ -173,7 +174,7 @@ def plan_study(
             directory,
             workers,
             choose_workers,
-            kept=to_run,
+            kept=[run for run in kept if run.task not in needless],
             number_of_runs=runs_of(study, work) - len(needless),
             confirmation=confirmation,
         )
@@ -262,14 +263,15 @@ def _words_on_confirmation(confirmation: Confirmation) -> str:
     """Return what a study does with fresh seeds, and how that is estimated."""
     seeds = count(confirmation.runs, "fresh seed")
     runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
-    if confirmation.left is None:
+    if confirmation.work is None:
         return (
             f"the chosen cell is run with {seeds} after all others; which one that is is not known yet, and "
             f"the estimate counts {runs}"
         )
+    cell = confirmation.work.tasks[0].cell.name
     if not confirmation.left:
-        return f"the chosen cell, {confirmation.cell}, was run with {seeds}"
-    return f"the chosen cell, {confirmation.cell}, is run with {seeds}; the estimate counts {runs}"
+        return f"the chosen cell, {cell}, was run with {seeds}"
+    return f"the chosen cell, {cell}, is run with {seeds}; the estimate counts {runs}"
 
 
 def listed(remark: Remark) -> str:

@@ -246,7 +246,7 @@ def time_left(
         left.whole = _sum([left.whole, *left.fresh])
         left.alone = _sum([left.alone, *left.fresh])
         if confirmation.left is not None:
-            left.chosen(confirmation.left)
+            left.chosen([task.directory for task in confirmation.left])
     return left
 
 
