@@ -18,7 +18,9 @@ from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import read_file, remove_directory, require_links_within, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
+    ENCODER,
     MANIFEST,
+    STATES,
     Plugins,
     Recipe,
     RunContext,
@@ -40,12 +42,10 @@ from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import (
-    ENCODER,
     add_evaluations,
-    has_state,
+    kept_runs,
     keys_of,
     only_starts,
-    without_encoder,
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
@@ -171,7 +171,7 @@ def run_study(
     whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
-    to_train_again = without_encoder(directory, work)
+    to_train_again = [run.task for run in kept_runs(directory, work) if run.is_to_be_trained_again]
     if to_train_again and not retrain:
         raise RunError(
             f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
@@ -363,15 +363,13 @@ class _Runner:
                     if busy:
                         busy_bundles.append(Bundle(tuple(busy)))
             bundles = busy_bundles
-            self._wait_for_one_of(bundles)
 
-    def _wait_for_one_of(self, bundles: Sequence[Bundle]) -> None:
-        """Wait until another process is no longer at one of the jobs."""
-        locks = []
-        for bundle in bundles:
-            locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
-        while locks and all(map(is_locked, locks)):
-            time.sleep(PAUSE)
+            # Until another process is no longer at one of the jobs.
+            locks = []
+            for bundle in bundles:
+                locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
+            while locks and all(map(is_locked, locks)):
+                time.sleep(PAUSE)
 
     def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
         """Return the outcomes of jobs whose workers died."""
@@ -392,10 +390,16 @@ class _Runner:
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
         self.worked |= outcome.result != "was finished"
-        time_left = self._time_left(outcome)
+        words = None
+        if self.left is not None:
+            if outcome.result == "finished":
+                self.left.finished(outcome.job.directory, outcome.seconds)
+            else:
+                self.left.ended(outcome.job.directory)
+            words = self.left.in_words()
 
         if outcome.result != "failed":
-            self.say(f"{line}{time_left}")
+            self.say(line if words is None else f"{line}; about {words} left")
             return
         self.say(f"{line}: {outcome.error}")
         self.failed.append(outcome)
@@ -409,17 +413,6 @@ class _Runner:
             if outcome.where:
                 error.add_note(outcome.where)
             raise error
-
-    def _time_left(self, outcome: Outcome) -> str:
-        """Return how long the other runs take, which this one's time may correct."""
-        if self.left is None:
-            return ""
-        if outcome.result == "finished":
-            self.left.finished(outcome.job.directory, outcome.seconds)
-        else:
-            self.left.ended(outcome.job.directory)
-        words = self.left.in_words()
-        return "" if words is None else f"; about {words} left"
 
 
 def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
@@ -529,7 +522,7 @@ def _run(
 
     for remains in run.parent.glob(f".{run.name}.*"):
         remove_directory(remains)
-    can_go_on = has_state(run) or not _makes_other_evaluations(run, job)
+    can_go_on = any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
     if not can_go_on or not (run / MANIFEST).is_file():
         # Without a manifest, a process was killed before the run could be resumed.
         remove_directory(run)
@@ -551,7 +544,7 @@ def _run(
         context.built = kept.built(recipe)
     execute(context, plugins)
     if kept is not None:
-        kept.saved(recipe, run / ENCODER)
+        kept.saved(recipe, run)
 
 
 def _go_on(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
