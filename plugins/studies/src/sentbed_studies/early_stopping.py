@@ -9,12 +9,13 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import score_digits
+from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
+from sentbed_report.study.decisions import Decisions, Rule, read_decisions, write_decisions
 
 from sentbed_studies.deciding_evidence import DecidingEvidence
-from sentbed_studies.sequential_test import SequentialTest, no_items
+from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.spending import shares
 from sentbed_studies.stop_config import Stop
@@ -26,7 +27,7 @@ def parts_between_looks(
     work: Work,
     stop: Stop,
     directory: Path,
-    say: Callable[[str], object],
+    say: Say,
     needless: Callable[[Task], object],
     begun: int = 0,
 ) -> Iterator[Work]:
@@ -81,14 +82,18 @@ def parts_between_looks(
             looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
             left=facts.left,
-            over_items=facts.items is not no_items,
+            over_items=facts.items is not None,
             ended=has_ended,
         )
-        if not _is_behind(decisions, read_decisions(directory)):
+        stored = read_decisions(directory)
+        if decisions != stored and not _is_behind(decisions, stored):
             write_decisions(directory, decisions)
         digits = score_digits(chain.from_iterable(facts.values.values()))
         for claim in claims:
-            say(_stopped(claim, digits))
+            say(
+                f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
+                f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
+            )
         if has_ended:
             return
 
@@ -166,10 +171,3 @@ def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
         return ()
     rules = tuple(dict.fromkeys((*decisions.earlier, decisions.rule)))
     return () if rules == (rule,) else rules
-
-
-def _stopped(claim: Claim, digits: int) -> str:
-    return (
-        f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
-        f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
-    )
