@@ -122,7 +122,11 @@ class CellKeys:
         return plain(part)
 
     def _table(self, part: Any) -> dict[str, Any]:
-        read = _read_by(part)
+        read: list[Path] = []
+        if isinstance(part, DataSource | Evaluator):
+            # The run reports what is missing.
+            with suppress(SentbedError):
+                read.extend(map(Path, part.files()))
         cls: Any = type(part)
         kinds = _kinds(cls)
         fields = {}
@@ -176,16 +180,6 @@ def decisive(recipe: Recipe) -> Recipe:
     run = attrs.evolve(recipe.run, name="any", cache=True)
     tables = {key: table for key, table in recipe.tables.items() if table.traits.decides}
     return attrs.evolve(recipe, run=run, checkpoint=Checkpoint(), tracker=(), expected={}, tables=tables)
-
-
-def _read_by(part: Any) -> list[Path]:
-    """Return the files that a component reports to read (`files`)."""
-    files: list[Path] = []
-    if isinstance(part, DataSource | Evaluator):
-        # The run reports what is missing.
-        with suppress(SentbedError):
-            files.extend(map(Path, part.files()))
-    return files
 
 
 @cache

@@ -129,10 +129,6 @@ class Work:
             return self
         return self.of([task.cell for task in self.tasks if task not in tasks])
 
-    def is_done(self, study: Path) -> bool:
-        """Whether every run in the directory of a study has finished, with all evaluations."""
-        return all(task.is_done(study) for task in self.tasks)
-
     def sharing(self, prefix: Prefix) -> int:
         """Return the number of runs that begin with a prefix."""
         return sum(prefix in chain(task.above) for task in self.tasks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError
@@ -169,31 +168,19 @@ def plan_study(
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
-        left = time_of(
-            work.without(needless),
+        to_do = work.without(needless)
+        left = time_left(
+            to_do,
             directory,
-            workers,
-            choose_workers,
             kept=[run for run in kept if run.task not in needless],
             number_of_runs=runs_of(study, work) - len(needless),
             confirmation=confirmation,
         )
+        if workers is not None:
+            left.workers = workers
+        elif choose_workers:
+            left.workers = workers_for(to_do, left)
     return StudyPlan(study, directory, whole, work, left, kept, needless, confirmation)
-
-
-def time_of(
-    work: Work, directory: Path, workers: int | None, choose_workers: bool = True, **about_runs: Any
-) -> TimeLeft:
-    """Return the time that work takes with so many workers; `about_runs` are arguments of `time_left`.
-
-    If they are not given, there are as many as `workers_for` it, or one without `choose_workers`.
-    """
-    left = time_left(work, directory, **about_runs)
-    if workers is not None:
-        left.workers = workers
-    elif choose_workers:
-        left.workers = workers_for(work, left)
-    return left
 
 
 def workers_for(work: Work, left: TimeLeft) -> int:

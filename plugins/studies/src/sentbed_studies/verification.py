@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import attrs
 from sentbed.errors import RunError
 from sentbed.tools import Plugins, Recipe
 from sentbed_common import Cost, Outline
+from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, duration
 from sentbed_report.study.published_number_comparison import Number
 from sentbed_report.study.read_study_directory import is_study, read_data
@@ -100,9 +101,7 @@ class Verification:
     directory: Path
     checks: tuple[Check, ...]
 
-    def run(
-        self, workers: int | None, retrain: bool, plugins: Plugins, say: Callable[[str], object]
-    ) -> list[Verdict]:
+    def run(self, workers: int | None, retrain: bool, plugins: Plugins, say: Say) -> list[Verdict]:
         """Run the checks that can be run and have not finished; say ours, theirs and the verdicts."""
         failed = self._run_cells(workers, retrain, plugins, say)
         numbers: tuple[Number, ...] = ()
@@ -121,9 +120,7 @@ class Verification:
             say(line)
         return verdicts
 
-    def _run_cells(
-        self, workers: int | None, retrain: bool, plugins: Plugins, say: Callable[[str], object]
-    ) -> dict[str, str]:
+    def _run_cells(self, workers: int | None, retrain: bool, plugins: Plugins, say: Say) -> dict[str, str]:
         """Run cells, and return the errors of those that failed, by name."""
         runnable = {check.name for check in self.checks if not check.lacking and not check.finished}
         only = [cell.labels for cell in self.study.cells if cell.name in runnable]
@@ -195,18 +192,11 @@ def _estimate(
     left = time_left(work.of([cell]), directory, planner)
     if not left.problems and left.memory:
         return left.alone, left.memory
-    parameters = _parameters(study, cell.labels)
-    if parameters is None:
-        return None, left.memory or None
-    return _estimate_by_parameters(cell.recipe, parameters, planner)
-
-
-def _parameters(study: Study, labels: Mapping[str, str]) -> int | None:
-    """Return the number of parameters that `[study.numbers]` has of a cell's labels."""
     for axis, numbers in study.table.numbers.items():
-        if labels.get(axis) in numbers:
-            return int(numbers[labels[axis]])
-    return None
+        label = cell.labels.get(axis, "")
+        if label in numbers:
+            return _estimate_by_parameters(cell.recipe, int(numbers[label]), planner)
+    return None, left.memory or None
 
 
 def _estimate_by_parameters(
@@ -217,20 +207,7 @@ def _estimate_by_parameters(
     if device.flops is None:
         return None, memory
     encoder = recipe.encoders[recipe.main_encoder]
-    outline = _outline(parameters)
-    operations = 0.0
-    for entry in recipe.evaluate:
-        texts = planner.once(("listed", entry.with_), partial(listed, entry.with_))
-        if texts.problem:
-            return None, memory
-        operations += encoded(texts, encoder, outline, device.token_budget)
-    slow, fast = (operations / (device.flops * share) for share in device.share)
-    return (START + RUN + fast, START + RUN + slow), memory
-
-
-def _outline(parameters: int) -> Outline:
-    """Return the outline of a model of which only the number of parameters is known."""
-    return Outline(
+    outline = Outline(
         parameters=parameters,
         trained={},
         weight_bytes=BYTES_OF_A_WEIGHT * parameters,
@@ -246,6 +223,14 @@ def _outline(parameters: int) -> Outline:
         activations=Cost(),
         source="the number of parameters",
     )
+    operations = 0.0
+    for entry in recipe.evaluate:
+        texts = planner.once(("listed", entry.with_), partial(listed, entry.with_))
+        if texts.problem:
+            return None, memory
+        operations += encoded(texts, encoder, outline, device.token_budget)
+    slow, fast = (operations / (device.flops * share) for share in device.share)
+    return (START + RUN + fast, START + RUN + slow), memory
 
 
 def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
@@ -270,19 +255,13 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
                 state = "finished"
             elif check.lacking:
                 state = f"cannot run: {check.lacking}"
-            rows.append((f"{paper}: {check.name}", check.model, _time(check), _memory(check), state))
+            time = memory = "unknown"
+            if check.seconds is not None:
+                time = " to ".join(map(duration, check.seconds))
+            if check.memory is not None:
+                memory = f"{check.memory / 1e9:.1f} GB"
+            rows.append((f"{paper}: {check.name}", check.model, time, memory, state))
     yield from aligned(rows, left=2)
-
-
-def _time(check: Check) -> str:
-    if check.seconds is None:
-        return "unknown"
-    low, high = map(duration, check.seconds)
-    return f"{low} to {high}"
-
-
-def _memory(check: Check) -> str:
-    return "unknown" if check.memory is None else f"{check.memory / 1e9:.1f} GB"
 
 
 def judge(checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]) -> Iterator[Verdict]:
