@@ -167,9 +167,14 @@ def key_of(content: Content) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def is_from_files(recipe: Recipe) -> bool:
+    """Whether all weights and tokenizers of a recipe's encoders come from files, before they are trained."""
+    return all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values())
+
+
 def reads_texts_of_evaluations(recipe: Recipe) -> bool:
     """Whether an encoder that no stage uses is built on the texts of its evaluations."""
-    if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
+    if is_from_files(recipe):
         return False
     used = {name for stage in recipe.stage for name in recipe.towers(stage).values()}
     return bool(set(recipe.encoders) - used)

@@ -119,12 +119,17 @@ def _tasks(scores: ScoresOfRun) -> tuple[tuple[str, str, str], ...]:
     return tuple((score.evaluator, score.protocol_id, score.task) for score in scores)
 
 
+def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
+    """Return the tasks that are to decide and are not among the scores of a run."""
+    scored = {score.task for score in scores}
+    return [task for task in decide.tasks if task not in scored]
+
+
 def why_undecided(seed: int, scores: Sequence[Score], decide: Decide) -> str:
     """Return why the scores of one run cannot decide; empty if they can."""
     if not scores:
         return f"it has no score that decides under seed {seed}"
-    tasks = {score.task for score in scores}
-    missing = [task for task in decide.tasks if task not in tasks]
+    missing = missing_tasks(scores, decide)
     if missing:
         return f"it has no score of {missing[0]} under seed {seed}"
     # Raises if the scores have no mean.

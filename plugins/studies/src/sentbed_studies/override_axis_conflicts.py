@@ -19,8 +19,6 @@ from sentbed_studies.axes import Combination, Names, names_of_path
 
 _GONE = object()
 """Stands in for a value: there is no such array element."""
-_UNSET = object()
-"""Stands in for a value: the table has no such key."""
 
 
 @attrs.frozen
@@ -55,8 +53,8 @@ def with_overrides(document: Document, cell: Document, combination: Combination)
         if not any(override.set_by(names_of(path)) for path in combination.settings):
             continue
 
-        value = _value(cell.data, override.names)
-        if value is _GONE or (override.removes and value is _UNSET):
+        value = _value(cell, override.names)
+        if value is _GONE or (override.removes and value is None):
             continue
 
         cell = apply_overrides(cell, [override.text])
@@ -79,7 +77,7 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
         for setters, settings in _distinct_settings(override, combinations, names_of).items():
             try:
                 changed = set_values(document.plain or document, settings, "")
-                value = _value(changed.data, override.names)
+                value = _value(changed, override.names)
             except RecipeError:
                 # The axis' path leads nowhere, which is a problem of the cell.
                 value = _GONE
@@ -149,19 +147,14 @@ def _namer(document: Document) -> Callable[[str], Names]:
     return cache(lambda path: names_of_path(document.plain or document, path))
 
 
-def _value(place: Any, names: Names) -> Any:
-    """Return the value at a path; `_UNSET` without such a key, `_GONE` without such an array element."""
-    for name in names:
+def _value(document: Document, names: Names) -> Any:
+    """Return the value at a path; None without such a key, `_GONE` without such an array element."""
+    place: Any = document.data
+    for key in document.key_path(".".join(names)):
         if isinstance(place, list):
-            elements = [item for item in place if isinstance(item, Mapping) and item.get("name") == name]
-            if elements:
-                place = elements[0]
-            elif name.isascii() and name.isdigit() and int(name) < len(place):
-                place = place[int(name)]
-            else:
+            if isinstance(key, str) or key >= len(place):
                 return _GONE
-        elif isinstance(place, Mapping) and name in place:
-            place = place[name]
-        else:
-            return _UNSET
+        elif not isinstance(place, Mapping) or key not in place:
+            return None
+        place = place[key]
     return place

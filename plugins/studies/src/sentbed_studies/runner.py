@@ -460,19 +460,21 @@ def _do(
         if is_finished(run, job.evaluation_keys):
             _trim(run, job.keep)
             return Outcome(job, "was finished")
+        result: Result = "failed"
+        message = where = ""
         try:
             if not is_finished(run):
                 _run(directory, plugins, job, run, beside, kept)
             if not is_finished(run, job.evaluation_keys):
                 _evaluate(directory, plugins, job)
             _trim(run, job.keep)
+            result = "finished"
         except SentbedError as error:
-            return Outcome(job, "failed", time.perf_counter() - started, str(error))
+            message = str(error)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             message = f"{type(error).__name__}: {error}"
             where = "".join(traceback.format_exception(error))
-            return Outcome(job, "failed", time.perf_counter() - started, message, where)
-    return Outcome(job, "finished", time.perf_counter() - started)
+    return Outcome(job, result, time.perf_counter() - started, message, where)
 
 
 def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:

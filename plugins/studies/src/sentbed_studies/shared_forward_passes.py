@@ -22,6 +22,8 @@ from sentbed.tools import (
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
 
+from sentbed_studies.cell_keys import is_from_files
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -49,7 +51,7 @@ def can_share(a: Recipe, b: Recipe) -> bool:
         return False
     if not all(_have_same_states(a.encoders[name], b.encoders[name]) for name in a.encoders):
         return False
-    if all(encoder.backbone.traits.from_files for encoder in a.encoders.values()):
+    if is_from_files(a):
         return True
     # Random weights depend on the seed, and a trained tokenizer depends on the texts of the evaluations.
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
