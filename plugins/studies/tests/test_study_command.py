@@ -143,11 +143,13 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
     recipe = put("study.toml", TOWERS + AXES)
     report = place / "report.html"
     written = report.stat().st_mtime_ns
+    cells_written = (place / "study.json").stat().st_mtime_ns
     output = run(recipe, place).output
     assert "4 runs, 4 finished" in output
     assert "nothing was left to run" in output
     assert output.splitlines()[-1] == str(report)
     assert report.stat().st_mtime_ns == written
+    assert (place / "study.json").stat().st_mtime_ns == cells_written
     # A report that is gone, or of another table, is written.
     report.unlink()
     run(recipe, place)
