@@ -37,7 +37,7 @@ from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
-from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys, manifest_status
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_report.study.study_record import STUDY
 
@@ -248,7 +248,8 @@ def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Ru
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:
     """Run shared stages, those first from which others go on, and then the cells."""
     by_depth: dict[int, list[Bundle]] = {}
-    for prefix in needed(runner.directory, work):
+    unstarted = [task for task in work.tasks if manifest_status(runner.directory / task.directory) is None]
+    for prefix in needed(runner.directory, work, unstarted):
         # Trackers follow the cells only.
         recipe = attrs.evolve(_alone(prefix.recipe), tracker=())
         by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))

@@ -102,7 +102,8 @@ class StudyPlan:
     def _shared_work(self) -> Iterator[str]:
         work = self.work.without(self.needless)
         at_most = "" if self.study.table.sampler is None else "at most "
-        for prefix in needed(self.directory, work):
+        unstarted = [run.task for run in self.kept if run.status is None and run.task not in self.needless]
+        for prefix in needed(self.directory, work, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
         for bundle in work.bundles:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -225,12 +225,10 @@ def is_older(report: Path, place: Path, work: Work) -> bool:
         return True
 
 
-def needed(place: Path, work: Work) -> list[Prefix]:
-    """Return the shared stages that unstarted cells still need, shorter ones first."""
+def needed(place: Path, work: Work, unstarted: Iterable[Task]) -> list[Prefix]:
+    """Return the shared stages of `work` that unstarted runs of it still need, shorter ones first."""
     keys = set()
-    for task in work.tasks:
-        if manifest_status(place / task.directory) is not None:
-            continue
+    for task in unstarted:
         for prefix in chain(task.above):
             status = manifest_status(place / prefix.directory)
             if status != "finished":
