@@ -40,6 +40,7 @@ from sentbed.errors import ModelError, RecipeError, RunError, SentbedError
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
+"""Directory of a run's encoders, in that of the run."""
 LOCK = ".lock"
 UNFINISHED = ("running", "failed", "interrupted")
 """Status of runs whose place another may take; one that is at work has a lock besides."""
