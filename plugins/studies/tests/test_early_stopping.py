@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
 from sentbed.errors import RecipeError, RunError
+from sentbed_jobs.local_pool import LocalPool
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
@@ -233,6 +234,12 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
     run_study(study, tmp_path / "again")
     assert decided(tmp_path / "again") == found
     assert runs(tmp_path / "again") == runs(directory)
+
+
+@pytest.mark.slow
+def test_two_workers_decide_the_same(study: Study, whole: Path, directory: Path) -> None:
+    run_study(study, directory, executor=LocalPool(2))
+    assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
 def test_a_winner_ends_the_study(study: Study, directory: Path) -> None:

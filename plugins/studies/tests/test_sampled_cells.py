@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -168,6 +172,42 @@ def test_an_interrupted_study_goes_on_with_the_same_cells(
     assert len(begun) > 6
     assert chosen(directory) == chosen(tmp_path / "whole")
     assert run_directories(directory) == run_directories(tmp_path / "whole")
+
+
+KILLED = """
+import sys
+from toy_plugin import quicken
+import pytest
+quicken(pytest.MonkeyPatch())
+from sentbed_studies import runner
+from sentbed_studies.study import read_study
+work, begun = runner._run, []
+def kills(*arguments):
+    begun.append(1)
+    if len(begun) == int(sys.argv[3]):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+    work(*arguments)
+runner._run = kills
+runner.run_study(read_study(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_study_goes_on_with_the_same_cells(
+    study: Study, put: Put, installed_toy: Path, directory: Path, tmp_path: Path
+) -> None:
+    recipe = put("study.toml", TOWERS + AXES)
+    path = os.pathsep.join([str(installed_toy), *sys.path])
+    command = [sys.executable, "-c", KILLED, str(recipe), str(directory), "5"]
+    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    before = run_directories(directory)
+    assert 0 < len(before) < 5
+    run_study(study, directory)
+    run_study(study, tmp_path / "whole")
+    assert chosen(directory) == chosen(tmp_path / "whole")
+    assert before < run_directories(directory) == run_directories(tmp_path / "whole")
 
 
 @pytest.mark.slow
