@@ -67,7 +67,7 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 scores.append(execute(info, plugins).scores)
             seconds.append(time.perf_counter() - start)
-            kept.saved(recipe, directory / "encoder")
+            kept.saved(recipe, directory)
     return seconds, scores
 
 

@@ -144,7 +144,7 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
         share = partial(share_passes, one, recipes[number + 1 :], kept=keeping)
         context = RunContext("shared", directory, one, share=share, built=keeping.built(one))
         shared.append(execute(context, plugins).scores)
-        keeping.saved(one, directory / "encoder")
+        keeping.saved(one, directory)
         assert saved(directory) == saved(tmp_path / f"alone-{number}")
     assert len(passes) == each
     assert shared == alone

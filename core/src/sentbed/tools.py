@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume
-    from sentbed._run.runner import build_encoder, execute, head_seed, new_directory
+    from sentbed._run.runner import ENCODER, build_encoder, execute, head_seed, new_directory, saved_encoders
     from sentbed._run.trackers import hook_faults
     from sentbed._run.training_states import STATES, write_state
 

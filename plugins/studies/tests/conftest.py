@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, distribution
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+from sentbed_studies import runner
+from sentbed_studies.runner import Job
 
-Numbers = Mapping[str, Mapping[int, Mapping[str, float]]]
+Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +18,26 @@ def toy_points(toy_points: list[EntryPoint]) -> list[EntryPoint]:
     tools = ("sentbed-report", "sentbed-studies", "sentbed-jobs", "sentbed-workbench")
     own = [point for name in tools for point in distribution(name).entry_points.select(group="sentbed")]
     return [*toy_points, *own]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where a study is to be run."""
+    return tmp_path / "study"
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
+    """Let jobs of a study fail with the errors that a function returns."""
+    work = runner._run
+
+    def install(error_of: Callable[[Job], BaseException | None]) -> None:
+        def run(place: Path, plugins: object, job: Job, *rest: object) -> None:
+            error = error_of(job)
+            if error is not None:
+                raise error
+            work(place, plugins, job, *rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(runner, "_run", run)
+
+    return install

@@ -61,11 +61,6 @@ def study_with(put: Callable[[str, str], Path]) -> Callable[..., Study]:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "study"
-
-
-@pytest.fixture
 def run(study_with: Callable[..., Study], directory: Path) -> Run:
     """Run the study with these evaluations, and return the scores of each run, as the report has them."""
 

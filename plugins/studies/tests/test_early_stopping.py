@@ -19,13 +19,12 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
-from sentbed_studies import runner
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.early_stopping import needless_runs
-from sentbed_studies.runner import run_study
+from sentbed_studies.runner import Job, run_study
 from sentbed_studies.sequential_test import SequentialTest
-from sentbed_studies.shared_work_plan import plan_work
+from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.spending import shares
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_plan import StudyPlan
@@ -33,6 +32,10 @@ from sentbed_studies.study_reports import write_reports
 from sentbed_studies.study_status import status_of
 from sentbed_studies.time_left import TimeLeft
 from toy_plugin import TOWERS
+
+Put = Callable[[str, str], Path]
+
+Fail = Callable[[Callable[[Job], BaseException | None]], None]
 
 AXES = """
 [[evaluate]]
@@ -57,7 +60,7 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def study(put: Callable[[str, str], Path]) -> Study:
+def study(put: Put) -> Study:
     """Four cells of five seeds, of which two are clearly worse."""
     return read_study(put("study.toml", TOWERS + AXES))
 
@@ -91,18 +94,6 @@ def run_until(study: Study, directory: Path, runs_done: int) -> None:
         run_study(study, directory, say=say)
 
 
-def fail_where(monkeypatch: pytest.MonkeyPatch, fails: Callable[[runner.Job], bool]) -> None:
-    """Let some runs fail."""
-    run = runner._run
-
-    def run_or_fail(directory: Path, plugins: object, job: runner.Job, *rest: object) -> None:
-        if fails(job):
-            raise RunError("no")
-        run(directory, plugins, job, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(runner, "_run", run_or_fail)
-
-
 def runs(directory: Path) -> set[tuple[str, int]]:
     data = read_data(directory)
     assert data.finished == data.total
@@ -124,20 +115,20 @@ def whole(study: Study, kept: Path, tmp_path: Path) -> Path:
 
 
 def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
-    put: Callable[[str, str], Path], tmp_path: Path
+    put: Put, directory: Path
 ) -> None:
     axes = AXES.replace("stop = {}\n", "").replace("seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]")
     axes = axes.replace("test_data = true", "test_data = true, confirm = 2")
     study = read_study(put("study.toml", TOWERS + axes))
-    run_study(study, tmp_path / "study")
-    data = read_data(tmp_path / "study")
+    run_study(study, directory)
+    data = read_data(directory)
     found = select(data, summarise(data))
     assert found is not None
     assert found.fresh_seeds == (3, 4)
     assert found.confidence == 0.95
     fresh = [(cell.name, run.seed) for cell in data.cells for run in cell.confirmation]
     assert fresh == [(found.cell, 3), (found.cell, 4)]
-    assert runs(tmp_path / "study") == {(cell, seed) for cell in study.names for seed in (1, 2)}
+    assert runs(directory) == {(cell, seed) for cell in study.names for seed in (1, 2)}
     table = status_of(data).table()
     number = 2 * len(study.names) + 2
     assert (table["finished"], table["total"], len(table["runs"])) == (number, number, number)
@@ -148,15 +139,15 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     ]
     # Started again, nothing is run again.
     said: list[str] = []
-    run_study(study, tmp_path / "study", say=said.append)
+    run_study(study, directory, say=said.append)
     assert not any(line.endswith(" s") for line in said)
     assert any("fresh seeds" in line for line in said)
 
 
-def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
+def test_worse_cells_get_no_further_seeds(study: Study, directory: Path) -> None:
     said: list[str] = []
-    run_study(study, tmp_path / "study", say=said.append)
-    found = decided(tmp_path / "study")
+    run_study(study, directory, say=said.append)
+    found = decided(directory)
     assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
     assert all(one.than.startswith("0.5") and one.p_value < 0.05 for one in found.claims)
     assert found.at_work == ("0.5, 0.0", "0.5, 0.5")
@@ -164,8 +155,8 @@ def test_worse_cells_get_no_further_seeds(study: Study, tmp_path: Path) -> None:
     assert found.winner is None
     stopped = {one.cell: one.seeds for one in found.claims}
     expected = {(cell, seed) for cell in study.names for seed in range(1, stopped.get(cell, 5) + 1)}
-    assert runs(tmp_path / "study") == expected
-    assert read_data(tmp_path / "study").needless == 20 - len(expected) > 0
+    assert runs(directory) == expected
+    assert read_data(directory).needless == 20 - len(expected) > 0
     for one in found.claims:
         assert any(
             line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than") for line in said
@@ -194,39 +185,43 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
 @pytest.mark.parametrize(
     "after", [pytest.param(3, marks=pytest.mark.slow), 9, pytest.param(14, marks=pytest.mark.slow)]
 )
-def test_an_interrupted_study_decides_the_same(after: int, study: Study, whole: Path, tmp_path: Path) -> None:
-    run_until(study, tmp_path / "study", after)
-    run_study(study, tmp_path / "study")
-    assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
-    assert runs(tmp_path / "study") == runs(whole)
+def test_an_interrupted_study_decides_the_same(
+    after: int, study: Study, whole: Path, directory: Path
+) -> None:
+    run_until(study, directory, after)
+    run_study(study, directory)
+    assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
+    assert runs(directory) == runs(whole)
     said: list[str] = []
-    run_study(study, tmp_path / "study", say=said.append)
+    run_study(study, directory, say=said.append)
     assert not [line for line in said if "finished in" in line]
-    assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
+    assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
 @pytest.mark.slow
-def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, tmp_path: Path) -> None:
+def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, directory: Path) -> None:
     # All runs of the worst cell first, also those that would not have been needed.
-    run_study(study, tmp_path / "study", only=[{"lr": "0.02", "noise": "0.5"}])
-    assert read_decisions(tmp_path / "study") is None
-    run_study(study, tmp_path / "study")
-    assert decided(tmp_path / "study").claims == decided(whole).claims
-    assert runs(whole) < runs(tmp_path / "study")
+    run_study(study, directory, only=[{"lr": "0.02", "noise": "0.5"}])
+    assert read_decisions(directory) is None
+    run_study(study, directory)
+    assert decided(directory).claims == decided(whole).claims
+    assert runs(whole) < runs(directory)
     # What was done although it was not needed is not counted among what was not.
-    data = read_data(tmp_path / "study")
+    data = read_data(directory)
     assert data.needless == 20 - data.finished < read_data(whole).needless
 
 
 @pytest.mark.slow
-def test_a_sampled_study_stops_among_the_cells_that_were_sampled(study: Study, tmp_path: Path) -> None:
+def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
+    study: Study, directory: Path, tmp_path: Path
+) -> None:
     changed = _changed(study, "stop = {}", "stop = { error_rate = 0.4 }")
     changed.write_text(changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n')
     study = read_study(changed)
     said: list[str] = []
-    run_study(study, tmp_path / "study", say=said.append)
-    found = decided(tmp_path / "study")
-    data = read_data(tmp_path / "study")
+    run_study(study, directory, say=said.append)
+    found = decided(directory)
+    data = read_data(directory)
     assert data.sampled is not None
     # Claims on cells that the sampler left out were possible, too.
     assert (len(data.cells), len(found.rule.cells)) == (3, 4)
@@ -238,25 +233,25 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(study: Study, t
     run_until(study, tmp_path / "again", 4)
     run_study(study, tmp_path / "again")
     assert decided(tmp_path / "again") == found
-    assert runs(tmp_path / "again") == runs(tmp_path / "study")
+    assert runs(tmp_path / "again") == runs(directory)
 
 
 @pytest.mark.slow
-def test_two_workers_decide_the_same(study: Study, whole: Path, tmp_path: Path) -> None:
-    run_study(study, tmp_path / "study", executor=LocalPool(2))
-    assert (tmp_path / "study" / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
+def test_two_workers_decide_the_same(study: Study, whole: Path, directory: Path) -> None:
+    run_study(study, directory, executor=LocalPool(2))
+    assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
-def test_a_winner_ends_the_study(study: Study, tmp_path: Path) -> None:
+def test_a_winner_ends_the_study(study: Study, directory: Path) -> None:
     study = read_study(_changed(study, "values = [0.0, 0.5]", "values = [0.0]"), plugins=load_plugins())
-    run_study(study, tmp_path / "study")
-    found = decided(tmp_path / "study")
+    run_study(study, directory)
+    found = decided(directory)
     assert found.winner == "0.5, 0.0"
     assert found.ended
-    needless = read_data(tmp_path / "study").needless
-    assert len(runs(tmp_path / "study")) == 10 - needless < 10
-    write_reports(tmp_path / "study")
-    text = (tmp_path / "study" / "report.md").read_text()
+    needless = read_data(directory).needless
+    assert len(runs(directory)) == 10 - needless < 10
+    write_reports(directory)
+    text = (directory / "report.md").read_text()
     assert "The best cell is 0.5, 0.0: all others were shown to be worse." in text
     assert f"{needless} runs of 10" in text
 
@@ -270,62 +265,60 @@ def _changed(study: Study, old: str, new: str) -> Path:
 
 
 @pytest.mark.slow
-def test_against_the_baseline_better_cells_go_on(study: Study, tmp_path: Path) -> None:
+def test_against_the_baseline_better_cells_go_on(study: Study, directory: Path) -> None:
     study = read_study(_changed(study, "stop = {}", 'stop = { worse_than = "baseline", error_rate = 0.1 }'))
-    run_study(study, tmp_path / "study")
-    found = decided(tmp_path / "study")
+    run_study(study, directory)
+    found = decided(directory)
     assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
     assert {one.than for one in found.claims} == {study.baseline}
 
 
-def test_a_failed_cell_is_not_compared_and_says_why(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_where(monkeypatch, lambda job: str(job).startswith("0.02, 0.5, seed 2"))
-    result = run_study(study, tmp_path / "study", keep_going=True)
+def test_a_failed_cell_is_not_compared_and_says_why(study: Study, directory: Path, fail: Fail) -> None:
+    fail(lambda job: RunError("no") if str(job).startswith("0.02, 0.5, seed 2") else None)
+    result = run_study(study, directory, keep_going=True)
     assert [str(one.job) for one in result.failed] == ["0.02, 0.5, seed 2"]
-    found = decided(tmp_path / "study")
+    found = decided(directory)
     assert {one.cell for one in found.claims} == {"0.02, 0.0"}
     assert found.left == {"0.02, 0.5": "it has no score that decides under seed 2"}
     assert "0.02, 0.5" in found.at_work
 
 
 @pytest.mark.slow
-def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study: Study, tmp_path: Path) -> None:
+def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study: Study, directory: Path) -> None:
     study = read_study(_changed(study, 'tasks = ["near"]', 'tasks = ["nearer"]'))
     message = (
         r"nothing decides between the cells: of 0.5, 0.0, it has no score that decides under "
         r"seed 1; its scores are of across \(development data\), near \(test data\); name some"
     )
     with pytest.raises(RunError, match=message):
-        run_study(study, tmp_path / "study")
-    assert read_data(tmp_path / "study").finished == 8
+        run_study(study, directory)
+    assert read_data(directory).finished == 8
 
 
 @pytest.mark.slow
-def test_another_rule_is_noted(study: Study, tmp_path: Path) -> None:
-    run_study(study, tmp_path / "study")
-    first = decided(tmp_path / "study").rule
-    run_study(study, tmp_path / "study")
-    assert decided(tmp_path / "study").earlier == ()
+def test_another_rule_is_noted(study: Study, directory: Path) -> None:
+    run_study(study, directory)
+    first = decided(directory).rule
+    run_study(study, directory)
+    assert decided(directory).earlier == ()
     other = read_study(_changed(study, "stop = {}", "stop = { error_rate = 0.2 }"))
-    run_study(other, tmp_path / "study")
-    assert decided(tmp_path / "study").earlier == (first,)
-    write_reports(tmp_path / "study")
+    run_study(other, directory)
+    assert decided(directory).earlier == (first,)
+    write_reports(directory)
     assert (
         "The rule or the cells were changed while the study ran (1 other rule before)"
-        in (tmp_path / "study" / "report.md").read_text()
+        in (directory / "report.md").read_text()
     )
 
 
 @pytest.mark.slow
 def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, directory: Path, fail: Fail
 ) -> None:
-    fail_where(monkeypatch, lambda job: job.stages is not None and job.recipe.run.seed == 2)
-    run_study(study, tmp_path / "study", keep_going=True)
-    assert decided(tmp_path / "study").ended
-    data = read_data(tmp_path / "study")
+    fail(lambda job: RunError("no") if job.stages is not None and job.recipe.run.seed == 2 else None)
+    run_study(study, directory, keep_going=True)
+    assert decided(directory).ended
+    data = read_data(directory)
     # Their shared stages failed, so that they have not begun.
     assert [run.status for cell in data.cells for run in cell.runs if run.seed == 2] == ["waiting"] * 4
     assert (data.finished, data.total, data.needless) == (16, 20, 0)
@@ -390,9 +383,7 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
         ("stop = {", "stop = { first_look = 1, ", "first_look"),
     ],
 )
-def test_what_cannot_stop_anything_is_refused(
-    old: str, new: str, message: str, put: Callable[[str, str], Path]
-) -> None:
+def test_what_cannot_stop_anything_is_refused(old: str, new: str, message: str, put: Put) -> None:
     text = (TOWERS + AXES).replace("stop = {}", 'stop = { worse_than = "baseline" }')
     assert old in text
     with pytest.raises(RecipeError, match=message):
@@ -415,16 +406,21 @@ def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study: Study, who
     assert "not needed" not in CliRunner().invoke(main, words).output
 
 
+def waiting(work: Work, directory: Path) -> list[Task]:
+    return [task for task in work.tasks if not task.is_done(directory)]
+
+
 def test_decisions_on_other_runs_leave_none_out(study: Study, whole: Path) -> None:
     work = plan_work(study.cells, CellKeys(load_plugins()))
     stopped = {claim.cell for claim in decided(whole).claims}
-    needless = needless_runs(study, work, whole)
+    needless = needless_runs(study, waiting(work, whole), whole)
     assert {task.cell.name for task in needless} == stopped
     assert len(needless) == read_data(whole).needless
     (changed,) = (task for task in needless if task.cell.seed == 5 and task.cell.name == min(stopped))
     first = next(t for t in work.tasks if t.cell.name == changed.cell.name and t.cell.seed == 1)
     shutil.rmtree(whole / first.directory)
-    assert {task.cell.name for task in needless_runs(study, work, whole)} == stopped - {changed.cell.name}
+    needless = needless_runs(study, waiting(work, whole), whole)
+    assert {task.cell.name for task in needless} == stopped - {changed.cell.name}
 
 
 def test_the_status_says_what_was_decided(whole: Path) -> None:
@@ -449,17 +445,15 @@ def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
     ) in lines
 
 
-def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(
-    put: Callable[[str, str], Path], tmp_path: Path
-) -> None:
+def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(put: Put, directory: Path) -> None:
     lottery = '[[evaluate]]\nuse = "lottery"\nencoder = "zh"\n'
     axes = AXES.replace('["near"]', '["near", "lottery"]').partition("[study.axes.noise]")[0]
     mixed = read_study(put("study.toml", TOWERS + lottery + axes.replace(', noise = "0.0"', "")))
     unlike = r"no common unit.*: lottery \(lottery, luck\), near \(nearness, distance\)"
     with pytest.raises(RunError, match=unlike):
-        run_study(mixed, tmp_path / "study")
-    assert read_decisions(tmp_path / "study") is None
+        run_study(mixed, directory)
+    assert read_decisions(directory) is None
     # The runs stay, and one task decides.
     alone = attrs.evolve(mixed.table, decide=Decide(("near",), test_data=True))
-    run_study(attrs.evolve(mixed, table=alone), tmp_path / "study")
-    assert decided(tmp_path / "study").ended
+    run_study(attrs.evolve(mixed, table=alone), directory)
+    assert decided(directory).ended

@@ -20,6 +20,8 @@ from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
 from toy_plugin import TOWERS, SgdTrainer
 
+Put = Callable[[str, str], Path]
+
 AXES = """
 [study]
 seeds = [1, 2]
@@ -36,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def study(put: Callable[[str, str], Path]) -> Study:
+def study(put: Put) -> Study:
     """Four cells of two seeds, which share their first stage in pairs."""
     return read_study(put("study.toml", TOWERS + AXES))
 
@@ -72,29 +74,27 @@ def test_a_run_records_what_its_shared_stages_took(study: Study, tmp_path: Path)
     assert (whole.taken.tokens or 0) == (apart.taken.tokens or 0) - stages
 
 
-def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
-    put: Callable[[str, str], Path], tmp_path: Path
-) -> None:
+def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(put: Put, directory: Path) -> None:
     last = TOWERS[TOWERS.index('[[stage]]\nname = "tune"') : TOWERS.index("[[evaluate]]")]
     text = TOWERS.replace("[[evaluate]]", last.replace('"tune"', '"last"') + "[[evaluate]]", 1)
     axes = AXES + '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
     study = read_study(put("study.toml", text + axes))
     study = attrs.evolve(study, cells=tuple(cell for cell in study.cells if cell.seed == 1))
-    run_study(study, tmp_path / "study")
-    runs = [run for cell in read_data(tmp_path / "study").cells for run in cell.runs if run.cost]
+    run_study(study, directory)
+    runs = [run for cell in read_data(directory).cells for run in cell.runs if run.cost]
     assert len(runs) == 8
     for run in runs:
         assert run.cost is not None
         assert [name.split("-")[0] for name in run.cost.shared] == ["pairs", "tune"]
-    whole = study_cost(read_data(tmp_path / "study"))
+    whole = study_cost(read_data(directory))
     assert whole is not None
     assert sorted(whole.begun.values()) == [2, 2, 2, 2, 4, 4]
 
 
-def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None:
+def test_costs_of_runs_are_rows_of_a_frame(study: Study, directory: Path) -> None:
     pytest.importorskip("pandas")
-    run_study(study, tmp_path / "study")
-    loaded = load_study(tmp_path / "study")
+    run_study(study, directory)
+    loaded = load_study(directory)
     costs = loaded.costs[loaded.costs["evaluator"] == "run-cost"]
     encoders = loaded.scores["encoder"]
     ends = encoders[~encoders.str.endswith("@start")].unique()
@@ -106,7 +106,7 @@ def test_costs_of_runs_are_rows_of_a_frame(study: Study, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = read_study(put("study.toml", TOWERS + "\n[checkpoint]\nevery = 1\n" + AXES))
     run_study(study, tmp_path / "whole")

@@ -19,6 +19,8 @@ from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
 from toy_plugin import SEARCH, TOWERS
 
+Put = Callable[[str, str], Path]
+
 AXES = """
 [study]
 seeds = [1, 2]
@@ -34,35 +36,13 @@ ONE_CELL = [{"lr": "0.5", "noise": "0.0"}]
 
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
-Fail = Callable[[Callable[[Job], Exception | None]], None]
+Fail = Callable[[Callable[[Job], BaseException | None]], None]
 
 
 @pytest.fixture
-def study(put: Callable[[str, str], Path]) -> Study:
+def study(put: Put) -> Study:
     """Four cells of two seeds, which share their first stage in pairs."""
     return read_study(put("study.toml", TOWERS + AXES))
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "study"
-
-
-@pytest.fixture
-def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
-    """Let jobs fail with the errors that a function returns."""
-    work = running._run
-
-    def install(error_of: Callable[[Job], Exception | None]) -> None:
-        def run(place: Path, plugins: object, job: Job, *rest: object) -> None:
-            error = error_of(job)
-            if error is not None:
-                raise error
-            work(place, plugins, job, *rest)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(running, "_run", run)
-
-    return install
 
 
 def scores_of(directory: Path) -> dict[str, list[float]]:
@@ -151,7 +131,7 @@ def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(study: Stu
 
 
 def test_cells_that_are_added_later_train_the_removed_stages_again(
-    study: Study, put: Callable[[str, str], Path], directory: Path, tmp_path: Path
+    study: Study, put: Put, directory: Path, tmp_path: Path
 ) -> None:
     run_study(study, directory)
     more = read_study(put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]")))
@@ -203,9 +183,7 @@ def test_neither_finished_runs_nor_stages_that_nobody_needs_any_more_are_run_aga
 
 
 @pytest.mark.slow
-def test_a_changed_recipe_runs_the_cells_that_it_changes(
-    study: Study, directory: Path, put: Callable[[str, str], Path]
-) -> None:
+def test_a_changed_recipe_runs_the_cells_that_it_changes(study: Study, directory: Path, put: Put) -> None:
     run_study(study, directory)
     changed = read_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
     lines: list[str] = []
@@ -302,9 +280,7 @@ def test_cells_say_in_what_they_differ_from_the_baseline(study: Study, directory
 # --- where it is run ---------------------------------------------------------------------------------------
 
 
-def test_another_study_in_the_same_directory_is_refused(
-    study: Study, directory: Path, put: Callable[[str, str], Path]
-) -> None:
+def test_another_study_in_the_same_directory_is_refused(study: Study, directory: Path, put: Put) -> None:
     run_study(study, directory, only=ONE_CELL)
     before = scores_of(directory)
     text = (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"').replace("[0.5, 0.25]", "[0.4, 0.3]")
@@ -315,7 +291,7 @@ def test_another_study_in_the_same_directory_is_refused(
 
 
 def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
-    study: Study, directory: Path, put: Callable[[str, str], Path]
+    study: Study, directory: Path, put: Put
 ) -> None:
     changed = read_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
     refusals: list[str] = []
@@ -368,7 +344,7 @@ def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study: Study, direct
 
 
 def test_a_study_that_was_stopped_may_be_renamed(
-    study: Study, directory: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    study: Study, directory: Path, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -383,7 +359,7 @@ def test_a_study_that_was_stopped_may_be_renamed(
 
 
 def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
-    put: Callable[[str, str], Path], directory: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("d.tsv", "sentence\tword\nA cat naps.\tSleep\nThe oven is hot.\tBread\n")
     axes = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 6]\n'

@@ -20,7 +20,6 @@ from sentbed._registry.registry import load_plugins
 from sentbed.errors import PluginError, RecipeError, RunError
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_studies import runner as running
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.random_sampler import Random
 from sentbed_studies.runner import Job, run_study
@@ -52,6 +51,7 @@ batch = 2
 pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 Put = Callable[[str, str], Path]
+Fail = Callable[[Callable[[Job], BaseException | None]], None]
 
 
 @pytest.fixture
@@ -119,17 +119,15 @@ def test_what_a_sampler_must_not_return_is_said(
 # --- studies -----------------------------------------------------------------------------------------------
 
 
-def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, tmp_path: Path) -> None:
+def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, directory: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    run_study(study, tmp_path / "study", say=said.append)
-    data = read_data(tmp_path / "study")
+    run_study(study, directory, say=said.append)
+    data = read_data(directory)
     assert data.sampled is not None
     assert str(data.sampled) == "5 of 8 cells were sampled by nearby, seed 0"
     assert (len(data.cells), data.finished, data.total) == (5, 10, 10)
     assert {cell.name for cell in data.cells} == {*data.sampled.names}
-    assert run_directories(tmp_path / "study") == {
-        (name, seed) for name in data.sampled.names for seed in (1, 2)
-    }
+    assert run_directories(directory) == {(name, seed) for name in data.sampled.names for seed in (1, 2)}
     assert "10 of 10: " in said[-1]
     # The choice is the one that these scores lead to.
     scores = {cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide())) for cell in data.cells}
@@ -153,29 +151,27 @@ def test_the_order_in_which_runs_finish_changes_nothing(study: Study, tmp_path: 
 
 
 def test_an_interrupted_study_goes_on_with_the_same_cells(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, directory: Path, tmp_path: Path, fail: Fail
 ) -> None:
     run_study(study, tmp_path / "whole")
-    work, begun = running._run, []
+    begun = []
 
-    def stops(directory: Path, plugins: object, job: Job, *rest: object) -> None:
+    def stops(job: Job) -> BaseException | None:
         begun.append(str(job))
-        if len(begun) % 5 == 0:
-            raise KeyboardInterrupt
-        work(directory, plugins, job, *rest)  # type: ignore[arg-type]
+        return KeyboardInterrupt() if len(begun) % 5 == 0 else None
 
-    monkeypatch.setattr(running, "_run", stops)
+    fail(stops)
     for _ in range(20):
         try:
-            run_study(study, tmp_path / "study")
+            run_study(study, directory)
             break
         except KeyboardInterrupt:
             # What was chosen is known, also while the study does not run.
-            before = chosen(tmp_path / "study")
+            before = chosen(directory)
             assert before == chosen(tmp_path / "whole")[: len(before)] != ()
     assert len(begun) > 6
-    assert chosen(tmp_path / "study") == chosen(tmp_path / "whole")
-    assert run_directories(tmp_path / "study") == run_directories(tmp_path / "whole")
+    assert chosen(directory) == chosen(tmp_path / "whole")
+    assert run_directories(directory) == run_directories(tmp_path / "whole")
 
 
 KILLED = """
@@ -199,29 +195,29 @@ runner.run_study(read_study(sys.argv[1]), sys.argv[2])
 
 @pytest.mark.slow
 def test_a_killed_study_goes_on_with_the_same_cells(
-    study: Study, put: Put, installed_toy: Path, tmp_path: Path
+    study: Study, put: Put, installed_toy: Path, directory: Path, tmp_path: Path
 ) -> None:
     recipe = put("study.toml", TOWERS + AXES)
     path = os.pathsep.join([str(installed_toy), *sys.path])
-    command = [sys.executable, "-c", KILLED, str(recipe), str(tmp_path / "study"), "5"]
+    command = [sys.executable, "-c", KILLED, str(recipe), str(directory), "5"]
     killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    before = run_directories(tmp_path / "study")
+    before = run_directories(directory)
     assert 0 < len(before) < 5
-    run_study(study, tmp_path / "study")
+    run_study(study, directory)
     run_study(study, tmp_path / "whole")
-    assert chosen(tmp_path / "study") == chosen(tmp_path / "whole")
-    assert before < run_directories(tmp_path / "study") == run_directories(tmp_path / "whole")
+    assert chosen(directory) == chosen(tmp_path / "whole")
+    assert before < run_directories(directory) == run_directories(tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_choose_the_same_cells(study: Study, tmp_path: Path) -> None:
+def test_two_processes_at_once_choose_the_same_cells(study: Study, directory: Path, tmp_path: Path) -> None:
     run_study(study, tmp_path / "alone")
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            run_study(study, tmp_path / "study")
+            run_study(study, directory)
         except BaseException as error:  # noqa: BLE001 - reported by the test
             failed.append(error)
 
@@ -231,56 +227,49 @@ def test_two_processes_at_once_choose_the_same_cells(study: Study, tmp_path: Pat
     for thread in threads:
         thread.join()
     assert failed == []
-    assert chosen(tmp_path / "study") == chosen(tmp_path / "alone")
-    assert run_directories(tmp_path / "study") == run_directories(tmp_path / "alone")
+    assert chosen(directory) == chosen(tmp_path / "alone")
+    assert run_directories(directory) == run_directories(tmp_path / "alone")
 
 
 def test_a_cell_that_fails_has_no_score_and_the_others_go_on(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, directory: Path, fail: Fail
 ) -> None:
-    work = running._run
-
-    def fails(directory: Path, plugins: object, job: Job, *rest: object) -> None:
-        if str(job).startswith("0.125, 0.5"):
-            raise RunError("the disk is full")
-        work(directory, plugins, job, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(running, "_run", fails)
-    result = run_study(study, tmp_path / "study", keep_going=True)
+    fail(lambda job: RunError("the disk is full") if str(job).startswith("0.125, 0.5") else None)
+    result = run_study(study, directory, keep_going=True)
     assert [str(one.job) for one in result.failed] == ["0.125, 0.5, seed 1", "0.125, 0.5, seed 2"]
-    assert len(chosen(tmp_path / "study")) == 5
+    assert len(chosen(directory)) == 5
 
 
 @pytest.mark.slow
-def test_cells_that_were_run_before_stay_in_the_tables(study: Study, tmp_path: Path) -> None:
+def test_cells_that_were_run_before_stay_in_the_tables(study: Study, directory: Path) -> None:
     whole = attrs.evolve(study, table=attrs.evolve(study.table, sampler=None))
-    run_study(whole, tmp_path / "study", only=[{"lr": "1.0"}])
-    assert read_data(tmp_path / "study").sampled is None
-    run_study(study, tmp_path / "study")
-    data = read_data(tmp_path / "study")
+    run_study(whole, directory, only=[{"lr": "1.0"}])
+    assert read_data(directory).sampled is None
+    run_study(study, directory)
+    data = read_data(directory)
     assert data.sampled is not None
     assert len(data.sampled.names) == 5
     assert {cell.name for cell in data.cells} == {*data.sampled.names, "1.0, 0.0", "1.0, 0.5"}
 
 
 @pytest.mark.slow
-def test_another_sampler_begins_anew(study: Study, tmp_path: Path) -> None:
-    run_study(study, tmp_path / "study")
+def test_another_sampler_begins_anew(study: Study, directory: Path) -> None:
+    run_study(study, directory)
     other = attrs.evolve(sampling(study), with_=Random(), seed=5, cells=3)
-    run_study(attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), tmp_path / "study")
-    data = read_data(tmp_path / "study")
+    run_study(attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), directory)
+    data = read_data(directory)
     assert str(data.sampled) == "3 of 8 cells were sampled by random, seed 5"
 
 
 @pytest.mark.parametrize("tasks", [("other",), ("across", "other")])
 def test_a_finished_run_without_a_deciding_score_ends_the_study(
-    tasks: tuple[str, ...], study: Study, tmp_path: Path
+    tasks: tuple[str, ...], study: Study, directory: Path
 ) -> None:
     table = attrs.evolve(study.table, decide=Decide(tasks))
     with pytest.raises(
         RunError, match=r"no score of other to choose further cells by; let `\[study.decide\]`"
     ):
-        run_study(attrs.evolve(study, table=table), tmp_path / "study")
+        run_study(attrs.evolve(study, table=table), directory)
 
 
 @pytest.mark.slow
@@ -299,16 +288,16 @@ def command(*words: object) -> str:
     return done.output
 
 
-def test_the_plan_says_how_many_cells_are_run_of_how_many(study: Study, put: Put, tmp_path: Path) -> None:
-    said = command(put("study.toml", TOWERS + AXES), "--dry-run", "--out", tmp_path / "study").splitlines()
+def test_the_plan_says_how_many_cells_are_run_of_how_many(study: Study, put: Put, directory: Path) -> None:
+    said = command(put("study.toml", TOWERS + AXES), "--dry-run", "--out", directory).splitlines()
     assert said[0] == "study towers: 5 of 8 cells x 2 seeds = 10 runs, 0 finished"
     assert said[1] == "  cells: sampled by nearby, seed 0, 2 cells at a time with seed 1"
     assert "  shared: the shared stages pairs, trained once for at most 4 runs" in said
 
 
-def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Study, tmp_path: Path) -> None:
-    run_study(study, tmp_path / "study")
-    data = read_data(tmp_path / "study")
+def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Study, directory: Path) -> None:
+    run_study(study, directory)
+    data = read_data(directory)
     runs = tuple(attrs.evolve(run, seconds=10.0) for run in data.cells[0].runs)
     assert data.sampled is not None
     one = attrs.evolve(
@@ -319,38 +308,33 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Stu
     assert "left: about 1 min 20 s, with one run at a time" in [*status_of(one).lines()][-1]
 
 
-def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, tmp_path: Path) -> None:
-    run_study(study, tmp_path / "study")
-    said = command("status", tmp_path / "study").splitlines()
+def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, directory: Path) -> None:
+    run_study(study, directory)
+    said = command("status", directory).splitlines()
     assert said[:2] == [
         "study towers: 10 runs: 10 finished",
         "  5 of 8 cells were sampled by nearby, seed 0",
     ]
     assert not any("waiting" in line for line in said)
-    assert json.loads(command("status", tmp_path / "study", "--json"))["total"] == 10
-    found = json.loads(command("status", tmp_path / "study", "--json"))["sampled"]
-    assert found["names"] == [*chosen(tmp_path / "study")]
-    page = write_reports(tmp_path / "study")
-    assert json.loads((tmp_path / "study" / "results.json").read_bytes())["sampled"] == found
+    assert json.loads(command("status", directory, "--json"))["total"] == 10
+    found = json.loads(command("status", directory, "--json"))["sampled"]
+    assert found["names"] == [*chosen(directory)]
+    page = write_reports(directory)
+    assert json.loads((directory / "results.json").read_bytes())["sampled"] == found
     for text in (page.read_text(), page.with_suffix(".md").read_text()):
         assert "5 of 8 cells were sampled by nearby, seed 0." in text
 
 
-def test_a_study_that_has_just_begun_has_its_first_batch(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stops(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(running, "_run", stops)
+def test_a_study_that_has_just_begun_has_its_first_batch(study: Study, directory: Path, fail: Fail) -> None:
+    fail(lambda _: KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, tmp_path / "study")
-    assert chosen(tmp_path / "study") == ("0.5, 0.0", "0.125, 0.5")
-    said = command("status", tmp_path / "study").splitlines()
+        run_study(study, directory)
+    assert chosen(directory) == ("0.5, 0.0", "0.125, 0.5")
+    said = command("status", directory).splitlines()
     assert said[0].startswith("study towers: 10 runs: ")
     assert said[0].endswith(", 6 of cells that are not chosen yet")
-    assert json.loads(command("status", tmp_path / "study", "--json"))["total"] == 10
-    assert write_reports(tmp_path / "study").is_file()
+    assert json.loads(command("status", directory, "--json"))["total"] == 10
+    assert write_reports(directory).is_file()
 
 
 # --- what is refused ---------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from sentbed_studies.sequential_test import (
     PRIOR_DEGREES,
     SequentialTest,
     _effective,
-    no_items,
     pair_variances,
 )
 
@@ -45,11 +44,11 @@ def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_a
     p_value = 6 * stats.ttest_rel(*scores, alternative="greater").pvalue
     test = SequentialTest(("a", "b"), (2, 3, 4))
     assert (test.possible, test.level(4)) == (2, pytest.approx(0.05 / 6))
-    (claim,) = test.look(scored(scores), no_items)
+    (claim,) = test.look(scored(scores))
     assert (claim.cell, claim.than, claim.seeds) == ("b", "a", 4)
     low = stats.ttest_rel(*scores).confidence_interval(1 - 2 * test.level(4)).low
     assert (claim.difference, claim.p_value, claim.at_least) == pytest.approx((2.0, p_value, low))
-    assert SequentialTest(("a", "b"), (2, 3, 4), p_value / 1.01).look(scored(scores), no_items) == ()
+    assert SequentialTest(("a", "b"), (2, 3, 4), p_value / 1.01).look(scored(scores)) == ()
 
 
 def naive_claims(
@@ -102,9 +101,9 @@ def test_a_cell_that_was_stopped_takes_no_part_in_later_looks() -> None:
     test = SequentialTest(tuple("abc"), (2, 3))
     scores = np.array([[50.0, 50.1, 50.2], [49.9, 50.3, 50.0], [10.0, 10.1, 10.3]])
     # Of the two that beat it, the better one is named.
-    assert [(one.cell, one.than) for one in test.look(scored(scores[:, :2]), no_items)] == [("c", "b")]
+    assert [(one.cell, one.than) for one in test.look(scored(scores[:, :2]))] == [("c", "b")]
     assert test.at_work == ("a", "b")
-    assert test.look(scored(scores), no_items) == ()
+    assert test.look(scored(scores)) == ()
     assert len(test.claims) == 1
 
 
@@ -112,7 +111,7 @@ def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> 
     scores = np.array([[50.0, 50.3, 50.1], [90.0, 90.2, 90.1], [49.9, 50.2, 50.2], [10.0, 10.1, 10.3]])
     test = SequentialTest(tuple("abcd"), (3,), baseline="a")
     assert test.possible == 3
-    assert [(one.cell, one.than) for one in test.look(scored(scores), no_items)] == [("d", "a")]
+    assert [(one.cell, one.than) for one in test.look(scored(scores))] == [("d", "a")]
     # Both are far below `b`, which is not asked.
     assert test.at_work == ("a", "b", "c")
 
@@ -129,7 +128,7 @@ def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
     scores = np.array([[10.0], *[[1.0]] * 9]) * rng.normal(size=(10, 3))
     names = tuple("abcdefghij")
     test = SequentialTest(names, (3,), baseline="a")
-    test.look(scored(scores), no_items)
+    test.look(scored(scores))
     expected = np.mean([np.var(scores[0] - scores[other], ddof=1) for other in range(1, 10)])
     assert test._shared is not None
     assert test._shared.variance == pytest.approx(expected)
@@ -137,14 +136,14 @@ def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
 
 def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:
     scores = np.array([[50.0, 50.1, 50.2], [45.0, 45.2, 45.1]])
-    assert SequentialTest(("a", "b"), (3,)).look(scored(scores), no_items)
-    assert not SequentialTest(("a", "b"), (3,), margin=5.0).look(scored(scores), no_items)
+    assert SequentialTest(("a", "b"), (3,)).look(scored(scores))
+    assert not SequentialTest(("a", "b"), (3,), margin=5.0).look(scored(scores))
 
 
 def test_nothing_is_claimed_where_nothing_varies_or_one_cell_is_left() -> None:
     test = SequentialTest(("a", "b"), (2,))
-    assert test.look({"a": [2.0, 2.0], "b": [1.0, 1.0]}, no_items) == ()
-    assert test.look({"a": [2.0, 2.1]}, no_items) == ()
+    assert test.look({"a": [2.0, 2.0], "b": [1.0, 1.0]}) == ()
+    assert test.look({"a": [2.0, 2.1]}) == ()
 
 
 def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_it() -> None:
@@ -156,7 +155,7 @@ def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_i
             test = SequentialTest(tuple("abcde"), (2, 3, 4, 5), 0.1)
             scores = rng.normal(size=(5, 5)) * 0.3 + rng.normal(size=5) + better * np.eye(5)[:1].T
             for look in test.looks:
-                test.look({one: scored(scores)[one][:look] for one in test.at_work}, no_items)
+                test.look({one: scored(scores)[one][:look] for one in test.at_work})
             wrong += bool(test.claims) and not better
             found += test.at_work == ("a",) and bool(better)
             assert all(one.than == "a" or not better for one in test.claims)

@@ -284,7 +284,7 @@ def executed(tmp_path: Path, plugins: Plugins) -> Execute:
         built = kept.built(recipe) if kept else {}
         result = execute(RunContext("toy", directory, recipe, share=share, built=built), plugins)
         if kept:
-            kept.saved(recipe, directory / "encoder")
+            kept.saved(recipe, directory)
         return result.scores, json.loads((directory / "manifest.json").read_text())["cache"]
 
     return go

@@ -16,6 +16,8 @@ from sentbed_studies.study_results import load_study
 from sentbed_studies.time_left import TimeLeft, time_left
 from toy_plugin import TOWERS
 
+Put = Callable[[str, str], Path]
+
 AXES = """
 [study]
 seeds = [1, 2]
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("installed_toy", "quick")
 
 
 @pytest.fixture
-def place(put: Callable[[str, str], Path], tmp_path: Path) -> Path:
+def place(put: Put, tmp_path: Path) -> Path:
     """The directory of a study that has run."""
     run(put("study.toml", TOWERS + AXES), tmp_path / "out")
     return tmp_path / "out"
@@ -43,9 +45,7 @@ def run(recipe: Path, out: Path, *words: str) -> Result:
     return result
 
 
-def test_the_chosen_cell_is_named_before_the_path_of_the_report(
-    put: Callable[[str, str], Path], tmp_path: Path
-) -> None:
+def test_the_chosen_cell_is_named_before_the_path_of_the_report(put: Put, tmp_path: Path) -> None:
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
     recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
@@ -62,14 +62,11 @@ def test_the_chosen_cell_is_named_before_the_path_of_the_report(
 
 
 def test_an_interrupted_study_says_how_to_go_on_with_the_study(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, tmp_path: Path, fail: Callable[..., None]
 ) -> None:
-    def stops(*_: object) -> None:
-        error = KeyboardInterrupt()
-        error.add_note("go on with `sentbed run --resume DIR`")
-        raise error
-
-    monkeypatch.setattr("sentbed_studies.runner._run", stops)
+    error = KeyboardInterrupt()
+    error.add_note("go on with `sentbed run --resume DIR`")
+    fail(lambda _: error)
     words = ["study", str(put("study.toml", TOWERS + AXES)), "--out", str(tmp_path / "out"), "--workers", "1"]
     lines = CliRunner().invoke(main, words).stderr.splitlines()
     assert lines[-4:] == [
@@ -137,7 +134,7 @@ def test_a_study_of_which_nothing_can_be_drawn_says_so(place: Path, words: tuple
 
 
 def test_a_finished_study_says_so_at_once_and_leaves_its_report(
-    put: Callable[[str, str], Path], place: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def estimate(*_: object, **__: object) -> None:
         raise AssertionError("nothing is left to estimate")
@@ -146,11 +143,13 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
     recipe = put("study.toml", TOWERS + AXES)
     report = place / "report.html"
     written = report.stat().st_mtime_ns
+    cells_written = (place / "study.json").stat().st_mtime_ns
     output = run(recipe, place).output
     assert "4 runs, 4 finished" in output
     assert "nothing was left to run" in output
     assert output.splitlines()[-1] == str(report)
     assert report.stat().st_mtime_ns == written
+    assert (place / "study.json").stat().st_mtime_ns == cells_written
     # A report that is gone, or of another table, is written.
     report.unlink()
     run(recipe, place)
@@ -161,7 +160,7 @@ def test_a_finished_study_says_so_at_once_and_leaves_its_report(
 
 @pytest.mark.slow
 def test_the_plan_counts_the_runs_with_fresh_seeds(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\nconfirm = 3\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
@@ -210,7 +209,7 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
 def test_data_that_cannot_be_used_is_an_error_before_the_first_run(
-    words: tuple[str, ...], put: Callable[[str, str], Path], tmp_path: Path
+    words: tuple[str, ...], put: Put, tmp_path: Path
 ) -> None:
     put("pairs.tsv", "first\tsecond\na\tb\n")
     table = '{ use = "table", path = "pairs.tsv", columns = ["anchor", "positive"] }'

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,22 @@ def data() -> StudyData:
         labels = dict(zip(("pooler", "seed"), name.split(", "), strict=True))
         cells.append(CellInfo(name, labels, runs if place < 2 else (runs[0], run(name, 2))))
     return StudyData("toy <b>", axes, tuple(cells), "mean, 1e-3", (1, 2))
+
+
+def with_runs(data: StudyData, changed: Callable[[CellRun], CellRun]) -> StudyData:
+    """The study with other runs."""
+    cells = tuple(attrs.evolve(cell, runs=tuple(map(changed, cell.runs))) for cell in data.cells)
+    return attrs.evolve(data, cells=cells)
+
+
+def renamed(data: StudyData, *names: str) -> StudyData:
+    """The study with axes of these names."""
+    axes = [attrs.evolve(axis, name=name) for axis, name in zip(data.axes, names, strict=True)]
+    cells = []
+    for cell in data.cells:
+        labels = dict(zip(names, cell.labels.values(), strict=True))
+        cells.append(attrs.evolve(cell, labels=labels))
+    return attrs.evolve(data, axes=tuple(axes), cells=tuple(cells))
 
 
 def test_scores_are_a_tidy_table(data: StudyData) -> None:
@@ -73,8 +90,7 @@ def costing(data: StudyData, other: str = "value") -> StudyData:
         )
         return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
 
-    cells = tuple(attrs.evolve(cell, runs=tuple(map(with_costs, cell.runs))) for cell in data.cells)
-    return attrs.evolve(data, cells=cells)
+    return with_runs(data, with_costs)
 
 
 def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyData) -> None:
@@ -124,12 +140,7 @@ def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
     data: StudyData, name: str, tmp_path: Path
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra `parquet`")
-    axes = (attrs.evolve(data.axes[0], name=name), attrs.evolve(data.axes[1], name="other"))
-    cells = tuple(
-        attrs.evolve(cell, labels=dict(zip((name, "other"), cell.labels.values(), strict=True)))
-        for cell in data.cells
-    )
-    study = LoadedStudy(attrs.evolve(data, axes=axes, cells=cells))
+    study = LoadedStudy(renamed(data, name, "other"))
     write_exports(tmp_path, study.data)
     column = name if name == "pooler" else f"axis {name}"
     for file in (tmp_path / "tables").glob("*.csv"):
@@ -140,8 +151,7 @@ def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
 
 
 def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> None:
-    cells = tuple(attrs.evolve(cell, runs=(run(cell.name, 1),)) for cell in data.cells)
-    study = LoadedStudy(attrs.evolve(data, cells=cells))
+    study = LoadedStudy(with_runs(data, lambda one: run(one.cell, one.seed)))
     assert (len(study.scores), study.tables, len(study.groups)) == (0, (), 0)
     assert "pooler" in study.scores.columns
 
@@ -225,27 +235,22 @@ def test_a_letter_that_no_font_has_is_a_warning(
     data: StudyData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sentbed_report.figures.plot._FALLBACKS", ())
-    runs = costing(data)
-    names = {axis.name: f"学习率 {axis.name}" for axis in runs.axes}
-    axes = tuple(attrs.evolve(axis, name=names[axis.name]) for axis in runs.axes)
-    cells = tuple(
-        attrs.evolve(cell, labels={names[axis]: label for axis, label in cell.labels.items()})
-        for cell in runs.cells
-    )
-    study = LoadedStudy(attrs.evolve(runs, axes=axes, cells=cells))
+    study = LoadedStudy(renamed(costing(data), "学习率 pooler", "学习率 seed"))
     with pytest.warns(UserWarning, match=r"no installed font has the letters '学习率' of"):
         study.plot("effects", tmp_path / "effects.pdf")
 
 
 def test_what_a_run_took_as_a_whole_stands_beside_its_scores(data: StudyData) -> None:
-    runs = tuple(
-        attrs.evolve(one, cost=RecordedCost(RunCost(seconds=one.seed * 7.0))) for one in data.cells[0].runs
-    )
-    cells = (attrs.evolve(data.cells[0], runs=runs), *data.cells[1:])
-    found = LoadedStudy(attrs.evolve(data, cells=cells)).tidy
-    first = found[found.cell == data.cells[0].name]
+    name = data.cells[0].name
+
+    def with_cost(one: CellRun) -> CellRun:
+        cost = RecordedCost(RunCost(seconds=one.seed * 7.0))
+        return attrs.evolve(one, cost=cost) if one.cell == name else one
+
+    found = LoadedStudy(with_runs(data, with_cost)).tidy
+    first = found[found.cell == name]
     assert [*first["run-seconds"]] == [7.0, 7.0, 14.0, 14.0]
-    assert found[found.cell != data.cells[0].name]["run-seconds"].isna().all()
+    assert found[found.cell != name]["run-seconds"].isna().all()
 
 
 def test_an_axis_that_changes_no_score_is_found(data: StudyData) -> None:

@@ -24,6 +24,10 @@ from sentbed_studies.time_left import RUN, START, Range, TimeLeft, time_left
 from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
 from toy_plugin import TOWERS, Toy, quicken
 
+Put = Callable[[str, str], Path]
+
+PlanWork = Callable[..., Work]
+
 A, B, C, D = map(Path, "abcd")
 TEN = (10.0, 10.0)
 
@@ -166,9 +170,7 @@ def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothin
 
 
 @pytest.fixture
-def work(
-    put: Callable[[str, str], Path], installed_toy: object, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Work]:
+def work(put: Put, installed_toy: object, monkeypatch: pytest.MonkeyPatch) -> PlanWork:
     """Plan the work of four runs of two stages, of which the first is shared by pairs."""
     quicken(monkeypatch)
 
@@ -195,21 +197,19 @@ def planned(work: Work, directory: Path) -> list[Any]:
     return sorted(time_left(work, directory, Known()).planned.values())
 
 
-def test_a_shared_stage_counts_once_and_evaluations_count(work: Callable[..., Work], tmp_path: Path) -> None:
+def test_a_shared_stage_counts_once_and_evaluations_count(work: PlanWork, tmp_path: Path) -> None:
     assert planned(work(share=False), tmp_path) == [(RUN + 21, RUN + 42)] * 4
     # Two prefixes of a stage each, and the second stage with the evaluation of four runs.
     assert planned(work(), tmp_path) == [*[(RUN + 10, RUN + 20)] * 2, *[(RUN + 11, RUN + 22)] * 4]
 
 
-def test_the_same_encoder_is_evaluated_once_before_training(
-    work: Callable[..., Work], tmp_path: Path
-) -> None:
+def test_the_same_encoder_is_evaluated_once_before_training(work: PlanWork, tmp_path: Path) -> None:
     # Weights are random: each seed has others.
     seconds = planned(work(TOWERS + AXES, False), tmp_path)
     assert seconds == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
 
 
-def test_each_validation_counts(work: Callable[..., Work], tmp_path: Path) -> None:
+def test_each_validation_counts(work: PlanWork, tmp_path: Path) -> None:
     line = 'validate = { every = 3, with = { use = "gap", development = true } }\nbatch_size'
     text = (AT_END + AXES).replace("batch_size", line)
     # Of ten steps: before the first one, and after 3, 6, 9 and 10.
@@ -227,7 +227,7 @@ def finish(task: Task, directory: Path, record: Any = None, made: bool = True) -
     return run
 
 
-def test_what_has_finished_before_corrects_the_plan(work: Callable[..., Work], tmp_path: Path) -> None:
+def test_what_has_finished_before_corrects_the_plan(work: PlanWork, tmp_path: Path) -> None:
     four = work(share=False)
     finish(four.tasks[0], tmp_path, {"seconds": 65.0})
     left = time_left(four, tmp_path, Known())
@@ -236,7 +236,7 @@ def test_what_has_finished_before_corrects_the_plan(work: Callable[..., Work], t
 
 
 def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
-    work: Callable[..., Work], tmp_path: Path
+    work: PlanWork, tmp_path: Path
 ) -> None:
     four = work()
     section = RecordedCost(RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}).section()
@@ -245,9 +245,7 @@ def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
     assert time_left(four, tmp_path, Known()).took == {four.tasks[0].directory: 20.0}
 
 
-def test_every_line_on_a_run_says_what_is_left(
-    put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
-) -> None:
+def test_every_line_on_a_run_says_what_is_left(put: Put, work: PlanWork, tmp_path: Path) -> None:
     study = read_study(put("study.toml", AT_END + AXES))
     lines: list[str] = []
     four = work(share=False)
@@ -274,8 +272,8 @@ def test_every_line_on_a_run_says_what_is_left(
 def test_the_plan_says_which_cores_stay_idle(
     threads: int | None,
     line: str | None,
-    put: Callable[[str, str], Path],
-    work: Callable[..., Work],
+    put: Put,
+    work: PlanWork,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -323,7 +321,7 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
     gigabytes: int,
     seconds: float,
     workers: int,
-    work: Callable[..., Work],
+    work: PlanWork,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -337,9 +335,7 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
     assert workers_for(four, left) == 1
 
 
-def test_the_plan_says_what_sharing_saves(
-    put: Callable[[str, str], Path], work: Callable[..., Work], tmp_path: Path
-) -> None:
+def test_the_plan_says_what_sharing_saves(put: Put, work: PlanWork, tmp_path: Path) -> None:
     shared, alone = (time_left(work(share=share), tmp_path, Known()) for share in (True, False))
     # Eight stages and four evaluations alone; of the first stages, two instead of four.
     assert shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
@@ -356,7 +352,7 @@ def test_the_plan_says_what_sharing_saves(
 
 @pytest.mark.parametrize("share", [True, False])
 def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing(
-    share: bool, work: Callable[..., Work], tmp_path: Path
+    share: bool, work: PlanWork, tmp_path: Path
 ) -> None:
     four, each = work(share=share), (RUN + 21, RUN + 42)
     before = time_left(four, tmp_path, Known()).whole
@@ -364,12 +360,12 @@ def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing
     assert left.fresh == [each]
     assert before is not None
     assert left.whole == (before[0] + each[0], before[1] + each[1])
-    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, "0.5", (A,)))
-    assert (known.pending, known.fresh) == ({A: each}, [])
+    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, four, four.tasks[:1]))
+    assert (known.pending, known.fresh) == ({four.tasks[0].directory: each}, [])
 
 
 def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
-    work: Callable[..., Work], tmp_path: Path
+    work: PlanWork, tmp_path: Path
 ) -> None:
     each = (RUN + 21, RUN + 42)
     left = time_left(work(share=False), tmp_path, Known(), number_of_runs=1)
@@ -381,14 +377,14 @@ def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
     assert shared.seconds() == (START + low, START + high)
 
 
-def test_a_sample_whose_runs_have_finished_has_none_left(work: Callable[..., Work], tmp_path: Path) -> None:
+def test_a_sample_whose_runs_have_finished_has_none_left(work: PlanWork, tmp_path: Path) -> None:
     four = work(share=False)
     for task in four.tasks[:3]:
         finish(task, tmp_path, {"seconds": 12.0})
     assert time_left(four, tmp_path, Known(), number_of_runs=3).seconds() == (0.0, 0.0)
 
 
-def test_the_whole_counts_what_has_finished_too(work: Callable[..., Work], tmp_path: Path) -> None:
+def test_the_whole_counts_what_has_finished_too(work: PlanWork, tmp_path: Path) -> None:
     four = work()
     before = time_left(four, tmp_path, Known())
     for prefix in four.prefixes:
@@ -401,7 +397,7 @@ def test_the_whole_counts_what_has_finished_too(work: Callable[..., Work], tmp_p
 
 
 def test_of_a_finished_run_that_lacks_evaluations_only_these_take_time(
-    work: Callable[..., Work], tmp_path: Path
+    work: PlanWork, tmp_path: Path
 ) -> None:
     four = work(share=False)
     before = planned(four, tmp_path)

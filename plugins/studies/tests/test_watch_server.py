@@ -26,7 +26,7 @@ from sentbed_report.study.read_study_directory import lock_of
 from sentbed_studies.runner import run_study
 from sentbed_studies.study import Study, read_study
 from sentbed_studies.study_reports import write_reports
-from sentbed_studies.watch_server import StudyServer
+from sentbed_studies.watch_server import StudyServer, WatchedStudy
 from toy_plugin import TOWERS
 
 AXES = """
@@ -137,6 +137,14 @@ def test_the_state_has_how_far_the_runs_are_that_are_at_work(
     killed = state(server)
     assert killed["fingerprint"] != at_work["fingerprint"]
     assert len(killed["progress"]) == 2
+
+
+def test_the_state_is_asked_of_no_run_that_has_finished(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "a page shows no line on a finished run"
+    monkeypatch.setattr("sentbed_studies.study_status.missing_evaluations", lambda *_: pytest.fail(reason))
+    assert WatchedStudy(directory).state()["finished"] == 1
 
 
 @needed

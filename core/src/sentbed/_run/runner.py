@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -40,6 +40,7 @@ from sentbed.errors import ModelError, RecipeError, RunError, SentbedError, list
 from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
 
 ENCODER = "encoder"
+"""Directory of a run's encoders, in that of the run."""
 LOCK = ".lock"
 UNFINISHED = ("running", "failed", "interrupted")
 """Status of runs whose place another may take; one that is at work has a lock besides."""
@@ -342,9 +343,17 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
     return sources
 
 
+def saved_encoders(run: Path, names: Collection[str]) -> dict[str, Path]:
+    """Return encoder -> directory in which a run saves it; the only one of a run has no name there."""
+    directory = run / ENCODER
+    if len(names) == 1:
+        return dict.fromkeys(names, directory)
+    return {name: directory / name for name in names}
+
+
 def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
     """Save all encoders; raise the first error after trying every one."""
-    target = context.directory / ENCODER
+    places = saved_encoders(context.directory, encoders)
     failed: list[SentbedError] = []
     for name, encoder in encoders.items():
         if context.recipe.stage and not encoder.is_finite():
@@ -352,7 +361,7 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
             context.facts.setdefault("not_saved", []).append(name)
             continue
         try:
-            encoder.save(target if len(encoders) == 1 else target / name)
+            encoder.save(places[name])
         except SentbedError as error:
             failed.append(error)
     if failed:

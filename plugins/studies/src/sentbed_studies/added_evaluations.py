@@ -12,7 +12,7 @@ from sentbed import Encoder
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import read_json, remove_directory, write_atomic
 from sentbed.tools import (
-    STATES,
+    ENCODER,
     Evaluate,
     Plugins,
     Recipe,
@@ -20,15 +20,13 @@ from sentbed.tools import (
     engine_of,
     execute,
     new_directory,
+    saved_encoders,
     saved_recipe,
 )
 from sentbed_report.study.read_cell_run import KEYS, added_run, manifest_status
 
 from sentbed_studies.cell_keys import Content, EvaluationKey, key_of
 from sentbed_studies.shared_work_plan import Task, Work
-
-ENCODER = "encoder"
-"""Directory of a run's encoders."""
 
 
 def keys_of(content: Content, evaluations: Sequence[EvaluationKey]) -> str:
@@ -60,11 +58,6 @@ def only_starts(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
     return tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
-
-
-def has_state(run: Path) -> bool:
-    """Whether a stopped run has a state to go on from."""
-    return any((run / STATES).glob("*"))
 
 
 def has_encoder(run: Path) -> bool:
@@ -109,31 +102,22 @@ def kept_runs(study: Path, work: Work) -> list[KeptRun]:
     runs = []
     for task in work.tasks:
         run = study / task.directory
-        _require_training(run, task)
+        try:
+            key = read_json(run / KEYS)["key"]
+        except (OSError, ValueError, LookupError, TypeError, DataError):
+            # Nothing says that it is of another training.
+            key = task.key
+        if key != task.key:
+            raise RunError(
+                f"`{run}` holds the run of another training than its name says: its directory was renamed, "
+                "or exchanged with that of another cell; move it back, or away to have this cell run again"
+            )
         status = manifest_status(run)
         missing: list[EvaluationKey] = []
         if status == "finished":
             missing = task.missing(study)
         runs.append(KeptRun(task, status, tuple(missing), has_encoder(run)))
     return runs
-
-
-def _require_training(run: Path, task: Task) -> None:
-    """Raise `RunError` if the run in a directory is of another training than the task; unknown is none."""
-    try:
-        key = read_json(run / KEYS)["key"]
-    except (OSError, ValueError, LookupError, TypeError, DataError):
-        return
-    if key != task.key:
-        raise RunError(
-            f"`{run}` holds the run of another training than its name says: its directory was renamed, or "
-            "exchanged with that of another cell; move it back, or away to have this cell run again"
-        )
-
-
-def without_encoder(study: Path, work: Work) -> list[Task]:
-    """Return the finished runs that lack evaluations of trained encoders, and have kept none."""
-    return [run.task for run in kept_runs(study, work) if run.is_to_be_trained_again]
 
 
 def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins) -> None:
@@ -170,10 +154,8 @@ def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Enc
         raise RunError(f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again")
     engine = engine_of(recipe.runtime, plugins)
     encoders = {}
-    for name, encoder in recipe.encoders.items():
-        directory = run / ENCODER
-        if len(recipe.encoders) > 1:
-            directory /= name
-        saved = saved_recipe(directory, plugins, encoder.backbone.traits.runs_code)
+    for name, directory in saved_encoders(run, recipe.encoders).items():
+        runs_code = recipe.encoders[name].backbone.traits.runs_code
+        saved = saved_recipe(directory, plugins, runs_code)
         encoders[name] = Encoder.build(saved, engine, saved=directory)
     return encoders

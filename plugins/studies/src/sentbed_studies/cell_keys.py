@@ -122,7 +122,11 @@ class CellKeys:
         return plain(part)
 
     def _table(self, part: Any) -> dict[str, Any]:
-        read = _read_by(part)
+        read: list[Path] = []
+        if isinstance(part, DataSource | Evaluator):
+            # The run reports what is missing.
+            with suppress(SentbedError):
+                read.extend(map(Path, part.files()))
         cls: Any = type(part)
         kinds = _kinds(cls)
         fields = {}
@@ -163,9 +167,14 @@ def key_of(content: Content) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def is_from_files(recipe: Recipe) -> bool:
+    """Whether all weights and tokenizers of a recipe's encoders come from files, before they are trained."""
+    return all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values())
+
+
 def reads_texts_of_evaluations(recipe: Recipe) -> bool:
     """Whether an encoder that no stage uses is built on the texts of its evaluations."""
-    if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
+    if is_from_files(recipe):
         return False
     used = {name for stage in recipe.stage for name in recipe.towers(stage).values()}
     return bool(set(recipe.encoders) - used)
@@ -176,16 +185,6 @@ def decisive(recipe: Recipe) -> Recipe:
     run = attrs.evolve(recipe.run, name="any", cache=True)
     tables = {key: table for key, table in recipe.tables.items() if table.traits.decides}
     return attrs.evolve(recipe, run=run, checkpoint=Checkpoint(), tracker=(), expected={}, tables=tables)
-
-
-def _read_by(part: Any) -> list[Path]:
-    """Return the files that a component reports to read (`files`)."""
-    files: list[Path] = []
-    if isinstance(part, DataSource | Evaluator):
-        # The run reports what is missing.
-        with suppress(SentbedError):
-            files.extend(map(Path, part.files()))
-    return files
 
 
 @cache

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_report.study.selection import Selection, choose
+from sentbed_report.study.selection import choose
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
@@ -16,16 +15,16 @@ from sentbed_studies.study import Study
 from sentbed_studies.write_study_directory import has_same_runs
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Confirmation:
     """Runs with fresh seeds that a study asks for."""
 
     runs: int
     """Their number."""
-    cell: str = ""
-    """Name of the chosen cell; empty as long as it is not known."""
-    left: tuple[Path, ...] | None = None
-    """Directories of those that have not finished; None as long as the cell is not known."""
+    work: Work | None = None
+    """Their work; None as long as the chosen cell is not known."""
+    left: tuple[Task, ...] | None = None
+    """Those that have not finished; None as long as the chosen cell is not known."""
 
     @property
     def number_left(self) -> int:
@@ -34,11 +33,12 @@ class Confirmation:
 
 
 def confirmation_of(
-    study: Study, work: Work, directory: Path, keys: CellKeys, share: bool, needless: Sequence[Task] = ()
+    study: Study, work: Work, directory: Path, keys: CellKeys, share: bool, is_over: bool
 ) -> Confirmation | None:
-    """Return the runs with fresh seeds of a study; None if it asks for none.
+    """Return the runs with fresh seeds of a study; None if it asks for none, or no cell could be chosen.
 
-    The cell is known if all runs of `work`, the whole study's, have finished but those that are `needless`.
+    `work` is that of the whole study. The cell is known when all its runs have ended (`is_over`), but for
+    those that are not needed.
 
     Raises:
         RunError: if what has finished in `directory` cannot be read.
@@ -46,45 +46,23 @@ def confirmation_of(
     decide = study.table.decide
     if decide is None or not decide.confirm:
         return None
-    # Of a sample it is read which cells have been run; of other studies a look at the manifests is enough.
-    may_be_known = study.table.sampler is not None or work.without(needless).is_done(directory)
+    unknown = Confirmation(decide.confirm)
+    # Of a sample it is read which cells have been run.
+    may_be_known = is_over or study.table.sampler is not None
     if not (may_be_known and has_same_runs(directory, study, work)):
-        return Confirmation(decide.confirm)
-    chosen = _final_choice(study, decide, directory)
-    if chosen is None:
-        return Confirmation(decide.confirm)
-    if not chosen.cell:
-        # None could be chosen, and nothing follows.
-        return None
-    fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
-    left = tuple(task.directory for task in fresh.tasks if not task.is_done(directory))
-    return Confirmation(decide.confirm, fresh.tasks[0].cell.name, left)
+        return unknown
 
-
-def work_of_chosen_cell(study: Study, directory: Path, keys: CellKeys, share: bool) -> Work | None:
-    """Return the runs of the chosen cell with fresh seeds; None if it is not known, or none are asked for.
-
-    The seeds are those that follow the largest one of the study.
-
-    Raises:
-        RunError: if what has finished in `directory` cannot be read.
-    """
-    decide = study.table.decide
-    if decide is None or not decide.confirm:
-        return None
-    chosen = _final_choice(study, decide, directory)
-    if chosen is None or not chosen.cell:
-        return None
-    return _with_fresh_seeds(study, decide, chosen.cell, keys, share)
-
-
-def _final_choice(study: Study, decide: Decide, directory: Path) -> Selection | None:
-    """Return what `choose` says when all runs of a study have finished; None before."""
     data = attrs.evolve(read_data(directory), decide=decide)
     if data.sampled is not None and len(data.sampled.names) < data.sampled.cells:
-        return None
+        return unknown
     chosen = choose(data)
-    return chosen if chosen is not None and chosen.complete else None
+    if chosen is None or not chosen.complete:
+        return unknown
+    if not chosen.cell:
+        return None
+    fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
+    left = tuple(task for task in fresh.tasks if not task.is_done(directory))
+    return Confirmation(decide.confirm, fresh, left)
 
 
 def _with_fresh_seeds(study: Study, decide: Decide, name: str, keys: CellKeys, share: bool) -> Work:

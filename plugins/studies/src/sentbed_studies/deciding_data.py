@@ -149,7 +149,7 @@ def _with(evaluator: Any, setting: Mapping[str, Any]) -> Evaluator:
 
 
 def _fields(evaluator: Any) -> dict[str, Any]:
-    return {field.name: getattr(evaluator, field.name) for field in attrs.fields(type(evaluator))}
+    return attrs.asdict(evaluator, recurse=False)
 
 
 def _only_test_data(evaluators: Iterable[Evaluator]) -> str:

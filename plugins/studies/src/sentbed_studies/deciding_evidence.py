@@ -21,7 +21,7 @@ from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.study_data import CellRun
 
-from sentbed_studies.sequential_test import ItemVariances, no_items
+from sentbed_studies.sequential_test import ItemVariances
 from sentbed_studies.shared_work_plan import Task
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class Evidence:
 
     values: Mapping[str, tuple[float, ...]]
     """Cell -> deciding score under each seed, higher is better."""
-    items: ItemVariances
+    items: ItemVariances | None
+    """None if the scores have no items."""
     left: Mapping[str, str]
     """Cell that cannot be compared -> why."""
 
@@ -69,7 +70,9 @@ class DecidingEvidence:
         left: dict[str, str] = {}
         has_items = True
         for cell, of_seeds in scores.items():
-            reason = self._why_left(of_seeds, seeds)
+            reason = ""
+            for seed, of_seed in zip(seeds, of_seeds, strict=True):
+                reason = reason or why_undecided(seed, of_seed, self.decide)
             if not reason and set(map(_tasks, of_seeds)) != usual_tasks:
                 reason = "its scores are of other tasks or protocols than those of the other cells"
             if reason:
@@ -79,7 +82,7 @@ class DecidingEvidence:
             means[cell] = list(map(MeanScore, of_seeds))
             has_items &= all(score.items is not None for score in chain.from_iterable(of_seeds))
         if not has_items:
-            return Evidence(values, no_items, left)
+            return Evidence(values, None, left)
 
         reference = next(iter(means.values()), [])[:1]
         for cell, of_cell in means.items():
@@ -110,26 +113,23 @@ class DecidingEvidence:
             )
         return self._scores[task.directory]
 
-    def _why_left(self, scores: Sequence[ScoresOfRun], seeds: Sequence[int]) -> str:
-        """Return why the scores of a cell cannot decide; empty if they can."""
-        for seed, of_seed in zip(seeds, scores, strict=True):
-            reason = why_undecided(seed, of_seed, self.decide)
-            if reason:
-                return reason
-        return ""
-
 
 def _tasks(scores: ScoresOfRun) -> tuple[tuple[str, str, str], ...]:
     """Return evaluator, protocol id and task of each score."""
     return tuple((score.evaluator, score.protocol_id, score.task) for score in scores)
 
 
+def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
+    """Return the tasks that are to decide and are not among the scores of a run."""
+    scored = {score.task for score in scores}
+    return [task for task in decide.tasks if task not in scored]
+
+
 def why_undecided(seed: int, scores: Sequence[Score], decide: Decide) -> str:
     """Return why the scores of one run cannot decide; empty if they can."""
     if not scores:
         return f"it has no score that decides under seed {seed}"
-    tasks = {score.task for score in scores}
-    missing = [task for task in decide.tasks if task not in tasks]
+    missing = missing_tasks(scores, decide)
     if missing:
         return f"it has no score of {missing[0]} under seed {seed}"
     # Raises if the scores have no mean.
@@ -151,7 +151,10 @@ def item_variances(
     They are those of the tables: an item that several tasks have counts once, and what one seed does to one
     item is left to the variance over seeds.
     """
-    variances, degrees = no_items(cells)
+    import numpy as np
+
+    variances = np.zeros((len(cells), len(cells)))
+    degrees = np.full_like(variances, np.inf)
     of_seeds = {cell: dict(enumerate(scores[cell])) for cell in cells}
     for (row, first), (column, second) in combinations(enumerate(cells), 2):
         judged = compared(of_seeds[first], of_seeds[second], components)

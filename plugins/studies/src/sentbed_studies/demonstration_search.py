@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -35,6 +35,7 @@ from sentbed.tools import (
     score_record,
     unstructure,
 )
+from sentbed_jobs.pool_loop import Say
 from sentbed_report.report_json import read_score
 from sentbed_report.run_page.search_section import verdict
 from sentbed_report.run_report import Candidate, Ranking, RunReport
@@ -71,7 +72,7 @@ def search(
     recipe: Recipe,
     out: str | Path | None = None,
     plugins: Plugins | None = None,
-    say: Callable[[str], object] = lambda _: None,
+    say: Say = lambda _: None,
 ) -> SearchResult:
     """Score the prompt without and with each candidate, and write the ranking and the best recipe.
 

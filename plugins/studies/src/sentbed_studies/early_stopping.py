@@ -9,12 +9,13 @@ from pathlib import Path
 import attrs
 from sentbed.errors import RunError
 from sentbed.helpers import score_digits
+from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Claim, Decisions, Rule, read_decisions, write_decisions
+from sentbed_report.study.decisions import Decisions, Rule, read_decisions, write_decisions
 
 from sentbed_studies.deciding_evidence import DecidingEvidence
-from sentbed_studies.sequential_test import SequentialTest, no_items
+from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import Task, Work
 from sentbed_studies.spending import shares
 from sentbed_studies.stop_config import Stop
@@ -26,7 +27,7 @@ def parts_between_looks(
     work: Work,
     stop: Stop,
     directory: Path,
-    say: Callable[[str], object],
+    say: Say,
     needless: Callable[[Task], object],
     begun: int = 0,
 ) -> Iterator[Work]:
@@ -81,14 +82,18 @@ def parts_between_looks(
             looks=(*decisions.looks, number_of_seeds),
             at_work=test.at_work,
             left=facts.left,
-            over_items=facts.items is not no_items,
+            over_items=facts.items is not None,
             ended=has_ended,
         )
-        if not _is_behind(decisions, read_decisions(directory)):
+        stored = read_decisions(directory)
+        if decisions != stored and not _is_behind(decisions, stored):
             write_decisions(directory, decisions)
         digits = score_digits(chain.from_iterable(facts.values.values()))
         for claim in claims:
-            say(_stopped(claim, digits))
+            say(
+                f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
+                f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
+            )
         if has_ended:
             return
 
@@ -118,8 +123,8 @@ def rule_of(study: Study, stop: Stop) -> Rule:
     )
 
 
-def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]:
-    """Return the runs that the study in `directory` will not do, by what it has decided by the same rule.
+def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tuple[Task, ...]:
+    """Return those of the `waiting` runs that are not needed, by what was decided by the same rule.
 
     Of a cell whose runs before the decision are not there, as its recipe has changed, none is left out.
 
@@ -133,10 +138,10 @@ def needless_runs(study: Study, work: Work, directory: Path) -> tuple[Task, ...]
         return ()
     needless: list[Task] = []
     for name in dict.fromkeys((*decisions.at_work, *(claim.cell for claim in decisions.claims))):
-        waiting = [task for task in work.tasks if task.cell.name == name and not task.is_done(directory)]
+        of_cell = [task for task in waiting if task.cell.name == name]
         last = decisions.last_seeds(name)
-        if last is not None and all(task.cell.seed in study.seeds[last:] for task in waiting):
-            needless += waiting
+        if last is not None and all(task.cell.seed in study.seeds[last:] for task in of_cell):
+            needless += of_cell
     return tuple(needless)
 
 
@@ -166,10 +171,3 @@ def _earlier(directory: Path, rule: Rule) -> tuple[Rule, ...]:
         return ()
     rules = tuple(dict.fromkeys((*decisions.earlier, decisions.rule)))
     return () if rules == (rule,) else rules
-
-
-def _stopped(claim: Claim, digits: int) -> str:
-    return (
-        f"{claim.cell}: stopped after {count(claim.seeds, 'seed')}: worse than {claim.than} by "
-        f"{number(claim.difference, digits)}, at least {number(claim.at_least, digits)}"
-    )

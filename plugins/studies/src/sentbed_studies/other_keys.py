@@ -23,6 +23,9 @@ from sentbed_studies.shared_work_plan import Task
 SHOWN = 6
 """Differences that are listed of a group of runs."""
 
+UNKNOWN = "nothing says what decided them"
+"""Difference of runs whose `keys.json` is damaged, or of a version that did not have it."""
+
 OTHER_CONTENT = re.compile(r"'[0-9a-f]{64}' -> '[0-9a-f]{64}'")
 """How two hashes of files are shown by `differences`."""
 
@@ -67,7 +70,6 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
     """Yield how many finished runs have scores that are not the study's as it is now, and why."""
     changed: Counter[tuple[str, ...]] = Counter()
     dropped = 0
-    unknown = 0
     for run in runs:
         if not run.is_finished:
             continue
@@ -79,27 +81,29 @@ def _left_out(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
 
         changes: set[str] = set()
         has_dropped = False
-        for key in unused & contents.keys():
-            changes_of_evaluation = _changes_of_evaluation(contents[key], run.task)
+        for key in unused:
+            changes_of_evaluation = [UNKNOWN]
+            if key in contents:
+                changes_of_evaluation = _changes_of_evaluation(contents[key], run.task)
             changes.update(changes_of_evaluation)
             has_dropped |= not changes_of_evaluation
 
         if changes:
             changed[tuple(sorted(changes))] += 1
         dropped += has_dropped
-        unknown += not unused <= contents.keys()
 
     for differing, number in changed.items():
-        yield _scores_left_out(number, f", computed under other keys: {_listed(differing)}")
-    if unknown:
-        reason = " by evaluations of which nothing says whether they are still the recipe's"
-        yield _scores_left_out(unknown, reason)
+        runs_of_scores = count(number, "finished run")
+        yield (
+            f"left out: scores of {runs_of_scores}, computed under other keys: {_listed(differing)}; "
+            "they stay on disk"
+        )
     if dropped:
-        yield _scores_left_out(dropped, " by evaluations that the recipe has no more")
-
-
-def _scores_left_out(number: int, reason: str) -> str:
-    return f"left out: scores of {count(number, 'finished run')}{reason}; they stay on disk"
+        runs_of_scores = count(dropped, "finished run")
+        yield (
+            f"left out: scores of {runs_of_scores} by evaluations that the recipe has no more; "
+            "they stay on disk"
+        )
 
 
 def _changes_of_evaluation(before: Content, task: Task) -> list[str]:
@@ -173,7 +177,7 @@ def content_differences(before: Content, after: Content) -> list[str]:
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
         lines = []  # `keys.json` is damaged
     # Two that are equal have different keys, of which one is damaged.
-    return lines or ["nothing says what decided them"]
+    return lines or [UNKNOWN]
 
 
 def _flat(content: Any) -> Any:

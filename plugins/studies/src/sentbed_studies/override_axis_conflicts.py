@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
@@ -19,8 +19,6 @@ from sentbed_studies.axes import Combination, Names, names_of_path
 
 _GONE = object()
 """Stands in for a value: there is no such array element."""
-_UNSET = object()
-"""Stands in for a value: the table has no such key."""
 
 
 @attrs.frozen
@@ -44,13 +42,8 @@ class Override:
         return inside and not (self.removes and self.names == names)
 
 
-@attrs.frozen
-class _Setter:
-    """Label of an axis that sets a path."""
-
-    axis: str
-    label: str
-    path: str
+_Setter: TypeAlias = tuple[str, str, str]
+"""Axis, its label, and a path that this sets."""
 
 
 def with_overrides(document: Document, cell: Document, combination: Combination) -> Document:
@@ -60,8 +53,8 @@ def with_overrides(document: Document, cell: Document, combination: Combination)
         if not any(override.set_by(names_of(path)) for path in combination.settings):
             continue
 
-        value = _value(cell.data, override.names)
-        if value is _GONE or (override.removes and value is _UNSET):
+        value = _value(cell, override.names)
+        if value is _GONE or (override.removes and value is None):
             continue
 
         cell = apply_overrides(cell, [override.text])
@@ -78,17 +71,21 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
     """Yield a problem for each override whose value the axes decide in these cells, or that reaches none."""
     names_of = _namer(document)
     for override in _overrides(document):
-        labels: dict[str, list[str]] = {}
+        labels: dict[str, dict[str, None]] = {}
         values = []
         within = ""
         for setters, settings in _distinct_settings(override, combinations, names_of).items():
-            value = _value_under(settings, document, override)
+            try:
+                changed = set_values(document.plain or document, settings, "")
+                value = _value(changed, override.names)
+            except RecipeError:
+                # The axis' path leads nowhere, which is a problem of the cell.
+                value = _GONE
             if value is not _GONE:
                 values.append(value)
             for setter in setters:
-                of_axis = labels.setdefault(setter.axis, [])
-                if setter.label not in of_axis:
-                    of_axis.append(setter.label)
+                axis, label, _ = setter
+                labels.setdefault(axis, {})[label] = None
                 if value is not _GONE and not within:
                     within = _within_axis(override, setter)
 
@@ -120,28 +117,17 @@ def _distinct_settings(
         for path, value in combination.settings.items():
             if override.set_by(names_of(path)):
                 axis = combination.axes[path]
-                setters.append(_Setter(axis, combination.labels[axis], path))
+                setters.append((axis, combination.labels[axis], path))
                 settings[path] = value
         distinct[tuple(setters)] = settings
     return distinct
 
 
-def _value_under(settings: Mapping[str, Any], document: Document, override: Override) -> Any:
-    """Return the value at the place of an override where axes set these values; see `_value`."""
-    try:
-        changed = set_values(document.plain or document, settings, "")
-    except RecipeError:
-        # The axis' path leads nowhere, which is a problem of the cell.
-        return _GONE
-    return _value(changed.data, override.names)
-
-
 def _within_axis(override: Override, setter: _Setter) -> str:
     """Return the override of the value in a label of an axis; empty if no dotted path leads there."""
-    names = attrs.astuple(setter)
-    if override.names == (setter.path,) or any("." in name for name in names):
+    if override.names == setter[2:] or any("." in name for name in setter):
         return ""
-    return ".".join(("study", "axes", *names, *override.names[1:])) + "=..."
+    return ".".join(("study", "axes", *setter, *override.names[1:])) + "=..."
 
 
 def _overrides(document: Document) -> Iterator[Override]:
@@ -161,19 +147,14 @@ def _namer(document: Document) -> Callable[[str], Names]:
     return cache(lambda path: names_of_path(document.plain or document, path))
 
 
-def _value(place: Any, names: Names) -> Any:
-    """Return the value at a path; `_UNSET` without such a key, `_GONE` without such an array element."""
-    for name in names:
+def _value(document: Document, names: Names) -> Any:
+    """Return the value at a path; None without such a key, `_GONE` without such an array element."""
+    place: Any = document.data
+    for key in document.key_path(".".join(names)):
         if isinstance(place, list):
-            elements = [item for item in place if isinstance(item, Mapping) and item.get("name") == name]
-            if elements:
-                place = elements[0]
-            elif name.isascii() and name.isdigit() and int(name) < len(place):
-                place = place[int(name)]
-            else:
+            if isinstance(key, str) or key >= len(place):
                 return _GONE
-        elif isinstance(place, Mapping) and name in place:
-            place = place[name]
-        else:
-            return _UNSET
+        elif not isinstance(place, Mapping) or key not in place:
+            return None
+        place = place[key]
     return place

@@ -11,7 +11,7 @@ import attrs
 import click
 from sentbed.tools import FAILED, echo, set_option
 
-from sentbed_studies.study_command import entries, reported, run_plan, workers_option
+from sentbed_studies.study_command import entries, run_plan, workers_option
 
 
 @click.command()
@@ -148,8 +148,13 @@ def _verify(
     from sentbed.tools import load_plugins
 
     from sentbed_studies.published_table_recipes import find_papers
-    from sentbed_studies.verification import check_table, exit_code, find_checks, missing_lines
-    from sentbed_studies.verification_run import read_verification
+    from sentbed_studies.verification import (
+        check_table,
+        exit_code,
+        find_checks,
+        missing_lines,
+        read_verification,
+    )
 
     plugins = load_plugins()
     parent = Path(out or "studies")
@@ -164,6 +169,5 @@ def _verify(
 
     verdicts = []
     for verification in verifications:
-        with reported(verification.directory):
-            verdicts += verification.run(workers, retrain, plugins, echo)
+        verdicts += verification.run(workers, retrain, plugins, echo)
     return exit_code(verdicts)

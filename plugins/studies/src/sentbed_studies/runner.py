@@ -18,7 +18,9 @@ from sentbed.errors import RunError, SentbedError
 from sentbed.helpers import read_file, remove_directory, require_links_within, write_atomic
 from sentbed.tools import (
     CHECKPOINTS,
+    ENCODER,
     MANIFEST,
+    STATES,
     Plugins,
     Recipe,
     RunContext,
@@ -35,21 +37,19 @@ from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
-from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys
+from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys, manifest_status
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_report.study.study_record import STUDY
 
 from sentbed_studies.added_evaluations import (
-    ENCODER,
     add_evaluations,
-    has_state,
+    kept_runs,
     keys_of,
     only_starts,
-    without_encoder,
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, slug
-from sentbed_studies.confirmation import work_of_chosen_cell
+from sentbed_studies.confirmation import confirmation_of
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
@@ -171,7 +171,7 @@ def run_study(
     whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
-    to_train_again = without_encoder(directory, work)
+    to_train_again = [run.task for run in kept_runs(directory, work) if run.is_to_be_trained_again]
     if to_train_again and not retrain:
         raise RunError(
             f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
@@ -196,7 +196,7 @@ def run_study(
         for part in _parts(study, work, runner, stop):
             _run_work(study, part, runner)
         if not only and not runner.failed:
-            _confirm(study, plugins, share, runner)
+            _confirm(study, whole, CellKeys(plugins), share, runner)
         _remove_shared(study, [t for t in whole.tasks if t.directory not in runner.dropped], whole, directory)
         return StudyResult(directory, tuple(runner.failed), runner.worked)
 
@@ -230,16 +230,17 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         yield work.of(rest)
 
 
-def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> None:
+def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner) -> None:
     """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
-    work = work_of_chosen_cell(study, runner.directory, CellKeys(plugins), share)
-    if work is None:
+    confirmation = confirmation_of(study, whole, runner.directory, keys, share, is_over=True)
+    if confirmation is None or confirmation.work is None or confirmation.left is None:
         return
+    work = confirmation.work
     note_confirmation(runner.directory, work)
     seeds = count(len(work.tasks), "fresh seed")
     runner.say(f"the chosen cell is {work.tasks[0].cell.name}; it is run with {seeds}")
     if runner.left is not None:
-        runner.left.chosen([task.directory for task in work.tasks if not task.is_done(runner.directory)])
+        runner.left.chosen([task.directory for task in confirmation.left])
     _run_work(study, work, runner)
     _remove_shared(study, work.tasks, work, runner.directory)
 
@@ -247,7 +248,8 @@ def _confirm(study: Study, plugins: Plugins, share: bool, runner: _Runner) -> No
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:
     """Run shared stages, those first from which others go on, and then the cells."""
     by_depth: dict[int, list[Bundle]] = {}
-    for prefix in needed(runner.directory, work):
+    unstarted = [task for task in work.tasks if manifest_status(runner.directory / task.directory) is None]
+    for prefix in needed(runner.directory, work, unstarted):
         # Trackers follow the cells only.
         recipe = attrs.evolve(_alone(prefix.recipe), tracker=())
         by_depth.setdefault(prefix.depth, []).append(Bundle((Job(prefix, recipe),)))
@@ -362,15 +364,13 @@ class _Runner:
                     if busy:
                         busy_bundles.append(Bundle(tuple(busy)))
             bundles = busy_bundles
-            self._wait_for_one_of(bundles)
 
-    def _wait_for_one_of(self, bundles: Sequence[Bundle]) -> None:
-        """Wait until another process is no longer at one of the jobs."""
-        locks = []
-        for bundle in bundles:
-            locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
-        while locks and all(map(is_locked, locks)):
-            time.sleep(PAUSE)
+            # Until another process is no longer at one of the jobs.
+            locks = []
+            for bundle in bundles:
+                locks += [lock_of(self.directory, job.directory) for job in bundle.jobs]
+            while locks and all(map(is_locked, locks)):
+                time.sleep(PAUSE)
 
     def _died(self, bundle: Bundle, message: str) -> list[Outcome]:
         """Return the outcomes of jobs whose workers died."""
@@ -391,10 +391,16 @@ class _Runner:
         if outcome.result == "finished":
             line += f" in {outcome.seconds:.0f} s"
         self.worked |= outcome.result != "was finished"
-        time_left = self._time_left(outcome)
+        words = None
+        if self.left is not None:
+            if outcome.result == "finished":
+                self.left.finished(outcome.job.directory, outcome.seconds)
+            else:
+                self.left.ended(outcome.job.directory)
+            words = self.left.in_words()
 
         if outcome.result != "failed":
-            self.say(f"{line}{time_left}")
+            self.say(line if words is None else f"{line}; about {words} left")
             return
         self.say(f"{line}: {outcome.error}")
         self.failed.append(outcome)
@@ -408,17 +414,6 @@ class _Runner:
             if outcome.where:
                 error.add_note(outcome.where)
             raise error
-
-    def _time_left(self, outcome: Outcome) -> str:
-        """Return how long the other runs take, which this one's time may correct."""
-        if self.left is None:
-            return ""
-        if outcome.result == "finished":
-            self.left.finished(outcome.job.directory, outcome.seconds)
-        else:
-            self.left.ended(outcome.job.directory)
-        words = self.left.in_words()
-        return "" if words is None else f"; about {words} left"
 
 
 def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
@@ -466,19 +461,21 @@ def _do(
         if is_finished(run, job.evaluation_keys):
             _trim(run, job.keep)
             return Outcome(job, "was finished")
+        result: Result = "failed"
+        message = where = ""
         try:
             if not is_finished(run):
                 _run(directory, plugins, job, run, beside, kept)
             if not is_finished(run, job.evaluation_keys):
                 _evaluate(directory, plugins, job)
             _trim(run, job.keep)
+            result = "finished"
         except SentbedError as error:
-            return Outcome(job, "failed", time.perf_counter() - started, str(error))
+            message = str(error)
         except Exception as error:  # noqa: BLE001 - a fault of one cell is reported, and need not stop the others
             message = f"{type(error).__name__}: {error}"
             where = "".join(traceback.format_exception(error))
-            return Outcome(job, "failed", time.perf_counter() - started, message, where)
-    return Outcome(job, "finished", time.perf_counter() - started)
+    return Outcome(job, result, time.perf_counter() - started, message, where)
 
 
 def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
@@ -528,7 +525,7 @@ def _run(
 
     for remains in run.parent.glob(f".{run.name}.*"):
         remove_directory(remains)
-    can_go_on = has_state(run) or not _makes_other_evaluations(run, job)
+    can_go_on = any((run / STATES).glob("*")) or not _makes_other_evaluations(run, job)
     if not can_go_on or not (run / MANIFEST).is_file():
         # Without a manifest, a process was killed before the run could be resumed.
         remove_directory(run)
@@ -550,7 +547,7 @@ def _run(
         context.built = kept.built(recipe)
     execute(context, plugins)
     if kept is not None:
-        kept.saved(recipe, run / ENCODER)
+        kept.saved(recipe, run)
 
 
 def _go_on(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:

@@ -12,7 +12,7 @@ from sentbed.helpers import fault
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of
 
-from sentbed_studies.deciding_evidence import read_task
+from sentbed_studies.deciding_evidence import missing_tasks, read_task
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.shared_work_plan import Work
 from sentbed_studies.study import Study
@@ -96,8 +96,7 @@ def scores_in(directory: Path, work: Work, seed: int, decide: Decide) -> ScoreOf
             return None
         scores = deciding_scores(read_task(task, directory).scores, decide)
         score = mean_of(scores)
-        scored = {score.task for score in scores}
-        missing = [task for task in decide.tasks if task not in scored]
+        missing = missing_tasks(scores, decide)
         if score is None or missing:
             of_tasks = f" of {', '.join(missing)}" if missing else ""
             raise RunError(

@@ -92,11 +92,14 @@ class SequentialTest:
         share = self.shares[seeds] if self.shares else 1 / len(self.looks)
         return self.error_rate * share / self.possible
 
-    def look(self, values: Mapping[str, Sequence[float]], items: ItemVariances) -> tuple[Claim, ...]:
+    def look(
+        self, values: Mapping[str, Sequence[float]], items: ItemVariances | None = None
+    ) -> tuple[Claim, ...]:
         """Compare the cells of `values`, and add and return the claims that this look allows.
 
         `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
-        are left out. Of several cells that are shown to be better than one, the best is named.
+        are left out. `items` is None if the scores have no items. Of several cells that are shown to be
+        better than one, the best is named.
         """
         import numpy as np
 
@@ -107,10 +110,16 @@ class SequentialTest:
         count = scores.shape[1]
         means = scores.mean(1)
         differences = means[:, None] - means[None, :]
-        is_tested = self._tested(names)
+        # Which cells, the rows, may be shown to be better than which others, the columns.
+        is_tested = ~np.eye(len(names), dtype=bool)
+        if self.baseline is not None:
+            is_tested[[name != self.baseline for name in names]] = False
         pair_variance, seed_degrees = self._moderated(scores, is_tested)
         seed_variances = pair_variance / count
-        item_variances, item_degrees = items(names)
+        item_variances = np.zeros_like(seed_variances)
+        item_degrees = np.full_like(seed_variances, np.inf)
+        if items is not None:
+            item_variances, item_degrees = items(names)
         level = self.level(count)
         # Against the margin, in standard errors; both sources of one pair as in `EstimatedDifference`.
         limits = reach((seed_variances, seed_degrees), (item_variances, item_degrees), level)
@@ -132,15 +141,6 @@ class SequentialTest:
             claims.append(Claim(names[worse], names[better], count, estimate.value, at_least, p_value))
         self.claims += claims
         return tuple(claims)
-
-    def _tested(self, names: Sequence[str]) -> Bools:
-        """Return which cells, the rows, may be shown to be better than which others, the columns."""
-        import numpy as np
-
-        is_tested = ~np.eye(len(names), dtype=bool)
-        if self.baseline is not None:
-            is_tested[[name != self.baseline for name in names]] = False
-        return is_tested
 
     def _moderated(self, scores: Floats, is_tested: Bools) -> tuple[Floats, float]:
         """Return the moderated variances of the pairs' differences, one seed each, and their degrees."""
@@ -169,14 +169,6 @@ def _effective(scores: Floats) -> float:
     if not squares.any():
         return cells - 1.0
     return max(1.0, (cells - 1) / cells * float(squares.sum() ** 2 / (squares**2).sum()))
-
-
-def no_items(cells: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return variances and degrees of freedom of pairs of `cells` whose scores have no items."""
-    import numpy as np
-
-    shape = len(cells), len(cells)
-    return np.zeros(shape), np.full(shape, np.inf)
 
 
 def pair_variances(scores: Floats) -> Floats:

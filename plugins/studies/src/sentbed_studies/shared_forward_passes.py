@@ -16,10 +16,13 @@ from sentbed.tools import (
     Progress,
     Recipe,
     head_seed,
+    saved_encoders,
     self_contained,
 )
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_workbench.vector_cache import HEADER_SIZE, VectorCache, list_digest
+
+from sentbed_studies.cell_keys import is_from_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +51,7 @@ def can_share(a: Recipe, b: Recipe) -> bool:
         return False
     if not all(_have_same_states(a.encoders[name], b.encoders[name]) for name in a.encoders):
         return False
-    if all(encoder.backbone.traits.from_files for encoder in a.encoders.values()):
+    if is_from_files(a):
         return True
     # Random weights depend on the seed, and a trained tokenizer depends on the texts of the evaluations.
     return a.run.seed == b.run.seed and a.evaluate == b.evaluate
@@ -150,12 +153,12 @@ class KeptEncoders:
             _, encoder.placed.twin = self._saved.get(id(encoder.backbone), (None, None))
         return encoders
 
-    def saved(self, recipe: Recipe, directory: Path) -> None:
-        """Note that a run has saved the encoders of a recipe below its directory."""
+    def saved(self, recipe: Recipe, run: Path) -> None:
+        """Note that a run has saved the encoders of a recipe in its directory."""
         _, _, encoders = self._built.get(id(recipe), (recipe, 0, {}))
-        for name, encoder in encoders.items():
-            place = directory if len(encoders) == 1 else directory / name
-            self._saved[id(encoder.backbone)] = encoder.backbone, place
+        for name, directory in saved_encoders(run, encoders).items():
+            backbone = encoders[name].backbone
+            self._saved[id(backbone)] = backbone, directory
 
 
 @attrs.define(eq=False)
@@ -199,25 +202,24 @@ class SharedCache(VectorCache):
             return None
 
         chosen = []
-        for index, (space, width_of_other) in enumerate(shared.spaces):
-            size_with_other = size + HEADER_SIZE + bytes_of_a_dimension * width_of_other
+        for space, encoder in shared.spaces:
+            size_with_other = size + HEADER_SIZE + bytes_of_a_dimension * encoder.width
             if size_with_other > min(self.limit, TOGETHER) or self.path(space, digest).exists():
                 continue
-            chosen.append(index)
+            chosen.append((space, encoder))
             size = size_with_other
         if not chosen:
             return None
         try:
-            vectors = shared.encode(texts, chosen, progress)
+            vectors = shared.encode(texts, [encoder for _, encoder in chosen], progress)
         except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
             self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
             return None
 
         start = width
-        for index in chosen:
-            space, width_of_other = shared.spaces[index]
-            self.keep(space, digest, vectors[:, start : start + width_of_other])
-            start += width_of_other
+        for space, encoder in chosen:
+            self.keep(space, digest, vectors[:, start : start + encoder.width])
+            start += encoder.width
         return np.ascontiguousarray(vectors[:, :width])
 
 
@@ -272,8 +274,8 @@ class SharedBackbone:
         return [self.fingerprints[id(encoder.placed)][1] for encoder in encoders]
 
     @cached_property
-    def _distinct(self) -> list[tuple[EncoderFingerprint, Encoder]]:
-        """Space and encoder of the others; of several with one space, the last one."""
+    def spaces(self) -> list[tuple[EncoderFingerprint, Encoder]]:
+        """Fingerprint and encoder of each of the others with a distinct one; of several, the last one."""
         own, *spaces = self._spaces
         if own is None or not spaces:
             return []
@@ -283,17 +285,11 @@ class SharedBackbone:
                 distinct[space.name] = space, encoder
         return list(distinct.values())
 
-    @property
-    def spaces(self) -> list[tuple[EncoderFingerprint, int]]:
-        """Fingerprint and width of each further encoder with a distinct space."""
-        return [(space, encoder.width) for space, encoder in self._distinct]
-
     def encode(
-        self, texts: Sequence[str], chosen: Sequence[int], progress: Progress | None = None
+        self, texts: Sequence[str], others: Sequence[Encoder], progress: Progress | None = None
     ) -> NDArray[np.float32]:
-        """Return the encoder's own vectors and, concatenated along the width, those of `spaces[chosen]`."""
-        encoders = [self._distinct[index][1] for index in chosen]
-        placed = self._place_together(encoders)
+        """Return the encoder's own vectors and, concatenated along the width, those of some of `others`."""
+        placed = self._place_together(others)
         if placed is None:
             raise RunError("the engine has one pass for all of them, and none for some")
         return attrs.evolve(self.encoder, placed=placed).encode(texts, progress)

@@ -16,6 +16,7 @@ from sentbed_studies.cell_keys import (
     Content,
     EvaluationKey,
     directory_of,
+    is_from_files,
     key_of,
     reads_texts_of_evaluations,
     short,
@@ -129,10 +130,6 @@ class Work:
             return self
         return self.of([task.cell for task in self.tasks if task not in tasks])
 
-    def is_done(self, study: Path) -> bool:
-        """Whether every run in the directory of a study has finished, with all evaluations."""
-        return all(task.is_done(study) for task in self.tasks)
-
     def sharing(self, prefix: Prefix) -> int:
         """Return the number of runs that begin with a prefix."""
         return sum(prefix in chain(task.above) for task in self.tasks)
@@ -217,7 +214,7 @@ def _keys_of_stages(recipe: Recipe, identities: CellKeys) -> list[Key]:
 
 def _texts(recipe: Recipe) -> list[Any]:
     """Return the sources of texts that a recipe's encoders are built on; empty if they need no texts."""
-    if all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values()):
+    if is_from_files(recipe):
         return []
     data = [[stage.data, recipe.towers(stage)] for stage in recipe.stage]
     if reads_texts_of_evaluations(recipe):

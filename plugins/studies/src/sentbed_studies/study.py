@@ -197,7 +197,13 @@ def expand(
                 if not problem.misfit:
                     faults.setdefault(problem, []).append(name)
 
-    _require_none(_with_a_cell(faults, len(every)))
+    problems_of_cells = []
+    for problem, names in faults.items():
+        # One of all cells is the recipe's.
+        if len(set(names)) < len(every):
+            problem = attrs.evolve(problem, path=f"{problem.path} of the cell `{names[0]}`".lstrip())  # noqa: PLW2901
+        problems_of_cells.append(problem)
+    _require_none(problems_of_cells)
     baseline = baseline_of(table, axes)
     study = Study(
         name=str(document.data.get("run", {}).get("name", "study")),
@@ -228,16 +234,6 @@ def _require_none(problems: Iterable[Problem]) -> None:
     listed = list(problems)
     if listed:
         raise RecipeError(listed)
-
-
-def _with_a_cell(faults: Mapping[Problem, Sequence[str]], cells: int) -> Iterator[Problem]:
-    """Yield problems with one of their cells, whose names they have; one of all `cells` is the recipe's."""
-    for problem, names in faults.items():
-        if len(set(names)) == cells:
-            yield problem
-        else:
-            path = f"{problem.path} of the cell `{names[0]}`".lstrip()
-            yield attrs.evolve(problem, path=path)
 
 
 def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:

@@ -93,7 +93,7 @@ def run(
     from sentbed_studies.study import read_study, require_cells_of_labels
     from sentbed_studies.study_plan import plan_study
     from sentbed_studies.study_reports import write_reports
-    from sentbed_studies.write_study_directory import is_older, record_of
+    from sentbed_studies.write_study_directory import is_older
 
     plugins = load_plugins()
     cells = entries(only)
@@ -120,7 +120,6 @@ def run(
     to_train_again = [run for run in plan.kept if run.is_to_be_trained_again]
     if to_train_again and not retrain and sys.stdin.isatty():
         retrain = click.confirm(f"Train {len(to_train_again):,} finished runs again?", err=True)
-    before = record_of(plan.directory)
     result = run_plan(
         plan,
         plugins,
@@ -135,8 +134,7 @@ def run(
     for outcome in result.failed:
         echo(f"{outcome.job} failed: {outcome.error}", err=True)
     report = plan.directory / "report.html"
-    is_unchanged = not result.worked and record_of(plan.directory) == before
-    if is_unchanged and not is_older(report, plan.directory, plan.work):
+    if not result.worked and not is_older(report, plan.directory, plan.work):
         command = f"`sentbed study report {plan.directory}`"
         echo(f"nothing was left to run; {command} writes the report anew", err=True)
         echo(report)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 from sentbed.errors import Problem, RecipeError
@@ -103,7 +102,8 @@ class StudyPlan:
     def _shared_work(self) -> Iterator[str]:
         work = self.work.without(self.needless)
         at_most = "" if self.study.table.sampler is None else "at most "
-        for prefix in needed(self.directory, work):
+        unstarted = [run.task for run in self.kept if run.status is None and run.task not in self.needless]
+        for prefix in needed(self.directory, work, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
         for bundle in work.bundles:
@@ -154,45 +154,34 @@ def plan_study(
     """
     keys = CellKeys(plugins)
     whole = work = plan_work(study.cells, keys, share)
-    needless: Sequence[Task] = ()
-    confirmation = None
     if only:
         work = whole.of(study.only(only).cells)
-    else:
-        needless = needless_runs(study, work, directory)
-        confirmation = confirmation_of(study, work, directory, keys, share, needless)
-
     kept = kept_runs(directory, work)
-    to_run = [run for run in kept if run.task not in needless]
-    if all(run.is_done for run in to_run) and (confirmation is None or not confirmation.number_left):
+    waiting = [run.task for run in kept if not run.is_done]
+    needless: Sequence[Task] = ()
+    confirmation = None
+    if not only:
+        needless = needless_runs(study, waiting, directory)
+        is_over = len(needless) == len(waiting)
+        confirmation = confirmation_of(study, work, directory, keys, share, is_over)
+
+    if len(needless) == len(waiting) and (confirmation is None or not confirmation.number_left):
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:
-        left = time_of(
-            work.without(needless),
+        to_do = work.without(needless)
+        left = time_left(
+            to_do,
             directory,
-            workers,
-            choose_workers,
-            kept=to_run,
+            kept=[run for run in kept if run.task not in needless],
             number_of_runs=runs_of(study, work) - len(needless),
             confirmation=confirmation,
         )
+        if workers is not None:
+            left.workers = workers
+        elif choose_workers:
+            left.workers = workers_for(to_do, left)
     return StudyPlan(study, directory, whole, work, left, kept, needless, confirmation)
-
-
-def time_of(
-    work: Work, directory: Path, workers: int | None, choose_workers: bool = True, **about_runs: Any
-) -> TimeLeft:
-    """Return the time that work takes with so many workers; `about_runs` are arguments of `time_left`.
-
-    If they are not given, there are as many as `workers_for` it, or one without `choose_workers`.
-    """
-    left = time_left(work, directory, **about_runs)
-    if workers is not None:
-        left.workers = workers
-    elif choose_workers:
-        left.workers = workers_for(work, left)
-    return left
 
 
 def workers_for(work: Work, left: TimeLeft) -> int:
@@ -262,14 +251,15 @@ def _words_on_confirmation(confirmation: Confirmation) -> str:
     """Return what a study does with fresh seeds, and how that is estimated."""
     seeds = count(confirmation.runs, "fresh seed")
     runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
-    if confirmation.left is None:
+    if confirmation.work is None:
         return (
             f"the chosen cell is run with {seeds} after all others; which one that is is not known yet, and "
             f"the estimate counts {runs}"
         )
+    cell = confirmation.work.tasks[0].cell.name
     if not confirmation.left:
-        return f"the chosen cell, {confirmation.cell}, was run with {seeds}"
-    return f"the chosen cell, {confirmation.cell}, is run with {seeds}; the estimate counts {runs}"
+        return f"the chosen cell, {cell}, was run with {seeds}"
+    return f"the chosen cell, {cell}, is run with {seeds}; the estimate counts {runs}"
 
 
 def listed(remark: Remark) -> str:

@@ -26,8 +26,15 @@ class RunStatus:
     """Whether it is one of the chosen cell with a fresh seed."""
     progress: RunProgress | None
     """Where it is, or was when it was stopped or killed; None of one that is not begun, or has ended."""
-    missing: int
-    """Number of evaluations that a finished run lacks, which were added to the recipe since."""
+    directory: Path | None
+    """Its directory; None of one that is not begun."""
+
+    @property
+    def missing(self) -> int:
+        """Number of evaluations that a finished run lacks, which were added to the recipe since."""
+        if self.run.status != "finished" or self.directory is None:
+            return 0
+        return len(missing_evaluations(self.directory, self.run.evaluations or ()))
 
     @property
     def is_at_work(self) -> bool:
@@ -46,8 +53,9 @@ class RunStatus:
             line += f" at {self.progress.place}"
         if run.error:
             line += f": {run.error}"
-        if self.missing:
-            line += f", without {count(self.missing, 'evaluation')} of the recipe"
+        missing = self.missing
+        if missing:
+            line += f", without {count(missing, 'evaluation')} of the recipe"
         return line
 
     def table(self) -> dict[str, Any]:
@@ -177,13 +185,11 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
     statuses = []
     for run in runs:
         progress = None
-        missing = 0
+        directory = None
         if run.directory is not None and data.directory is not None:
             directory = data.directory / run.directory
             if run.status in ("running", "interrupted"):
                 log = logs.setdefault(directory, RunLog(directory))
                 progress = log.progress(mean if run.status == "running" else None)
-            elif run.status == "finished":
-                missing = len(missing_evaluations(directory, run.evaluations or ()))
-        statuses.append(RunStatus(run, run in fresh, progress, missing))
+        statuses.append(RunStatus(run, run in fresh, progress, directory))
     return StudyStatus(data, tuple(statuses), unchosen, mean)

@@ -213,7 +213,7 @@ def time_left(
     alone = plans.of_cells_alone(work)
     whole, whole_alone, mean_cell = _sum(planned.values()), _sum(alone), _mean(alone)
 
-    to_train = needed(directory, work)
+    to_train = needed(directory, work, [run.task for run in kept if run.status is None])
     for prefix in work.prefixes:
         if prefix not in to_train:
             del planned[prefix.directory]
@@ -246,7 +246,7 @@ def time_left(
         left.whole = _sum([left.whole, *left.fresh])
         left.alone = _sum([left.alone, *left.fresh])
         if confirmation.left is not None:
-            left.chosen(confirmation.left)
+            left.chosen([task.directory for task in confirmation.left])
     return left
 
 

@@ -1,4 +1,4 @@
-"""Checks of a paper's rows that need no training: what they take, and whether published numbers are met."""
+"""The rows of a paper that need no training: what they take, and whether published numbers are met."""
 
 from __future__ import annotations
 
@@ -9,23 +9,31 @@ from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.tools import Recipe
+from sentbed.tools import Plugins, Recipe
 from sentbed_common import Cost, Outline
+from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, duration
 from sentbed_report.study.published_number_comparison import Number
+from sentbed_report.study.read_study_directory import is_study, read_data
 from sentbed_report.tables.terminal import aligned
 from sentbed_workbench.resource_plan import Planner
 from sentbed_workbench.workload_estimates import encoded, listed
 
+from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.published_table_recipes import (
     CHECKS,
     CONTRADICTED,
     NOT_WITHIN,
     WITHIN,
+    comparison,
+    numbers_of,
     verdict,
 )
-from sentbed_studies.shared_work_plan import Work
-from sentbed_studies.study import Cell, Study
+from sentbed_studies.shared_work_plan import Task, Work, plan_work
+from sentbed_studies.study import Cell, Entries, Study, read_study
+from sentbed_studies.study_command import run_plan
+from sentbed_studies.study_plan import plan_study
+from sentbed_studies.study_reports import write_reports
 from sentbed_studies.time_left import RUN, START, Range, time_left
 
 SHOWN = 3
@@ -84,7 +92,69 @@ def find_checks(papers: Path, paper: str) -> dict[str, Path]:
     return {paper: files[paper]}
 
 
-def read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
+@attrs.frozen(eq=False)
+class Verification:
+    """The checks of a paper: the cells of a study, in a directory of its own."""
+
+    paper: str
+    study: Study
+    directory: Path
+    checks: tuple[Check, ...]
+
+    def run(self, workers: int | None, retrain: bool, plugins: Plugins, say: Say) -> list[Verdict]:
+        """Run the checks that can be run and have not finished; say ours, theirs and the verdicts."""
+        failed = self._run_cells(workers, retrain, plugins, say)
+        numbers: tuple[Number, ...] = ()
+        if is_study(self.directory):
+            names = {check.name for check in self.checks}
+            of_study = numbers_of(read_data(self.directory))
+            numbers = tuple(number for number in of_study if number.cell in names)
+
+        verdicts = list(judge(self.checks, numbers, failed))
+        say("")
+        if numbers:
+            for line in comparison(numbers):
+                say(line)
+        rows = [(f"{self.paper}: {verdict.check}", verdict.outcome) for verdict in verdicts]
+        for line in aligned(rows, left=2):
+            say(line)
+        return verdicts
+
+    def _run_cells(self, workers: int | None, retrain: bool, plugins: Plugins, say: Say) -> dict[str, str]:
+        """Run cells, and return the errors of those that failed, by name."""
+        runnable = {check.name for check in self.checks if not check.lacking and not check.finished}
+        only = [cell.labels for cell in self.study.cells if cell.name in runnable]
+        if not only:
+            return {}
+        plan = plan_study(self.study, self.directory, plugins, only=only, workers=workers)
+        result = run_plan(plan, plugins, only=only, keep_going=True, retrain=retrain)
+        say(str(write_reports(self.directory)))
+        errors = {}
+        for outcome in result.failed:
+            if isinstance(outcome.job.run, Task):
+                errors[outcome.job.run.cell.name] = outcome.error
+        return errors
+
+
+def read_verification(
+    paper: str, file: Path, parent: Path, overrides: Sequence[str], only: Entries, plugins: Plugins
+) -> Verification:
+    """Read the checks of a paper; `only` selects some, as `StudyTable.exclude` does, and empty is all.
+
+    Raises:
+        RecipeError: with all problems of the file, but for what is missing on this machine.
+    """
+    study = read_study(file, overrides, plugins, only=())
+    selected = study
+    if only:
+        # Of a combination that cannot work only the name is known, and not whether it was asked for.
+        selected = attrs.evolve(study.only(only), excluded=())
+    directory = parent / study.name
+    checks = _read_checks(selected, plan_work(selected.cells, CellKeys(plugins)), directory)
+    return Verification(paper, attrs.evolve(study, remarks=()), directory, tuple(checks))
+
+
+def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
     """Return the checks of a study, which was read with `only=()`: what it misses here is in its remarks.
 
     A cell whose parts do not go together is a check, too, that cannot be run.
@@ -122,18 +192,11 @@ def _estimate(
     left = time_left(work.of([cell]), directory, planner)
     if not left.problems and left.memory:
         return left.alone, left.memory
-    parameters = _parameters(study, cell.labels)
-    if parameters is None:
-        return None, left.memory or None
-    return _estimate_by_parameters(cell.recipe, parameters, planner)
-
-
-def _parameters(study: Study, labels: Mapping[str, str]) -> int | None:
-    """Return the number of parameters that `[study.numbers]` has of a cell's labels."""
     for axis, numbers in study.table.numbers.items():
-        if labels.get(axis) in numbers:
-            return int(numbers[labels[axis]])
-    return None
+        label = cell.labels.get(axis, "")
+        if label in numbers:
+            return _estimate_by_parameters(cell.recipe, int(numbers[label]), planner)
+    return None, left.memory or None
 
 
 def _estimate_by_parameters(
@@ -144,20 +207,7 @@ def _estimate_by_parameters(
     if device.flops is None:
         return None, memory
     encoder = recipe.encoders[recipe.main_encoder]
-    outline = _outline(parameters)
-    operations = 0.0
-    for entry in recipe.evaluate:
-        texts = planner.once(("listed", entry.with_), partial(listed, entry.with_))
-        if texts.problem:
-            return None, memory
-        operations += encoded(texts, encoder, outline, device.token_budget)
-    slow, fast = (operations / (device.flops * share) for share in device.share)
-    return (START + RUN + fast, START + RUN + slow), memory
-
-
-def _outline(parameters: int) -> Outline:
-    """Return the outline of a model of which only the number of parameters is known."""
-    return Outline(
+    outline = Outline(
         parameters=parameters,
         trained={},
         weight_bytes=BYTES_OF_A_WEIGHT * parameters,
@@ -173,6 +223,14 @@ def _outline(parameters: int) -> Outline:
         activations=Cost(),
         source="the number of parameters",
     )
+    operations = 0.0
+    for entry in recipe.evaluate:
+        texts = planner.once(("listed", entry.with_), partial(listed, entry.with_))
+        if texts.problem:
+            return None, memory
+        operations += encoded(texts, encoder, outline, device.token_budget)
+    slow, fast = (operations / (device.flops * share) for share in device.share)
+    return (START + RUN + fast, START + RUN + slow), memory
 
 
 def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
@@ -197,19 +255,13 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
                 state = "finished"
             elif check.lacking:
                 state = f"cannot run: {check.lacking}"
-            rows.append((f"{paper}: {check.name}", check.model, _time(check), _memory(check), state))
+            time = memory = "unknown"
+            if check.seconds is not None:
+                time = " to ".join(map(duration, check.seconds))
+            if check.memory is not None:
+                memory = f"{check.memory / 1e9:.1f} GB"
+            rows.append((f"{paper}: {check.name}", check.model, time, memory, state))
     yield from aligned(rows, left=2)
-
-
-def _time(check: Check) -> str:
-    if check.seconds is None:
-        return "unknown"
-    low, high = map(duration, check.seconds)
-    return f"{low} to {high}"
-
-
-def _memory(check: Check) -> str:
-    return "unknown" if check.memory is None else f"{check.memory / 1e9:.1f} GB"
 
 
 def judge(checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]) -> Iterator[Verdict]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import tomli_w
 from sentbed.errors import DataError, RunError
-from sentbed.helpers import read_file, write_atomic
+from sentbed.helpers import write_atomic
 from sentbed.tools import MANIFEST, Recipe, differences, locked, unstructure
 from sentbed_common import is_locked
 from sentbed_report.study.decisions import DECISIONS
@@ -35,8 +35,6 @@ from sentbed_studies.shared_work_plan import Prefix, Task, Work, chain
 from sentbed_studies.study import Study
 from sentbed_studies.study_config import StudyTable
 
-LARGEST_RECORD = 1 << 30
-"""Bytes of the largest `study.json`."""
 AT_WORK = "at-work"
 """Beginning of the names of locks that processes hold while they work on a study."""
 
@@ -52,26 +50,39 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
     """
     record = _record(study, work)
     before = _record_before(directory)
-    if before is not None:
-        _require_same_study(before, record, directory)
-    text = json.dumps(attrs.asdict(record))
-    same_study = f"{AT_WORK}-{hashlib.sha256(text.encode()).hexdigest()[:16]}-"
+    if before is not None and before.name != record.name and not set(_keys(before)) & set(_keys(record)):
+        raise RunError(
+            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
+            "another `--out`"
+        )
+    same_study = f"{AT_WORK}-{hashlib.sha256(_as_json(record).encode()).hexdigest()[:16]}-"
     lock = directory / LOCKS / f"{same_study}{uuid.uuid4().hex}.lock"
     try:
         with locked(lock):
-            _require_no_other(lock, same_study, directory)
+            # Ours is held already: of two processes that begin at once, one at least sees the other.
+            for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
+                if not other.name.startswith(same_study) and is_locked(other):
+                    raise RunError(
+                        f"another process works in `{directory}` on a study by another recipe; let it end "
+                        "first, or choose another `--out`"
+                    )
             write_atomic(directory / RECIPE, _recipe(study, directory))
             record = attrs.evolve(record, sampled=tuple(sampled))
             # Another process may have gone on with the study since.
             before = _record_before(directory)
             if before is not None:
                 record = _with_choices_before(record, before)
-            write_study_record(directory, record)
+            if before is None or _as_json(record) != _as_json(before):
+                write_study_record(directory, record)
             yield
     finally:
         # On a disk that has become read-only this fails too, and would hide why.
         with suppress(OSError):
             lock.unlink(missing_ok=True)
+
+
+def _as_json(record: StudyRecord) -> str:
+    return json.dumps(attrs.asdict(record))
 
 
 def _record_before(directory: Path) -> StudyRecord | None:
@@ -121,29 +132,8 @@ def note_confirmation(directory: Path, work: Work) -> None:
     runs = tuple(_run(task) for task in work.tasks)
     confirmation = ConfirmationRecord(work.tasks[0].cell.name, runs)
     record = read_study_record(directory)
-    write_study_record(directory, attrs.evolve(record, confirmation=confirmation))
-
-
-def _require_no_other(lock: Path, same: str, directory: Path) -> None:
-    """Raise `RunError` if a lock is held whose name does not begin like that of a process on the same study.
-
-    `lock` is ours, and held already: of two processes that begin at once, one at least sees the other.
-    """
-    for other in lock.parent.glob(f"{AT_WORK}-*.lock"):
-        if not other.name.startswith(same) and is_locked(other):
-            raise RunError(
-                f"another process works in `{directory}` on a study by another recipe; let it end first, or "
-                "choose another `--out`"
-            )
-
-
-def _require_same_study(before: StudyRecord, record: StudyRecord, directory: Path) -> None:
-    """Raise `RunError` if a directory holds a study of another name that has no run in common with ours."""
-    if before.name != record.name and not set(_keys(before)) & set(_keys(record)):
-        raise RunError(
-            f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
-            "another `--out`"
-        )
+    if record.confirmation != confirmation:
+        write_study_record(directory, attrs.evolve(record, confirmation=confirmation))
 
 
 def _keys(record: StudyRecord, name: str = "") -> list[str]:
@@ -219,37 +209,26 @@ def _compared(recipe: Recipe) -> Any:
     return table
 
 
-def record_of(place: Path) -> tuple[bytes | None, ...]:
-    """Return what is written of a study beside its runs: its cells, and what it has decided."""
-    contents: list[bytes | None] = []
-    for name in (STUDY, DECISIONS):
-        try:
-            contents.append(read_file(place / name, LARGEST_RECORD))
-        except OSError:
-            contents.append(None)
-    return tuple(contents)
-
-
 def is_older(report: Path, place: Path, work: Work) -> bool:
-    """Whether a report is missing, or was written before a run, or an evaluation added to one, had ended."""
+    """Whether a report is missing, or something that it tells of was written since.
+
+    That is a run, an evaluation added to one, the study's cells, or what it has decided.
+    """
+    files = [place / STUDY, *place.glob(DECISIONS)]
+    for task in work.tasks:
+        run = place / task.directory
+        files += [run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")]
     try:
         written = report.stat().st_mtime_ns
-        for task in work.tasks:
-            run = place / task.directory
-            for manifest in (run / MANIFEST, *(run / ADDED).glob(f"*/{MANIFEST}")):
-                if manifest.stat().st_mtime_ns > written:
-                    return True
+        return any(file.stat().st_mtime_ns > written for file in files)
     except OSError:
         return True
-    return False
 
 
-def needed(place: Path, work: Work) -> list[Prefix]:
-    """Return the shared stages that unstarted cells still need, shorter ones first."""
+def needed(place: Path, work: Work, unstarted: Iterable[Task]) -> list[Prefix]:
+    """Return the shared stages of `work` that unstarted runs of it still need, shorter ones first."""
     keys = set()
-    for task in work.tasks:
-        if manifest_status(place / task.directory) is not None:
-            continue
+    for task in unstarted:
         for prefix in chain(task.above):
             status = manifest_status(place / prefix.directory)
             if status != "finished":
