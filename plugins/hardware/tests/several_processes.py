@@ -18,12 +18,12 @@ import torch
 from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.protocols import Head, TokenStates, Training, Transform
-from sentbed_hardware._common import calls_in_all_processes
 from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.engine_parts import calls_in_all_processes
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.distributed.tensor import DTensor
 

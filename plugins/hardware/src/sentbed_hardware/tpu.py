@@ -83,7 +83,7 @@ class Tpu(PlannedAccelerator):
         """Work for the first process, if this is another one; see `Distributed.serve`."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
-        from sentbed_hardware._torch.worker import serve
+        from sentbed_hardware.engine_parts.calls_in_all_processes import serve
 
         try:
             serve(self)

@@ -23,26 +23,24 @@ from sentbed.protocols import (
     TokenBatch,
     Training,
 )
-from sentbed_common import cache_root
+from sentbed_common import cache_root, rows_of
 
-from sentbed_hardware._common.batch_rows import rows_of
-from sentbed_hardware._common.component_output_checks import origin_of_nan, require_finite
-from sentbed_hardware._common.encoder_module import (
-    BACKBONE_DIRECTORY,
-    MODULES_FILE,
-    EncoderModule,
-    assembled,
-    save_modules,
-)
-from sentbed_hardware._common.module_fingerprint import fingerprint
-from sentbed_hardware._common.process_group import Processes
-from sentbed_hardware._common.training_checks import common_width, refuse_predictions
 from sentbed_hardware._jax import lead_engine
 from sentbed_hardware._jax.compiled_functions import Compiled
 from sentbed_hardware._jax.mesh import Layout
 from sentbed_hardware._jax.pure_functions import Arrays, FunctionalEncoder
 from sentbed_hardware._jax.shape_buckets import Buckets, widen
 from sentbed_hardware._jax.trainer import JaxTrainer
+from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_finite
+from sentbed_hardware.engine_parts.encoder_module import (
+    BACKBONE_DIRECTORY,
+    MODULES_FILE,
+    EncoderModule,
+    assembled,
+    save_modules,
+)
+from sentbed_hardware.engine_parts.process_group import Processes
+from sentbed_hardware.engine_parts.training_settings import common_width, refuse_predictions
 
 if TYPE_CHECKING:
     from sentbed_hardware.tpu import Tpu
@@ -281,7 +279,7 @@ class JaxEncoder(PlacedEncoder):
     def hash(self) -> str | None:
         """Return `fingerprint` of the torch module."""
         facts = self.engine.facts
-        return fingerprint(self.module, [f"{key} {facts[key]}" for key in sorted(facts)])
+        return self.module.fingerprint([f"{key} {facts[key]}" for key in sorted(facts)])
 
     def save(self, directory: Path) -> None:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""

@@ -25,9 +25,9 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
-from sentbed_hardware._common.process_group import Processes
-from sentbed_hardware._common.process_group import join as join_torch
+from sentbed_hardware.engine_parts.calls_in_all_processes import Lead, highest_counters
+from sentbed_hardware.engine_parts.process_group import Processes
+from sentbed_hardware.engine_parts.process_group import join as join_torch
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
@@ -92,7 +92,7 @@ class LeadEngine(Engine):
 
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
-        self.lead.call(seed_all, self.own, seed)
+        self.lead.call(type(self.own).seed, self.own, seed)
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None

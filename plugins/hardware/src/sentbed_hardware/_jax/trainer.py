@@ -31,7 +31,10 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.component_output_checks import (
+from sentbed_hardware._jax import training_state
+from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
+from sentbed_hardware._jax.shape_buckets import fill
+from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     connected,
     cut,
@@ -40,13 +43,17 @@ from sentbed_hardware._common.component_output_checks import (
     named_loss,
     named_parts,
 )
-from sentbed_hardware._common.parameter_settings import rate_factor, require_decay, settings_of
-from sentbed_hardware._common.process_group import said
-from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
-from sentbed_hardware._common.training_checks import keyed_towers, keys_of, require_trainable
-from sentbed_hardware._jax import training_state
-from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
-from sentbed_hardware._jax.shape_buckets import fill
+from sentbed_hardware.engine_parts.process_group import interruption_in_words
+from sentbed_hardware.engine_parts.training_settings import (
+    joined,
+    keyed_towers,
+    keys_of,
+    rate_factor,
+    require_decay,
+    require_trainable,
+    settings_of,
+    texts_a_row,
+)
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
@@ -230,7 +237,7 @@ class JaxTrainer(Trainer):
         numbers = {name: float(value) for name, value in metrics.items()}
         numbers["compiled_shapes"] = float(self.engine.compiled.shapes)
         processes = self.engine.processes
-        interrupted = said(processes.highest(processes.interruption()))
+        interrupted = interruption_in_words(processes.highest(processes.interruption()))
         return StepResult(float(loss), rate, float(norm), numbers, interrupted, origin)
 
     def _require_all(self, gradients: Arrays) -> None:

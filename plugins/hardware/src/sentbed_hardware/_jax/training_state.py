@@ -14,12 +14,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from sentbed import ModelError
 from sentbed.helpers import read_json
-
-from sentbed_hardware._common.random_generators import host_draws, rewind_host
-from sentbed_hardware._common.tensor_files import REMEDY, TENSORS_FILE, VALUES_FILE
+from sentbed_common import host_draws, rewind_host
 
 if TYPE_CHECKING:
     from sentbed_hardware._jax.trainer import JaxTrainer
+
+
+TENSORS_FILE = "state.safetensors"
+VALUES_FILE = "state.json"
+REMEDY = "go on from another state, or start again"
+"""Advice for the user if a state cannot be used."""
 
 
 @attrs.frozen(eq=False)

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import BuiltBackbone, Engine, TokenBatch, Training
 
-from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine
 from sentbed_hardware._torch.lead_engine import spread
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.distributed_base import is_member
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 if TYPE_CHECKING:
     from sentbed_hardware.cuda import Cuda

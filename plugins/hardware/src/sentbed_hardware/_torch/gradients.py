@@ -10,16 +10,16 @@ from sentbed.helpers import fault
 from sentbed.protocols import Columns, LossOutput
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.component_output_checks import (
+from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._torch.sharding import Replicas, clip_gradients, replicated
+from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     cut,
     frozen_nan,
     named_loss,
     named_parts,
 )
-from sentbed_hardware._common.process_group import said
-from sentbed_hardware._common.random_generators import draws, rewind
-from sentbed_hardware._torch.sharding import Replicas, clip_gradients, replicated
+from sentbed_hardware.engine_parts.process_group import interruption_in_words
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.trainer import TorchTrainer
@@ -52,7 +52,7 @@ def add_up(trainer: TorchTrainer) -> str | None:
     processes.same([parameter.grad for parameter in of_loss if parameter.grad is not None])
     # Batch statistics, for example: each process has those of its own rows.
     processes.same([value for tower in trainer.towers.values() for value in tower.buffers.values()])
-    return said(highest[: len(signals)])
+    return interruption_in_words(highest[: len(signals)])
 
 
 def require_all(trainer: TorchTrainer) -> None:

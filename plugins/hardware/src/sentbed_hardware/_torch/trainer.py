@@ -21,17 +21,7 @@ from sentbed.protocols import (
 )
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.component_output_checks import learning_rate
-from sentbed_hardware._common.parameter_settings import settings_of
-from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
 from sentbed_hardware._common.random_generators import draws, rewind
-from sentbed_hardware._common.training_checks import (
-    common_width,
-    keyed_towers,
-    keys_of,
-    refuse_predictions,
-    require_output,
-)
 from sentbed_hardware._torch import gradients, training_state
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
@@ -39,6 +29,16 @@ from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.sharding import mesh_of, replicated, whole
 from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.tower import Tower, plan_chunks
+from sentbed_hardware.engine_parts.component_output_checks import learning_rate, require_output
+from sentbed_hardware.engine_parts.training_settings import (
+    common_width,
+    joined,
+    keyed_towers,
+    keys_of,
+    refuse_predictions,
+    settings_of,
+    texts_a_row,
+)
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.engine import TorchEncoder, TorchEngine

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from sentbed import ModelError, RunError
 from sentbed.helpers import read_json
+from sentbed_common import host_draws, rewind_host
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.process_messages import Own
-from sentbed_hardware._common.random_generators import draws, host_draws, rewind, rewind_host
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.tensor_files import (
     REMEDY,
     TENSORS_FILE,
@@ -24,6 +24,7 @@ from sentbed_hardware._common.tensor_files import (
     write_tensors,
 )
 from sentbed_hardware._torch.sharding import replicated, share_of, whole
+from sentbed_hardware.engine_parts.process_group import Processes
 
 if TYPE_CHECKING:
     from sentbed_hardware._torch.trainer import TorchTrainer
