@@ -45,7 +45,7 @@ def main() -> None:
     runtime = part("runtime", "tpu", platform="cpu", precision="bf16", lengths=(16,), devices=8)
     try:
         base: Any = runtime.build()
-        from sentbed_hardware._jax.ahead_of_time import ahead, described, lower_step
+        from sentbed_tpu._jax.ahead_of_time import ahead, described, lower_step
 
         devices = list(base.layout.mesh.devices.flat) if options.lower else described(options.topology)
     except RuntimeUnavailableError as error:

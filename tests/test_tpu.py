@@ -15,8 +15,8 @@ from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Head, Training
-from sentbed_hardware._jax.ahead_of_time import ahead, lower_step
-from sentbed_hardware._jax.shape_buckets import Buckets
+from sentbed_tpu._jax.ahead_of_time import ahead, lower_step
+from sentbed_tpu._jax.shape_buckets import Buckets
 
 pytestmark = pytest.mark.jax
 

@@ -27,7 +27,18 @@ from sentbed_hardware.engine_parts import calls_in_all_processes
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.distributed.tensor import DTensor
 
-from conftest import BuiltDense, Classes, Contrast, Graded, HashTokenizer, MeanPooler, Momentum, Sgd
+# It runs as a program, without the paths of a test.
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
+from small_encoder import (
+    BuiltDense,
+    Classes,
+    Contrast,
+    Graded,
+    HashTokenizer,
+    MeanPooler,
+    Momentum,
+    Sgd,
+)
 
 WORDS = (
     "a house by the sea",

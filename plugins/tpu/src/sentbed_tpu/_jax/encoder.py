@@ -1,162 +1,28 @@
-"""The engine on JAX, which places weights on a mesh of devices, encodes batches and trains."""
+"""An encoder on devices of JAX."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed import RuntimeUnavailableError
-from sentbed.helpers import returned
-from sentbed.protocols import (
-    BuiltBackbone,
-    Engine,
-    Head,
-    PlacedEncoder,
-    Pooler,
-    TokenBatch,
-    Training,
-)
-from sentbed_common import cache_root, rows_of
-
-from sentbed_hardware._jax import lead_engine
-from sentbed_hardware._jax.compiled_functions import Compiled
-from sentbed_hardware._jax.mesh import Layout
-from sentbed_hardware._jax.pure_functions import Arrays, FunctionalEncoder
-from sentbed_hardware._jax.shape_buckets import Buckets, widen
-from sentbed_hardware._jax.trainer import JaxTrainer
+from sentbed.protocols import BuiltBackbone, PlacedEncoder, TokenBatch
+from sentbed_common import rows_of
 from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_finite
 from sentbed_hardware.engine_parts.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
-    assembled,
     save_modules,
 )
-from sentbed_hardware.engine_parts.process_group import Processes
-from sentbed_hardware.engine_parts.training_settings import common_width, refuse_predictions
 
-if TYPE_CHECKING:
-    from sentbed_hardware.tpu import Tpu
-
-
-def build_engine(parameters: Tpu) -> Engine:
-    """See `Tpu.build`."""
-    processes = lead_engine.join(parameters)
-    devices = _devices(parameters, processes.world)
-    # Without this, a TPU computes fp32 products in bf16.
-    jax.config.update("jax_default_matmul_precision", "highest")
-    if parameters.platform == "tpu" and not jax.config.values["jax_compilation_cache_dir"]:
-        # A large model takes minutes to compile, and the next run needs the same shapes.
-        jax.config.update("jax_compilation_cache_dir", str(cache_root() / "xla"))
-    layout = Layout.over(devices, parameters.parallel == "fsdp")
-    count = len(devices)
-    precision = "bf16" if parameters.precision == "auto" else parameters.precision
-    facts = {
-        "runtime": parameters.name,
-        "platform": parameters.platform,
-        "device": devices[0].device_kind,
-        "devices": count,
-        "precision": precision,
-        "lengths": list(parameters.lengths),
-        "jax": jax.__version__,
-        "torchax": version("torchax"),
-    }
-    if count > 1:
-        facts["parallel"] = parameters.parallel
-    if processes.world > 1:
-        facts["processes"] = processes.world
-    buckets = Buckets(parameters.lengths, parameters.token_budget * count, count)
-    engine = JaxEngine(layout, buckets, precision == "bf16", facts)
-    engine.processes = processes
-    return lead_engine.lead(engine)
-
-
-def _devices(parameters: Tpu, processes: int) -> list[Any]:
-    wanted = parameters.devices
-    if parameters.platform == "cpu":
-        wanted = wanted or 1
-        try:
-            jax.config.update("jax_platforms", "cpu")
-            if wanted > 1:
-                jax.config.update("jax_num_cpu_devices", wanted)
-        except RuntimeError:
-            pass  # JAX runs already in this process, with what it has
-    try:
-        found = jax.devices(parameters.platform)
-    except RuntimeError as error:
-        raise RuntimeUnavailableError(
-            f'JAX finds no {parameters.platform.upper()}: {error}; use `platform = "cpu"` to try this '
-            "runtime without one, or the runtime `cpu` or `cuda`"
-        ) from error
-    of = [[device for device in found if device.process_index == rank] for rank in range(processes)]
-    fewest = min(map(len, of))
-    if wanted is not None and wanted > fewest:
-        message = f"`devices` is {wanted}, and JAX has {fewest} here; set `devices = {fewest}`"
-        if parameters.platform == "cpu":
-            message += f", or XLA_FLAGS=--xla_force_host_platform_device_count={wanted} in the environment"
-        raise RuntimeUnavailableError(message)
-    return [device for own in of for device in own[:wanted]]
-
-
-class JaxEngine(Engine):
-    """A mesh of devices. `facts` is what `describe` returns."""
-
-    def __init__(self, layout: Layout, buckets: Buckets, bf16: bool, facts: Mapping[str, Any]) -> None:
-        self.layout = layout
-        self.buckets = buckets
-        self.bf16 = bf16
-        self.facts = facts
-        self.token_budget = buckets.token_budget
-        self.compiled = Compiled()
-        self.key = jax.random.key(0)
-        self.processes = Processes()
-        self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
-
-    def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` with messages for the user."""
-        self.say = say
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return platform, devices and precision in use."""
-        return self.facts
-
-    def counters(self) -> Mapping[str, float]:
-        """Return the counts of compilations and the peak memory of a device."""
-        found = dict(self.compiled.counters())
-        statistics = self.layout.mesh.local_devices[0].memory_stats() or {}
-        if "peak_bytes_in_use" in statistics:
-            found["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
-        return found
-
-    def seed(self, seed: int) -> None:
-        """Seed initialisation, which torch does on the host, and dropout, which JAX does."""
-        torch.manual_seed(seed)
-        self.key = jax.random.key(seed % 2**32)
-
-    def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
-    ) -> JaxEncoder:
-        """Build pooler and head and put all weights on the devices."""
-        module = assembled(backbone, pooler, head, saved)
-        encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
-        return encoder
-
-    def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
-        """Prepare training of the encoders that `training.towers` names."""
-        refuse_predictions(training, "this engine, on JAX, has no training of them")
-        # Its weights are drawn in one process and sent to all.
-        loss = returned(
-            training.loss.build(common_width(encoders, training)), torch.nn.Module, training.loss, "build"
-        )
-        trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
-        return trainer
+from sentbed_tpu._jax.devices import JaxDevices
+from sentbed_tpu._jax.pure_functions import Arrays, FunctionalEncoder
+from sentbed_tpu._jax.shape_buckets import widen
 
 
 class JaxEncoder(PlacedEncoder):
@@ -170,7 +36,7 @@ class JaxEncoder(PlacedEncoder):
 
     def __init__(
         self,
-        engine: JaxEngine,
+        engine: JaxDevices,
         backbone: BuiltBackbone,
         module: EncoderModule,
         weights: Arrays | None = None,
