@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
 from sentbed import Encoder, RuntimeUnavailableError
 from sentbed.protocols import Head, Training
 from sentbed.tools import EncoderRecipe, load_plugins
@@ -45,7 +46,7 @@ def main() -> None:
     runtime = part("runtime", "tpu", platform="cpu", precision="bf16", lengths=(16,), devices=8)
     try:
         base: Any = runtime.build()
-        from sentbed_hardware._jax.ahead_of_time import ahead, described, lower_step
+        from sentbed_tpu._jax.ahead_of_time import ahead, described, lower_step
 
         devices = list(base.layout.mesh.devices.flat) if options.lower else described(options.topology)
     except RuntimeUnavailableError as error:
@@ -69,7 +70,10 @@ def main() -> None:
             )
             trainer: Any = engine.trainer({"encoder": encoder.placed}, training)
             tokens = encoder.tokenizer().encode(SENTENCES * 8, 16)
-            found = lower_step(trainer, dict.fromkeys(towers, tokens))
+            columns: dict[str, Any] = dict.fromkeys(towers, tokens)
+            # By default the loss compares texts, by these.
+            columns |= {f"{column}.id": np.arange(len(tokens)) for column in towers}
+            found = lower_step(trainer, columns)
             seconds = time.perf_counter() - start
             flop = sum(one.get("flop") or 0 for one in found)
             held = max(one.get("temporary_bytes", 0) for one in found)

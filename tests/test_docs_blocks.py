@@ -232,7 +232,7 @@ def test_a_mistake_in_a_command_is_found(line: str, part: str, plugins: Plugins)
         "make demo",
         "pip install -e core -e plugins/common -e 'plugins/data[parquet,hub]'",
         "uv sync && uv run sentbed run recipes/quickstart.toml",
-        "uv sync --inexact --package sentbed-hardware --extra tpu --python 3.13",
+        "uv sync --inexact --package sentbed-interop --extra onnx --python 3.13",
     ],
 )
 def test_a_right_command_is_left_alone(line: str, plugins: Plugins) -> None:

@@ -136,7 +136,7 @@ def test_what_was_encoded_or_kept_before_changes_no_count(prompt: Any, texts: ST
 
 @pytest.mark.jax
 def test_under_jax_passes_tokens_and_parameters_are_counted(texts: STS) -> None:
-    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     tpu: Runtime = load_plugins().find("runtime", "tpu").cls(platform="cpu")
     here, there = (costs(built([EOL, COT], runtime=one), texts) for one in (None, tpu))
     assert there.keys() == here.keys() - {"operations", "memory"}

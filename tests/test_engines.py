@@ -72,7 +72,7 @@ def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
     [pytest.param(ON_TPU[name], id=name) for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)],
 )
 def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
-    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     if "tpu" not in PLUGINS.names("runtime"):
         pytest.skip("no runtime `tpu` is installed")
     check()
@@ -81,7 +81,7 @@ def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("check", EIGHT)
 def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(check: Callable[[], None]) -> None:
-    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     check()
 
 

@@ -40,7 +40,10 @@ EXTRAS = {name: set(project(path).get("optional-dependencies", {})) for name, pa
 
 def test_uv_takes_every_distribution_from_the_workspace() -> None:
     sources = WORKSPACE["tool"]["uv"]["sources"]
-    assert sources == {name: {"workspace": True} for name in PROJECTS}
+    members = {name: {"workspace": True} for name in PROJECTS if name != "sentbed-tpu"}
+    assert sources == members | {"sentbed-tpu": {"path": "plugins/tpu", "editable": True}}
+    assert WORKSPACE["tool"]["uv"]["workspace"]["exclude"] == ["plugins/tpu"]
+    assert WORKSPACE["dependency-groups"]["tpu"] == ["sentbed-tpu"]
 
 
 def test_uv_and_pip_have_the_same_constraints() -> None:

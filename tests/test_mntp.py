@@ -26,10 +26,10 @@ from sentbed_hardware._torch.token_prediction import Corrupted
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
 from sentbed_hardware.learning_rate_schedules import Constant
-from sentbed_hardware.tpu import Tpu
 from sentbed_losses.mntp import MNTP
 from sentbed_poolers.mean import Mean
 from sentbed_testing import SENTENCES
+from sentbed_tpu.tpu import Tpu
 from sentbed_workbench.resource_plan import plan
 
 SMALL = {

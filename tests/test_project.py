@@ -72,9 +72,9 @@ def test_core_depends_on_nothing_heavy() -> None:
     assert {re.split(r"[^a-z-]", line)[0] for line in about["dependencies"]} == LIGHT
 
 
-def test_standard_is_every_distribution_but_the_conformance_kit() -> None:
+def test_standard_is_every_distribution_but_the_conformance_kit_and_the_runtime_on_jax() -> None:
     extra = project(ROOT / "core")["optional-dependencies"]["standard"]
-    names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - {"sentbed-testing"}
+    names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - {"sentbed-testing", "sentbed-tpu"}
     assert extra == sorted(f"{name}=={sentbed.__version__}" for name in names)
 
 

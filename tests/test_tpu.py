@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sentbed
 from sentbed._encoder.encoder import Encoder
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Head, Training
-from sentbed_hardware._jax.ahead_of_time import ahead, lower_step
-from sentbed_hardware._jax.shape_buckets import Buckets
+from sentbed_tpu._jax.ahead_of_time import ahead, lower_step
+from sentbed_tpu._jax.shape_buckets import Buckets
 
 pytestmark = pytest.mark.jax
 
@@ -65,7 +66,9 @@ def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
     training = Training(loss, optimizer, part("schedule", "constant"), total_steps=1, towers=towers)
     trainer: Any = engine.trainer({"encoder": encoder.placed}, training)
     tokens = encoder.tokenizer().encode(texts, 16)
-    lowered = lower_step(trainer, dict.fromkeys(towers, tokens))
+    columns: dict[str, Any] = dict.fromkeys(towers, tokens)
+    columns |= {f"{name}.id": np.arange(len(texts)) for name in towers}
+    lowered = lower_step(trainer, columns)
     names = {found["function"].rpartition(".")[2] for found in lowered}
     assert {"forward_and_back", "keys", "backward", "_loss_and_slopes", "_updated"} <= names
 

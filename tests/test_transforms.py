@@ -166,7 +166,7 @@ def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
 def test_jax_fits_and_computes_what_the_processor_does(
     transform: str, models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
 ) -> None:
-    pytest.importorskip("torchax", reason="needs torchax, jax and optax: pip install 'sentbed-hardware[tpu]'")
+    pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     tpu = 'runtime={ use = "tpu", platform = "cpu", precision = "fp32", lengths = [64] }'
     found = {}
     for name, runtime in (("cpu", ()), ("tpu", (tpu,))):

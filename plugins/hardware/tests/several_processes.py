@@ -18,16 +18,27 @@ import torch
 from safetensors.torch import load_file
 from sentbed import RunError
 from sentbed.protocols import Head, TokenStates, Training, Transform
-from sentbed_hardware._common import calls_in_all_processes
 from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.engine_parts import calls_in_all_processes
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.distributed.tensor import DTensor
 
-from conftest import BuiltDense, Classes, Contrast, Graded, HashTokenizer, MeanPooler, Momentum, Sgd
+# It runs as a program, without the paths of a test.
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
+from small_encoder import (
+    BuiltDense,
+    Classes,
+    Contrast,
+    Graded,
+    HashTokenizer,
+    MeanPooler,
+    Momentum,
+    Sgd,
+)
 
 WORDS = (
     "a house by the sea",

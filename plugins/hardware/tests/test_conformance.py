@@ -8,7 +8,6 @@ import torch
 from sentbed_hardware.learning_rate_schedules import Linear
 from sentbed_testing import check_component, offered
 
-JAX = {"engine": "it loads JAX; the tests of `-m jax` build it"}
 NO_GPU = {"tried": "there is no GPU"}
 
 
@@ -16,7 +15,7 @@ NO_GPU = {"tried": "there is no GPU"}
 def test_a_runtime_keeps_the_contract(runtime: type) -> None:
     # Whether there is a GPU is the machine's business.
     absent = runtime.name == "cuda" and not torch.cuda.is_available()
-    skip = JAX if runtime.name == "tpu" else NO_GPU if absent else {}
+    skip = NO_GPU if absent else {}
     report = check_component(runtime, kind="runtime", skip=skip)
     assert report.not_run.keys() == ({"engine"} if absent else set()) | skip.keys()
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import stat
@@ -19,7 +18,7 @@ import sentbed_hardware
 import torch
 from sentbed import RunError
 from sentbed_common import Finding, Trial
-from sentbed_hardware import doctor, doctor_devices, doctor_jax
+from sentbed_hardware import doctor, doctor_devices
 from sentbed_workbench.doctor import AREAS
 
 FLAGS = {"avx2": "avx2", "avx512_f": "avx512f", "avx512_bf16": "avx512_bf16", "amx_bf16": "amx_bf16"}
@@ -47,13 +46,12 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
 # --- the hook ----------------------------------------------------------------------------------------------
 
 
-def test_the_hook_returns_findings_every_time_that_it_is_called(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(doctor, "jax", lambda: iter([Finding("runtimes", "tpu", "no")]))
+def test_the_hook_returns_findings_every_time_that_it_is_called():
     for _ in range(2):
         found = sentbed_hardware.findings()
         assert {finding.area for finding in found} <= set(AREAS)
         names = {(finding.area, finding.what) for finding in found}
-        assert {("runtimes", name) for name in ("cpu", "cuda", "tpu")} <= names
+        assert {("runtimes", name) for name in ("cpu", "cuda")} <= names
         assert {("devices", "cpu"), ("precisions", "cpu bf16"), ("processes", "gloo")} <= names
     assert found[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
 
@@ -61,7 +59,7 @@ def test_the_hook_returns_findings_every_time_that_it_is_called(monkeypatch: pyt
 def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "torch", None)
-        (found,) = doctor.torch_and_devices()
+        (found,) = doctor.findings()
     assert (found.area, found.what, found.status) == ("runtimes", "cpu", "no")
     assert found.detail.startswith(f"torch {version('torch')} cannot be imported: ")
     assert found.remedy == "`pip install --force-reinstall torch`"
@@ -330,90 +328,6 @@ def test_a_torch_without_processes_says_so():
     built = SimpleNamespace(__version__="2.13.0", distributed=SimpleNamespace(is_available=lambda: False))
     (found,) = doctor.processes(built)
     assert (found.what, found.status) == ("torch.distributed", "no")
-
-
-# --- JAX ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let packages have versions, and JAX find so many chips or fail."""
-
-    def put(chips: int | Exception | None, **versions: str) -> None:
-        def answer(*_: Any, **variables: str) -> int | None:
-            assert variables["JAX_PLATFORMS"] == "cpu"
-            if isinstance(chips, Exception):
-                raise chips
-            return chips
-
-        monkeypatch.setattr("sentbed_common.doctor_findings.version_of", versions.get)
-        monkeypatch.setattr("sentbed_common.doctor_findings.requirements", lambda *_: iter(()))
-        monkeypatch.setattr(doctor_jax, "version_of", versions.get)
-        monkeypatch.setattr(doctor_jax, "elsewhere", answer)
-
-    return put
-
-
-ALL = dict.fromkeys(doctor_jax.PACKAGES, "1.0")
-
-
-@pytest.mark.slow
-def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
-    # Not imported here: it changes what PyTorch takes for an accelerator, for all tests to come.
-    if importlib.util.find_spec("torchax") is None:
-        pytest.skip("needs the extra `tpu`")
-    found = list(doctor_jax.jax())
-    assert (found[0].area, found[0].what) == ("runtimes", "tpu")
-    assert found[0].status in ("yes", "limited")
-    for name in doctor_jax.PACKAGES:
-        assert f"{name} {version(name)}" in found[0].detail
-    if not list(Path("/dev").glob("accel*")):
-        assert 'platform = "cpu"' in found[0].detail
-
-
-def test_without_jax_the_extra_is_named(installed: Callable[..., None]):
-    installed(0, jax="0.10.2")
-    (found,) = doctor_jax.jax()
-    assert (found.what, found.status) == ("tpu", "no")
-    assert found.detail == "jax 0.10.2; jaxlib, torchax, optax not installed"
-    assert found.remedy == "`pip install 'sentbed-hardware[tpu]'`"
-
-
-def test_a_jax_that_does_not_start_says_why(installed: Callable[..., None]):
-    installed(RunError("ImportError: torchax wants another torch"), **ALL)
-    (found,) = doctor_jax.jax()
-    assert found.status == "no"
-    assert found.detail.endswith("; cannot start: ImportError: torchax wants another torch")
-    assert found.remedy
-
-
-def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(installed: Callable[..., None]):
-    installed(4, **ALL, libtpu="0.0.30")
-    runtime, library, devices = doctor_jax.jax()
-    assert (runtime.status, library.detail) == ("yes", "0.0.30")
-    assert isinstance(devices, Trial)
-    assert (devices.status, devices.detail) == ("yes", "4 chips on the PCI bus")
-
-
-def test_chips_without_libtpu_are_limited(installed: Callable[..., None]):
-    installed(4, **ALL)
-    runtime, library, devices = doctor_jax.jax()
-    assert runtime.status == "limited"
-    assert (library.status, library.remedy) == (
-        "no",
-        "`pip install 'jax[tpu]==0.10.2'`, on a machine with a TPU",
-    )
-    assert not isinstance(devices, Trial)
-    installed(None, **ALL)
-    assert list(doctor_jax.jax())[-1].detail == "JAX cannot count them"
-
-
-@pytest.mark.parametrize(("platform", "status"), [("tpu", "yes"), ("cpu", "no")])
-def test_what_jax_gets_by_itself_is_listed(monkeypatch: pytest.MonkeyPatch, platform: str, status: str):
-    found = {"platform": platform, "devices": ["made-up v9", "made-up v9"]}
-    monkeypatch.setattr(doctor_jax, "elsewhere", lambda *_, **__: found)
-    claimed = doctor_jax.claimed()
-    assert (claimed.status, claimed.detail) == (status, f"JAX gets 2 of {platform}: made-up v9, made-up v9")
 
 
 def test_the_first_line_of_a_command_is_none_where_it_fails() -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from sentbed import ModelError, PluginError
 from sentbed.protocols import BuildContext, Head, TokenBatch, Transform
-from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._torch.engine import TorchEngine
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
 

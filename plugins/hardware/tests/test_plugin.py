@@ -13,7 +13,7 @@ def test_the_entry_point_names_the_package() -> None:
 
 
 def test_the_hooks_offer_the_components_by_name() -> None:
-    assert list(sentbed_hardware.runtimes()) == ["cpu", "cuda", "tpu"]
+    assert list(sentbed_hardware.runtimes()) == ["cpu", "cuda"]
     assert list(sentbed_hardware.optimizers()) == ["adamw", "adafactor"]
     names = list(sentbed_hardware.schedules())
     assert names == ["constant", "linear", "linear-after-hold", "cosine", "relative-step"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
+    from sentbed_common.batch_rows import rows_of
     from sentbed_common.bounded_gzip import unpacked_stream
     from sentbed_common.bounded_text_lines import bounded_lines, json_object, strict_json
     from sentbed_common.cache_directory import CACHE_VARIABLE, CONVERTED_WEIGHTS, cache_root
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from sentbed_common.field_docstrings import field_docs
     from sentbed_common.finite_tensors import is_finite_tensor
     from sentbed_common.heavy_imports import import_heavy
+    from sentbed_common.host_random_generators import host_draws, rewind_host
     from sentbed_common.hub_problems import causes_of, hub_errors, hub_problem
     from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.limited_program import run_program

@@ -22,10 +22,6 @@ def runtimes() -> Mapping[str, Lazy]:
             "sentbed_hardware.cpu:Cpu", "PyTorch on the host's processor, in one process or in several."
         ),
         "cuda": Lazy("sentbed_hardware.cuda:Cuda", "PyTorch on an NVIDIA GPU, or on several."),
-        "tpu": Lazy(
-            "sentbed_hardware.tpu:Tpu",
-            "JAX and XLA on TPUs, through torchax: the same torch modules, compiled.",
-        ),
     }
 
 
@@ -73,7 +69,7 @@ def schedules() -> Mapping[str, Lazy]:
 
 @hookimpl
 def findings() -> list[Finding]:
-    """Return what PyTorch and JAX can run on this machine, and on which devices."""
+    """Return what PyTorch can run on this machine, and on which devices."""
     from sentbed_hardware.doctor import findings
 
-    return findings()
+    return list(findings())

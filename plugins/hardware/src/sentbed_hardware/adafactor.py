@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge, gt, lt
-from sentbed import RunError
 from sentbed.protocols import ComponentTraits, Optimizer, Tensor
 
 
@@ -61,29 +60,6 @@ class Adafactor(Optimizer):
             relative_step=False,
             warmup_init=False,
         )
-
-    def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        """Return the same update as an `optax.GradientTransformation`, without the learning rate.
-
-        Raises:
-            RunError: for a weight of more than two axes, of which optax would factor different ones.
-        """
-        import optax
-
-        if deep := [name for name, shape in shapes.items() if len(shape) > 2]:
-            raise RunError(
-                f"`{deep[0]}` has {len(shapes[deep[0]])} axes, and Adafactor on JAX factors two; use `adamw`"
-            )
-        parts = [
-            # By default optax factors only large matrices, transformers all of them.
-            optax.scale_by_factored_rms(decay_rate=-self.decay_rate, min_dim_size_to_factor=1),
-            optax.clip_by_block_rms(self.clip_threshold),
-            optax.add_decayed_weights(self.weight_decay),
-        ]
-        if self.scale_parameter:
-            # transformers scales the decay as well.
-            parts.append(optax.scale_by_param_block_rms())
-        return optax.chain(*parts)
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
         """Return the bytes of its state.

@@ -58,16 +58,6 @@ class AdamW(Optimizer):
             fused=True,
         )
 
-    def build_optax(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        """Return the same update as an `optax.GradientTransformation`, without the learning rate."""
-        import optax
-
-        matrices = {name: len(shape) >= 2 for name, shape in shapes.items()}
-        return optax.chain(
-            optax.scale_by_adam(self.beta1, self.beta2, self.eps),
-            optax.add_decayed_weights(self.weight_decay, mask=matrices),
-        )
-
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
         """Return the bytes of its state: two numbers per weight, and a counter per parameter."""
         return sum(8 * math.prod(shape) + 4 for shape in shapes.values())

@@ -79,7 +79,7 @@ class Distributed:
         """Work for the first process until it ends, if this is another one; return whether it is."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
-        from sentbed_hardware._torch.worker import serve
+        from sentbed_hardware.engine_parts.calls_in_all_processes import serve
 
         serve(self)
         return True

@@ -10,7 +10,6 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,11 @@ from sentbed import RunError
 from sentbed_common import Finding, Trial, elsewhere, present, version_of
 
 from sentbed_hardware.doctor_devices import attention, cuda, first_line, processor
-from sentbed_hardware.doctor_jax import jax
 
 COMPILE_SECONDS = 300.0
 
 
-def findings() -> list[Finding]:
-    """Return what this machine can run."""
-    with ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(lambda: list(jax()))
-        return [*torch_and_devices(), *beside.result()]
-
-
-def torch_and_devices() -> Iterator[Finding]:
+def findings() -> Iterator[Finding]:
     """Yield the findings about PyTorch and its devices."""
     try:
         import torch

@@ -1,1 +1,1 @@
-"""Modules shared by the engines on PyTorch and JAX; they import torch."""
+"""What `engine_parts` and the engine on PyTorch have below them; it imports torch."""

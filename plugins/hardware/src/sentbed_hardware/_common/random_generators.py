@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -37,20 +34,3 @@ def rewind(states: Sequence[torch.Tensor]) -> None:
 
 def _among_others() -> bool:
     return dist.is_available() and bool(dist.is_initialized())
-
-
-def host_draws() -> dict[str, Any]:
-    """Return the states of Python's and of NumPy's global generator, as JSON."""
-    version, key, gauss = random.getstate()
-    state: Any = np.random.get_state(legacy=False)
-    twister = {"key": state["state"]["key"].tolist(), "pos": state["state"]["pos"]}
-    return {"python": [version, list(key), gauss], "numpy": {**state, "state": twister}}
-
-
-def rewind_host(states: Mapping[str, Any]) -> None:
-    """Restore the generators to the states that `host_draws` returned."""
-    version, key, gauss = states["python"]
-    random.setstate((version, tuple(key), gauss))
-    twister = states["numpy"]["state"]
-    key = np.array(twister["key"], np.uint32)
-    np.random.set_state({**states["numpy"], "state": {**twister, "key": key}})

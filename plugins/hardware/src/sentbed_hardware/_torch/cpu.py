@@ -9,10 +9,10 @@ import torch
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 
-from sentbed_hardware._common.process_group import neighbours
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.lead_engine import LeadEngine, spread
 from sentbed_hardware._torch.streams import keep_freed_memory, streams_on
+from sentbed_hardware.engine_parts.process_group import neighbours
 
 if TYPE_CHECKING:
     from sentbed_hardware.cpu import Cpu

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import BuiltBackbone, TokenBatch, Training
 
-from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.distributed_base import is_member
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -10,11 +10,11 @@ import torch
 from sentbed import RunError
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training
 
-from sentbed_hardware._common.encoder_module import EncoderModule, assembled
 from sentbed_hardware._torch.engine_base import TorchEngineBase
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 
 
 class TorchEngine(TorchEngineBase):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import Engine, TokenBatch
 
-from sentbed_hardware._common.encoder_module import Pair
-from sentbed_hardware._common.process_group import Processes
+from sentbed_hardware.engine_parts.encoder_module import Pair
+from sentbed_hardware.engine_parts.process_group import Processes
 
 HOST_BUDGET = 4096
 """Tokens per batch on a processor: matrix products are fastest from about 2,000 tokens on, and larger batches

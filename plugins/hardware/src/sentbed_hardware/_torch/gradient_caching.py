@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from sentbed.protocols import TokenIds
 
-from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.tower import Chunk, Tower
+from sentbed_hardware.engine_parts.process_group import Processes
 
 
 class Shares:

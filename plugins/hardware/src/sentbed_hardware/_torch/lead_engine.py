@@ -22,14 +22,14 @@ from sentbed.protocols import (
     Training,
 )
 
-from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
-from sentbed_hardware._common.process_group import facts, join
 from sentbed_hardware._torch import lead_engine_calls
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.sharding import in_place
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed
+from sentbed_hardware.engine_parts.calls_in_all_processes import Lead, highest_counters
+from sentbed_hardware.engine_parts.process_group import facts, join
 
 
 def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEngine:
@@ -80,7 +80,7 @@ class LeadEngine(Engine):
         if self.lead.alone():
             self.engine.seed(seed)
         else:
-            self.lead.call(seed_all, self.engine, seed)
+            self.lead.call(type(self.engine).seed, self.engine, seed)
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None

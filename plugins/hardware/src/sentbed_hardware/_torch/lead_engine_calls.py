@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import TokenBatch, Training
+from sentbed_common import rows_of
 
-from sentbed_hardware._common.batch_rows import rows_of
 from sentbed_hardware._torch.sharding import gather_weights
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from sentbed.protocols import Optimizer, ParameterSettings
 
-from sentbed_hardware._common.parameter_settings import rate_factor, require_decay
+from sentbed_hardware.engine_parts.training_settings import rate_factor, require_decay
 
 
 def separate(

@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.helpers import SUMS_FILE
 from sentbed.protocols import BuiltBackbone, Module, PlacedEncoder, TokenBatch
+from sentbed_common import rows_of
 
-from sentbed_hardware._common.batch_rows import rows_of
-from sentbed_hardware._common.component_output_checks import (
+from sentbed_hardware._common.module_fingerprint import Hashed
+from sentbed_hardware._torch.engine_base import TorchEngineBase
+from sentbed_hardware._torch.streams import in_streams
+from sentbed_hardware.engine_parts.component_output_checks import (
     broken_weight,
     origin_of_nan,
     require_finite,
     require_finite_weights,
 )
-from sentbed_hardware._common.encoder_module import (
+from sentbed_hardware.engine_parts.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
     EncoderModule,
     InferenceModule,
     save_modules,
 )
-from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
-from sentbed_hardware._torch.engine_base import TorchEngineBase
-from sentbed_hardware._torch.streams import in_streams
 
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 """In compiled encoding, lengths are multiples of the first, and rows the second times a power of 2."""
@@ -137,7 +137,7 @@ class TorchEncoder(PlacedEncoder):
             how.append(json.dumps(self.backbone.protocol, sort_keys=True))
         # A cache may be in a home directory shared by different machines.
         how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
-        return fingerprint(self.module, how, hashed)
+        return self.module.fingerprint(how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
         """Return an encoder of this one's vectors and those of `others`, from one pass; None if it cannot.

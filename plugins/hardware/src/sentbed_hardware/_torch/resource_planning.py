@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from sentbed import RuntimeUnavailableError
 from sentbed.helpers import physical_memory, usable_cores
 from sentbed.protocols import LABEL, Loss, Module, Pooler
 from sentbed_common import Device, Sketch, memory_limit
@@ -15,7 +14,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from sentbed_hardware._torch.cpu import bf16_instructions
-from sentbed_hardware.peak_rates import CUDA, PASSES, TPU, Peak, find, known
 
 SIZE = 2048
 """Rows and columns of the matrices whose product is timed."""
@@ -28,13 +26,8 @@ CPU_SHARE = {"fp32": (0.5, 0.9), "bf16": (0.12, 0.35)}
 """Share of the product's speed that training steps reached, by processor time on one thread: the lower for a
 model of width 384, the higher for 768. In bf16, products are so fast that other operations dominate."""
 CPU_SHARE_SOURCE = "measured with widths of 384 and 768"
-GPU_SHARE = (0.3, 0.6)
-GPU_STEP = 0.03
-"""Approximate minimum of seconds per step: a thousand kernels or more are launched one by one."""
 LIBRARIES = 500_000_000
 """Bytes that Python, PyTorch and transformers take, measured in a run of a tiny model."""
-CONTEXT = 2**29
-"""Bytes that CUDA and its libraries take on a device, about."""
 
 
 def cpu(parameters: Any) -> Device:
@@ -65,60 +58,6 @@ def cpu(parameters: Any) -> Device:
         source=f"measured here: a product of {SIZE} x {SIZE} matrices, and copying",
         share=CPU_SHARE["bf16" if bf16 else "fp32"],
         share_source=CPU_SHARE_SOURCE,
-    )
-
-
-def accelerator(parameters: Any, on: str | None) -> Device:
-    """Return a published device, by its name or by that of this machine's device."""
-    kind, precision = parameters.name, parameters.precision
-    if getattr(parameters, "platform", kind) == "cpu":
-        raise RuntimeUnavailableError("the platform `cpu` is there to try the path out, not to be fast")
-    table = TPU if kind == "tpu" else CUDA
-    name, memory = _present(kind) if on is None else (on, None)
-    peak = find(name, table)
-    if precision == "auto":
-        precision = "fp32" if peak is None or "bf16" not in peak.flops else "bf16"
-    if peak is None and on is not None:
-        raise RuntimeUnavailableError(
-            f"no peaks are known of a `{on}` for the runtime `{kind}`; it knows {known(table)}"
-        )
-    flops = None if peak is None else _peak(peak, kind, precision, getattr(parameters, "tf32", False))
-    source = "unknown for this device" if flops is None else "its maker's data sheet"
-    if parameters.devices is None:
-        source += "; for one device: set `devices` to plan for more"
-    return Device(
-        kind=kind,
-        name=name,
-        precision=precision,
-        count=(parameters.devices or 1) * parameters.nodes,
-        parallel=getattr(parameters, "parallel", "ddp"),
-        memory=memory or (None if peak is None else int(peak.memory * 1e9)),
-        libraries=CONTEXT,
-        flops=None if flops is None else flops * 1e12,
-        bandwidth=None if peak is None else peak.bandwidth * 1e12,
-        source=source,
-        share=GPU_SHARE,
-        share_source="assumed",
-        step_seconds=GPU_STEP,
-        token_budget=getattr(parameters, "token_budget", None) or 16384,
-    )
-
-
-def _peak(peak: Peak, kind: str, precision: str, tf32: bool) -> float | None:
-    if kind == "tpu":
-        return peak.flops["bf16"] / (1 if precision == "bf16" else PASSES)
-    if precision == "fp16":
-        return peak.flops.get("fp16", peak.flops.get("bf16"))
-    return peak.flops.get("tf32" if precision == "fp32" and tf32 else precision)
-
-
-def _present(kind: str) -> tuple[str, int | None]:
-    if kind == "cuda" and torch.cuda.is_available():
-        found = torch.cuda.get_device_properties(0)
-        return found.name, int(found.total_memory)
-    raise RuntimeUnavailableError(
-        f"there is no {'TPU that can be asked' if kind == 'tpu' else 'CUDA device'} here; "
-        f'name one with `--on`, such as `--on "{(TPU if kind == "tpu" else CUDA)[2].name}"`'
     )
 
 

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
 from torch.nn.utils import get_total_norm
 from torch.overrides import TorchFunctionMode
 
-from sentbed_hardware._common.process_group import Processes
+from sentbed_hardware.engine_parts.process_group import Processes
 
 
 def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -> None:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import TokenIds, TokenStates
 
-from sentbed_hardware._common.component_output_checks import origin_of_nan, require_recorded
-from sentbed_hardware._common.training_checks import require_trainable
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_recorded
+from sentbed_hardware.engine_parts.training_settings import require_trainable
 
 Chunk: TypeAlias = "NDArray[np.int64]"
 """Indices of the texts that share a forward pass."""

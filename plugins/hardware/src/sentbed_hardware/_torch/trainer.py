@@ -21,29 +21,12 @@ from sentbed.protocols import (
     Trainer,
     Training,
 )
+from sentbed_common import host_draws, rewind_host
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.component_output_checks import (
-    came_from,
-    cut,
-    frozen_nan,
-    learning_rate,
-    named_loss,
-    named_parts,
-)
-from sentbed_hardware._common.parameter_settings import settings_of
-from sentbed_hardware._common.process_group import said
 from sentbed_hardware._common.process_messages import Own
-from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
-from sentbed_hardware._common.random_generators import draws, host_draws, rewind, rewind_host
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.tensor_files import REMEDY
-from sentbed_hardware._common.training_checks import (
-    common_width,
-    keyed_towers,
-    keys_of,
-    refuse_predictions,
-    require_output,
-)
 from sentbed_hardware._torch.engine_base import TorchEngineBase
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
@@ -68,6 +51,25 @@ from sentbed_hardware._torch.training_state import (
     require_whole_optimizer,
     split_value,
     write_state,
+)
+from sentbed_hardware.engine_parts.component_output_checks import (
+    came_from,
+    cut,
+    frozen_nan,
+    learning_rate,
+    named_loss,
+    named_parts,
+    require_output,
+)
+from sentbed_hardware.engine_parts.process_group import interruption_in_words
+from sentbed_hardware.engine_parts.training_settings import (
+    common_width,
+    joined,
+    keyed_towers,
+    keys_of,
+    refuse_predictions,
+    settings_of,
+    texts_a_row,
 )
 
 
@@ -288,7 +290,7 @@ class TorchTrainer(Trainer):
         processes.same([parameter.grad for parameter in of_loss if parameter.grad is not None])
         # Batch statistics, for example: each process has those of its own rows.
         processes.same([value for tower in self.towers.values() for value in tower.buffers.values()])
-        return said(highest[: len(signals)])
+        return interruption_in_words(highest[: len(signals)])
 
     def _require_gradients(self) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""

@@ -12,7 +12,6 @@ from sentbed import ModelError, RunError
 from sentbed.helpers import read_json
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.process_group import Processes
 from sentbed_hardware._common.tensor_files import (
     REMEDY,
     TENSORS_FILE,
@@ -21,6 +20,7 @@ from sentbed_hardware._common.tensor_files import (
     write_tensors,
 )
 from sentbed_hardware._torch.sharding import replicated, share_of
+from sentbed_hardware.engine_parts.process_group import Processes
 
 
 def write_state(directory: Path, values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:

@@ -11,10 +11,10 @@ from jax.experimental import topologies
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Columns
 
-from sentbed_hardware._jax.compiled_functions import Compiled
-from sentbed_hardware._jax.engine import JaxEngine
-from sentbed_hardware._jax.mesh import Layout
-from sentbed_hardware._jax.trainer import JaxTrainer
+from sentbed_tpu._jax.compiled_functions import Compiled
+from sentbed_tpu._jax.engine import JaxEngine
+from sentbed_tpu._jax.mesh import Layout
+from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class AheadLayout(Layout):

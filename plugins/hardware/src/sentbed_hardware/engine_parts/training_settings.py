@@ -1,4 +1,4 @@
-"""Checks of encoders and losses before and during training, shared by the engines."""
+"""What the settings of a stage mean for an engine, and the checks of them before training."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from sentbed import RunError
-from sentbed.helpers import fault
-from sentbed.protocols import Loss, LossOutput, Training
+from sentbed.helpers import fault, returned
+from sentbed.protocols import Loss, Optimizer, ParameterSettings, Training
 
-from sentbed_hardware._common.encoder_module import EncoderModule
-from sentbed_hardware._common.prompt_ensembles import widths
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 
 def common_width(encoders: Mapping[str, Any], training: Training) -> int:
@@ -82,21 +81,61 @@ def require_trainable(
         )
 
 
-def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
-    """Raise `PluginError` if the module of a loss has not returned what `Loss.build` promises.
+def texts_a_row(training: Training, tower: str) -> int:
+    """Return how many texts a row of a column of this tower has, one a prompt."""
+    return training.ensembles.get(tower, (1, "mean"))[0]
 
-    `recorded`: PyTorch has recorded the graph of the value, which must include a weight or a vector.
+
+def joined(training: Training, tower: str, vectors: Any) -> Any:
+    """Return one vector a row, the mean or the concatenation of those of a tower's prompts.
+
+    `vectors`, `(prompts * rows, width)`, are those of all rows under the first prompt, then under the second,
+    and so on; a tensor of any library.
     """
-    if not isinstance(output, LossOutput):
-        wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
-    elif not isinstance(output.loss, torch.Tensor) or output.loss.ndim:
-        found = getattr(output.loss, "shape", None)
-        shape = type(output.loss).__name__ if found is None else f"shape {tuple(found)}"
-        wrong = f"returned a loss of the {'type ' if found is None else ''}{shape}, expected a scalar tensor"
-    elif recorded and not output.loss.requires_grad:
-        wrong = "returned a value without a gradient; do not detach it"
-    elif stateful and output.state is None:
-        wrong = "has a state and returned none; put it into its `LossOutput`"
-    else:
-        return
-    raise fault(loss, "build", f"built a module that {wrong}")
+    count, how = training.ensembles.get(tower, (1, "mean"))
+    if count == 1:
+        return vectors
+    width = vectors.shape[1]
+    parts = vectors.reshape(count, -1, width)
+    return parts.mean(0) if how == "mean" else parts.swapaxes(0, 1).reshape(-1, count * width)
+
+
+def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
+    """Return the width of what a loss sees of each encoder."""
+    times = {name: count if how == "concatenate" else 1 for name, (count, how) in training.ensembles.items()}
+    return {name: int(encoder.trained_width) * times.get(name, 1) for name, encoder in encoders.items()}
+
+
+def settings_of(module: torch.nn.Module, loss: Loss, prefix: str) -> dict[str, ParameterSettings]:
+    """Return the settings of those parameters of a loss's module that have some.
+
+    They are by the parameters' names in the module, with `prefix` before them.
+
+    Raises:
+        PluginError: if the module names no parameter of its own, or has no settings for it.
+    """
+    settings: dict[str, ParameterSettings] = {}
+    for place, part in module.named_modules():
+        for name, value in getattr(part, "parameter_settings", {}).items():
+            path = f"{place}.{name}" if place else name
+            settings[path] = returned(value, ParameterSettings, loss, "build")
+    parameters = dict(module.named_parameters())
+    for path in settings:
+        if path not in parameters:
+            raise fault(loss, "build", f"built a module with `parameter_settings` of `{path}`, which is none")
+    return {prefix + path: special for path, special in settings.items()}
+
+
+def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
+    """Return what the learning rate of a step is multiplied by for a parameter with these settings."""
+    return 1.0 if settings.lr is None else settings.lr / optimizer.lr
+
+
+def require_decay(settings: Mapping[str, ParameterSettings], optimizer: Optimizer) -> None:
+    """Raise `RunError` if a parameter is to have a weight decay, and the optimiser has none."""
+    for name, special in settings.items():
+        if special.weight_decay is not None and not hasattr(optimizer, "weight_decay"):
+            raise RunError(
+                f"the loss's parameter `{name}` has a weight decay of its own, and the optimizer "
+                f"`{optimizer.name}` has no `weight_decay`; take it out of the loss, or use `adamw`"
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,13 +9,14 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
+from sentbed import RuntimeUnavailableError
 from sentbed.protocols import OF_MACHINE, Engine, RuntimeTraits
-
+from sentbed_common import Device
 from sentbed_hardware.distributed_base import Distributed, is_member
+from sentbed_hardware.peak_rates import Peak
 from sentbed_hardware.resource_planning import PlannedAccelerator
 
-PACKAGES = ("jax", "torchax", "optax")
-INSTALL = "`pip install 'sentbed-hardware[tpu]'`"
+from sentbed_tpu.peak_rates import PASSES, TPU
 
 
 @attrs.frozen
@@ -68,12 +68,26 @@ class Tpu(PlannedAccelerator):
         """The number of processes of a run."""
         return RuntimeTraits(processes=self.machines.traits.processes)
 
-    def unavailable(self) -> str | None:
-        """Return which packages are missing here."""
-        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-        if not missing:
-            return None
-        return f"the runtime `tpu` needs {', '.join(f'`{name}`' for name in missing)}; run {INSTALL}"
+    def outline(self, on: str | None = None) -> Device:
+        """Return the TPU that is named; raises `RuntimeUnavailableError` if none is, as none can be asked."""
+        if self.platform == "cpu":
+            raise RuntimeUnavailableError("the platform `cpu` is there to try the path out, not to be fast")
+        return super().outline(on)
+
+    def peaks(self) -> tuple[Peak, ...]:
+        """Return the published TPUs."""
+        return TPU
+
+    def peak_flops(self, peak: Peak, precision: str) -> float:
+        """Return the TFLOP/s of a TPU in this precision."""
+        bf16 = peak.flops["bf16"]
+        return bf16 if precision == "bf16" else bf16 / PASSES
+
+    def device_here(self) -> tuple[str, int]:
+        """Raise `RuntimeUnavailableError`: a plan claims no TPU."""
+        raise RuntimeUnavailableError(
+            "there is no TPU that can be asked here; name one with `--on`, such as `--on v5e`"
+        )
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the process of this machine among several; see `Distributed.launch`."""
@@ -83,7 +97,7 @@ class Tpu(PlannedAccelerator):
         """Work for the first process, if this is another one; see `Distributed.serve`."""
         if not is_member() or int(os.environ["RANK"]) == 0:
             return False
-        from sentbed_hardware._torch.worker import serve
+        from sentbed_hardware.engine_parts.calls_in_all_processes import serve
 
         try:
             serve(self)
@@ -98,13 +112,16 @@ class Tpu(PlannedAccelerator):
         """Claim the devices.
 
         Raises:
-            RuntimeUnavailableError: if JAX, torchax or the devices are missing.
+            RuntimeUnavailableError: if JAX has no such devices.
         """
-        from sentbed import RuntimeUnavailableError
+        from sentbed_tpu._jax.build import build_engine
 
-        problem = self.unavailable()
-        if problem is not None:
-            raise RuntimeUnavailableError(problem)
-        from sentbed_hardware._jax.engine import build_engine
-
-        return build_engine(self)
+        return build_engine(
+            platform=self.platform,
+            bf16=self.precision != "fp32",
+            devices=self.devices,
+            machines=self.machines,
+            parallel=self.parallel,
+            lengths=self.lengths,
+            token_budget=self.token_budget,
+        )

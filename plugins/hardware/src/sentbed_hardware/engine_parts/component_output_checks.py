@@ -14,18 +14,18 @@ from sentbed.helpers import fault, number, release_of
 from sentbed.protocols import (
     Columns,
     Loss,
+    LossOutput,
     Module,
     TokenBatch,
     TokenIds,
     TokenStates,
     Training,
 )
-from sentbed_common import is_finite_tensor
+from sentbed_common import is_finite_tensor, rows_of
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.batch_rows import rows_of
-from sentbed_hardware._common.encoder_module import EncoderModule
 from sentbed_hardware._common.module_fingerprint import weights_of
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 
 def learning_rate(training: Training, step: int) -> float:
@@ -165,3 +165,23 @@ def connected(encoder: EncoderModule, names: Collection[str]) -> dict[str, bool]
         return dict.fromkeys(weights, False)
     found = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
     return {name: slope is not None for name, slope in zip(weights, found, strict=True)}
+
+
+def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
+    """Raise `PluginError` if the module of a loss has not returned what `Loss.build` promises.
+
+    `recorded`: PyTorch has recorded the graph of the value, which must include a weight or a vector.
+    """
+    if not isinstance(output, LossOutput):
+        wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
+    elif not isinstance(output.loss, torch.Tensor) or output.loss.ndim:
+        found = getattr(output.loss, "shape", None)
+        shape = type(output.loss).__name__ if found is None else f"shape {tuple(found)}"
+        wrong = f"returned a loss of the {'type ' if found is None else ''}{shape}, expected a scalar tensor"
+    elif recorded and not output.loss.requires_grad:
+        wrong = "returned a value without a gradient; do not detach it"
+    elif stateful and output.state is None:
+        wrong = "has a state and returned none; put it into its `LossOutput`"
+    else:
+        return
+    raise fault(loss, "build", f"built a module that {wrong}")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sentbed.protocols import (
     BuiltBackbone,
@@ -24,47 +20,11 @@ from sentbed.protocols import (
     Trainer,
     Training,
 )
+from sentbed_hardware.engine_parts.calls_in_all_processes import Lead, highest_counters
 
-from sentbed_hardware._common.calls_in_all_processes import Lead, highest_counters, seed_all
-from sentbed_hardware._common.process_group import Processes
-from sentbed_hardware._common.process_group import join as join_torch
-
-if TYPE_CHECKING:
-    from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
-    from sentbed_hardware._jax.trainer import JaxTrainer
-    from sentbed_hardware.tpu import Tpu
-
-ADDRESS = "jax"
-"""Key under which the first process publishes the address of JAX's coordinator."""
-
-
-def join(parameters: Tpu) -> Processes:
-    """Return this process among those started by `torchrun`, and connect JAX's processes.
-
-    Raises:
-        RuntimeUnavailableError: if several processes are asked for and this is the only one.
-    """
-    processes = join_torch(parameters.machines, torch.device("cpu"))
-    if processes.world == 1:
-        return processes
-    # One process's share of the weights is useless without the others.
-    processes.sharded = True
-    if processes.first:
-        with socket.socket() as free:
-            free.bind(("", 0))
-            port = free.getsockname()[1]
-        processes.store.set(ADDRESS, f"{os.environ['MASTER_ADDR']}:{port}")
-    address = processes.store.get(ADDRESS).decode()
-    if parameters.platform == "cpu":
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(address, processes.world, processes.rank)
-    return processes
-
-
-def lead(engine: JaxEngine) -> Engine:
-    """Return the engine of all processes in the first one, and this process's own in the others."""
-    several = engine.processes.world > 1 and engine.processes.first
-    return LeadEngine(engine) if several else engine
+from sentbed_tpu._jax.encoder import JaxEncoder
+from sentbed_tpu._jax.engine import JaxEngine
+from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class LeadEngine(Engine):
@@ -74,10 +34,6 @@ class LeadEngine(Engine):
         self.own = own
         self.lead = Lead(own)
         self.token_budget = own.token_budget
-
-    def report_to(self, say: Callable[[str], None]) -> None:
-        """Call `say` with the messages of the first process."""
-        self.own.report_to(say)
 
     def describe(self) -> Mapping[str, Any]:
         """Return platform, devices, precision and processes."""
@@ -92,7 +48,7 @@ class LeadEngine(Engine):
 
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
-        self.lead.call(seed_all, self.own, seed)
+        self.lead.call(type(self.own).seed, self.own, seed)
 
     def assemble(
         self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
@@ -168,4 +124,4 @@ class LeadTrainer(Trainer):
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        self.lead.call(type(self.own).go_on, self.own, self.own.read(directory))
+        self.lead.call(type(self.own).restore, self.own, self.own.read(directory))

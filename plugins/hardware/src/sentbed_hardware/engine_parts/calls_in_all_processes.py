@@ -1,10 +1,11 @@
-"""Calls of the first process of an engine, repeated by every other process."""
+"""Calls of the first process of an engine (`Lead`), repeated by every other process (`serve`)."""
 
 from __future__ import annotations
 
 import atexit
 import math
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -13,12 +14,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch.distributed as dist
-from sentbed import RunError
+from sentbed import RunError, SentbedError
 from sentbed.helpers import SAME_SIGNAL, SIGNALS
 
-from sentbed_hardware._common.process_group import Processes, here, lost
-from sentbed_hardware._common.process_messages import is_kept, packed, send
+from sentbed_hardware._common.process_messages import is_kept, packed, receive, send
+from sentbed_hardware.engine_parts.process_group import Processes, here, lost
 
+FAILED = 1
+"""Exit code of a process that ends because another one did."""
 PATIENCE = 20.0
 """Seconds that a process waits, after a failed call, for the others to fail as well."""
 REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
@@ -167,13 +170,55 @@ def _undivided() -> Iterator[None]:
         signal.raise_signal(asked.pop(0))
 
 
-def seed_all(engine: Any, seed: int) -> None:
-    """Seed every process alike, so that initial weights are the same in all."""
-    engine.seed(seed)
-
-
 def highest_counters(engine: Any) -> dict[str, float]:
     """Return the maximum of each counter over the processes, in the first process."""
     found = engine.processes.collect(dict(engine.counters()))
     names = dict.fromkeys(name for of in found or () for name in of)
     return {name: max(of.get(name, 0.0) for of in found or ()) for name in names}
+
+
+def serve(runtime: Any) -> None:
+    """Build this process's engine and run the calls of the first process on it until that one ends.
+
+    Raises:
+        RunError: if something fails in this process alone.
+        SystemExit: if another process has ended without a message.
+    """
+    # Ctrl-C is for the first process, which decides when a run ends: after a step, and with its state saved.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    engine = runtime.build()
+    processes = engine.processes
+    engine.report_to(lambda message: print(f"process {processes.rank}: {message}", file=sys.stderr))
+    signal.signal(signal.SIGTERM, lambda number, _: setattr(processes, "asked", number))
+    objects: dict[int, Any] = {0: engine}
+    while True:
+        try:
+            message = receive(objects)
+        except Exception as error:
+            if lost(error):
+                sys.exit(FAILED)
+            if isinstance(error, SentbedError):
+                raise
+            raise RunError(
+                f"process {processes.rank} cannot read what the first one has sent "
+                f"({type(error).__name__}: {error}); install the same versions on all machines"
+            ) from error
+        if message is None:
+            break
+        operation, arguments, number, gone = message
+        for one in gone:
+            objects.pop(one, None)
+        try:
+            result = operation(*arguments)
+        except Exception as error:
+            if lost(error):
+                sys.exit(FAILED)
+            if not agreed(processes, number):
+                what = str(error) if isinstance(error, SentbedError) else f"{type(error).__name__}: {error}"
+                raise RunError(f"process {processes.rank}: {what}") from error
+            continue
+        if is_kept(result):
+            objects[number] = result
+        del message, arguments, result
+    with suppress(RuntimeError):
+        dist.destroy_process_group()

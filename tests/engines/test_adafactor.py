@@ -135,16 +135,17 @@ def steps_on_torch(settings: Settings) -> list[Arrays]:
 def steps_on_jax(settings: Settings) -> list[Arrays]:
     """Take the steps as the trainer does; the state passes through NumPy in between."""
     import jax
+    from sentbed_tpu._jax.optax_optimizers import build_optax
 
     held: Any = jax.tree.map(jax.numpy.asarray, initial_weights())
-    transform = settings.optimizer.build_optax(SHAPES)
+    transform = build_optax(settings.optimizer, SHAPES)
     state = transform.init(held)
     weights = []
     for step, gradient in enumerate(gradients()):
         if step == STEPS_BEFORE_SAVING:
             leaves, structure = jax.tree.flatten(state)
             restored = [jax.numpy.asarray(np.asarray(leaf).copy()) for leaf in leaves]
-            transform = settings.optimizer.build_optax(SHAPES)
+            transform = build_optax(settings.optimizer, SHAPES)
             state = jax.tree.unflatten(structure, restored)
         rate = settings.optimizer.lr * settings.schedule.factor(step, STEPS)
         updates, state = transform.update(jax.tree.map(jax.numpy.asarray, gradient), state, held)
@@ -173,7 +174,7 @@ def test_torch_takes_the_steps_of_transformers(settings: Settings) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
 def test_jax_takes_the_steps_of_transformers(settings: Settings) -> None:
-    pytest.importorskip("optax")
+    pytest.importorskip("sentbed_tpu")
     assert_the_same_steps(steps_on_jax(settings), steps_of_transformers(settings))
 
 

@@ -19,6 +19,7 @@ from sentbed.helpers import fault, returned
 from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
 from torch.nn import functional
 
+from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
 from sentbed_hardware._common.tensor_files import read_tensors_and_notes, write_tensors
 
 MODULES_FILE = "modules.safetensors"
@@ -144,6 +145,14 @@ class EncoderModule(torch.nn.Module):
             decoder_state=None if states.decoder_state is None else states.decoder_state.float(),
             mask_state=None if states.mask_state is None else states.mask_state.float(),
         )
+
+    def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
+        """Return a hash of weights, settings and code, and of `how` vectors are computed.
+
+        None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled, so
+        that weights shared by modules are hashed only once while they do not change.
+        """
+        return fingerprint(self, how, hashed)
 
     def own_weights(self) -> dict[str, torch.Tensor]:
         """Return the weights of pooler and head."""

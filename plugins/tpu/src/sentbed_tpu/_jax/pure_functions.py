@@ -13,11 +13,10 @@ import torch
 import torchax
 from sentbed import ModelError, RunError
 from sentbed.protocols import Loss, TokenStates
+from sentbed_hardware.engine_parts.component_output_checks import require_output
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from torch.nn import functional
 from torchax import amp, device_module
-
-from sentbed_hardware._common.encoder_module import EncoderModule
-from sentbed_hardware._common.training_checks import require_output
 
 # It registers its device as an accelerator with streams; `torch.compile` would look for one, and fail.
 device_module.is_available = lambda: False

@@ -123,7 +123,7 @@ class Processes:
         return [self.asked if rank == self.rank else 0 for rank in range(self.world)]
 
 
-def said(signals: Sequence[int]) -> str | None:
+def interruption_in_words(signals: Sequence[int]) -> str | None:
     """Return which process was asked to end, in words, from `Processes.interruption`, or None."""
     return next(
         (f"{signal.Signals(number).name} to process {rank}" for rank, number in enumerate(signals) if number),

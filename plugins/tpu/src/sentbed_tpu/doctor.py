@@ -13,16 +13,16 @@ PACKAGES = ("jax", "jaxlib", "torchax", "optax")
 START_SECONDS, CLAIM_SECONDS = 60.0, 180.0
 
 
-def jax() -> Iterator[Finding]:
+def findings() -> Iterator[Finding]:
     """Yield whether the runtime `tpu` has its requirements."""
-    found = packages("runtimes", "tpu", "sentbed-hardware", PACKAGES, "tpu")
+    found = packages("runtimes", "tpu", "sentbed-tpu", PACKAGES)
     if found.status == "no":
         yield found
         return
     try:
         chips = elsewhere(start, START_SECONDS, JAX_PLATFORMS="cpu")
     except RunError as error:
-        remedy = found.remedy or "`pip install --force-reinstall 'sentbed-hardware[tpu]'`"
+        remedy = found.remedy or "`pip install --force-reinstall sentbed-tpu`"
         yield Finding("runtimes", "tpu", "no", f"{found.detail}; cannot start: {error}", remedy)
         return
     libtpu = version_of("libtpu")

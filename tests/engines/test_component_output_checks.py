@@ -174,7 +174,7 @@ def made(toys: Any, engine: Any) -> Callable[..., Any]:
         chosen = engine
         if on == "jax":
             pytest.importorskip("torchax")
-            from sentbed_hardware.tpu import Tpu
+            from sentbed_tpu.tpu import Tpu
 
             fields: Any = {"platform": "cpu", "precision": "fp32", "lengths": (8, 16), "token_budget": 64}
             chosen = Tpu(**fields, devices=1).build()

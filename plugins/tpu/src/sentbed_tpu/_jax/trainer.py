@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import attrs
 import jax
@@ -30,8 +30,8 @@ from sentbed.protocols import (
     Trainer,
     Training,
 )
-
-from sentbed_hardware._common.component_output_checks import (
+from sentbed_common import rewind_host
+from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     connected,
     cut,
@@ -40,17 +40,24 @@ from sentbed_hardware._common.component_output_checks import (
     named_loss,
     named_parts,
 )
-from sentbed_hardware._common.parameter_settings import rate_factor, require_decay, settings_of
-from sentbed_hardware._common.process_group import said
-from sentbed_hardware._common.prompt_ensembles import joined, texts_a_row
-from sentbed_hardware._common.training_checks import keyed_towers, keys_of, require_trainable
-from sentbed_hardware._jax import training_state
-from sentbed_hardware._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
-from sentbed_hardware._jax.shape_buckets import fill
+from sentbed_hardware.engine_parts.process_group import interruption_in_words
+from sentbed_hardware.engine_parts.training_settings import (
+    joined,
+    keyed_towers,
+    keys_of,
+    rate_factor,
+    require_decay,
+    require_trainable,
+    settings_of,
+    texts_a_row,
+)
 
-if TYPE_CHECKING:
-    from sentbed_hardware._jax.engine import JaxEncoder, JaxEngine
-
+from sentbed_tpu._jax import training_state
+from sentbed_tpu._jax.devices import JaxDevices
+from sentbed_tpu._jax.encoder import JaxEncoder
+from sentbed_tpu._jax.optax_optimizers import build_optax
+from sentbed_tpu._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
+from sentbed_tpu._jax.shape_buckets import fill
 
 EMA = "ema "
 """Before a tower's name: its average for evaluation, beside the one that encodes keys."""
@@ -137,7 +144,7 @@ class JaxTrainer(Trainer):
     """
 
     def __init__(
-        self, engine: JaxEngine, encoders: Mapping[str, JaxEncoder], training: Training, loss: Module
+        self, engine: JaxDevices, encoders: Mapping[str, JaxEncoder], training: Training, loss: Module
     ) -> None:
         self.engine, self.training = engine, training
         names = list(dict.fromkeys(training.towers.values()))
@@ -230,7 +237,7 @@ class JaxTrainer(Trainer):
         numbers = {name: float(value) for name, value in metrics.items()}
         numbers["compiled_shapes"] = float(self.engine.compiled.shapes)
         processes = self.engine.processes
-        interrupted = said(processes.highest(processes.interruption()))
+        interrupted = interruption_in_words(processes.highest(processes.interruption()))
         return StepResult(float(loss), rate, float(norm), numbers, interrupted, origin)
 
     def _require_all(self, gradients: Arrays) -> None:
@@ -465,27 +472,54 @@ class JaxTrainer(Trainer):
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        self.go_on(self.read(directory))
+        self.restore(self.read(directory))
+
+    def held(self) -> dict[str, Any]:
+        """Return every array that determines later steps."""
+        return {
+            "weights": self.weights(),
+            "optimizer": self.optimizer,
+            "averages": self.averages,
+            "state": self.state or {},
+            "key": jax.random.key_data(self.key),
+        }
+
+    def held_by_name(self) -> dict[str, jax.Array]:
+        """Return the arrays of `held` by a name for each."""
+        leaves = jax.tree_util.tree_flatten_with_path(self.held())[0]
+        return {jax.tree_util.keystr(path, simple=True, separator="/"): value for path, value in leaves}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array that determines later steps; called by all processes."""
-        return {name: self.engine.layout.fetch(value) for name, value in training_state.leaves(self).items()}
+        """Return the arrays of `held` on the host; called by all processes."""
+        return {name: self.engine.layout.fetch(value) for name, value in self.held_by_name().items()}
 
     def write(self, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write the result of `arrays` and everything else that `load` needs."""
-        training_state.write(self, directory, arrays)
+        training_state.write(directory, arrays, self.steps, self.training.optimizer.name)
 
     def read(self, directory: Path) -> training_state.State:
         """Read what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        return training_state.read(self, directory)
+        return training_state.read(directory, self.held_by_name(), self.training.optimizer.name)
 
-    def go_on(self, found: training_state.State) -> None:
+    def restore(self, state: training_state.State) -> None:
         """Restore the state that `read` returned; called by all processes."""
-        training_state.restore(self, found)
+        layout = self.engine.layout
+        placed = []
+        for name, value in self.held_by_name().items():
+            placed.append(layout.place(state.arrays[name], value.sharding))
+        held = jax.tree.unflatten(jax.tree.structure(self.held()), placed)
+        self.take(held["weights"])
+        self.optimizer, self.averages = held["optimizer"], held["averages"]
+        self.state = held["state"] if self.state is not None else None
+        self.key = jax.random.wrap_key_data(jnp.asarray(state.arrays["key"]))
+        self.steps = state.steps
+        rewind_host(state.random)
 
 
 def _optax(optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation:
     built = optimizer.build_optax(shapes)
+    if built is None:
+        built = build_optax(optimizer, shapes)
     if built is None:
         raise RunError(
             f"the optimizer `{optimizer.name}` has no twin for JAX (`build_optax`), which the runtime `tpu` "

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sentbed_hardware._jax.compiled_functions import fitting
+from sentbed_tpu._jax.compiled_functions import fitting
 
 AXIS = "data"
 

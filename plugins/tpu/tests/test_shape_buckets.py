@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from sentbed.protocols import TokenBatch, TokenIds
-from sentbed_hardware._jax.shape_buckets import Buckets, fill, widen
+from sentbed_tpu._jax.shape_buckets import Buckets, fill, widen
 
 BUCKETS = Buckets((4, 8, 16), 64)
 

@@ -1,0 +1,28 @@
+"""The states of the host's global random generators: Python's and NumPy's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+
+def host_draws() -> dict[str, Any]:
+    """Return the states of Python's and of NumPy's global generator, as JSON."""
+    import numpy as np
+
+    version, key, gauss = random.getstate()
+    state: Any = np.random.get_state(legacy=False)
+    twister = {"key": state["state"]["key"].tolist(), "pos": state["state"]["pos"]}
+    return {"python": [version, list(key), gauss], "numpy": {**state, "state": twister}}
+
+
+def rewind_host(states: Mapping[str, Any]) -> None:
+    """Restore the generators to the states that `host_draws` returned."""
+    import numpy as np
+
+    version, key, gauss = states["python"]
+    random.setstate((version, tuple(key), gauss))
+    twister = states["numpy"]["state"]
+    key = np.array(twister["key"], np.uint32)
+    np.random.set_state({**states["numpy"], "state": {**twister, "key": key}})

@@ -1,0 +1,124 @@
+"""Claiming of JAX's devices, in one process or in several, and the engine over them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import torch
+from sentbed import RuntimeUnavailableError
+from sentbed.protocols import Engine
+from sentbed_common import cache_root
+from sentbed_hardware.distributed_base import Distributed
+from sentbed_hardware.engine_parts import process_group
+from sentbed_hardware.engine_parts.process_group import Processes
+
+from sentbed_tpu._jax.engine import JaxEngine
+from sentbed_tpu._jax.lead_engine import LeadEngine
+from sentbed_tpu._jax.mesh import Layout
+from sentbed_tpu._jax.shape_buckets import Buckets
+
+ADDRESS = "jax"
+"""Key under which the first process publishes the address of JAX's coordinator."""
+
+
+def build_engine(
+    *,
+    platform: str,
+    bf16: bool,
+    devices: int | None,
+    machines: Distributed,
+    parallel: str,
+    lengths: Sequence[int],
+    token_budget: int,
+) -> Engine:
+    """Claim the devices of this process and return the engine over those of all; see `Tpu`.
+
+    It is the engine of all processes in the first one, and this process's own in the others.
+    """
+    processes = join(machines, platform)
+    claimed = claim(platform, devices, processes.world)
+    # Without this, a TPU computes fp32 products in bf16.
+    jax.config.update("jax_default_matmul_precision", "highest")
+    if platform == "tpu" and not jax.config.values["jax_compilation_cache_dir"]:
+        # A large model takes minutes to compile, and the next run needs the same shapes.
+        jax.config.update("jax_compilation_cache_dir", str(cache_root() / "xla"))
+    count = len(claimed)
+    facts = {
+        "runtime": "tpu",
+        "platform": platform,
+        "device": claimed[0].device_kind,
+        "devices": count,
+        "precision": "bf16" if bf16 else "fp32",
+        "lengths": list(lengths),
+        "jax": jax.__version__,
+        "torchax": version("torchax"),
+    }
+    if count > 1:
+        facts["parallel"] = parallel
+    if processes.world > 1:
+        facts["processes"] = processes.world
+    layout = Layout.over(claimed, parallel == "fsdp")
+    buckets = Buckets(lengths, token_budget * count, count)
+    engine = JaxEngine(layout, buckets, bf16, facts, processes)
+    if processes.world > 1 and processes.first:
+        return LeadEngine(engine)
+    return engine
+
+
+def join(machines: Distributed, platform: str) -> Processes:
+    """Return this process among those started by `torchrun`, and connect JAX's processes.
+
+    Raises:
+        RuntimeUnavailableError: if several processes are asked for and this is the only one.
+    """
+    processes = process_group.join(machines, torch.device("cpu"))
+    if processes.world == 1:
+        return processes
+    # One process's share of the weights is useless without the others.
+    processes.sharded = True
+    if processes.first:
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port = free.getsockname()[1]
+        processes.store.set(ADDRESS, f"{os.environ['MASTER_ADDR']}:{port}")
+    address = processes.store.get(ADDRESS).decode()
+    if platform == "cpu":
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(address, processes.world, processes.rank)
+    return processes
+
+
+def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
+    """Return the devices of all processes, `devices` of each; all of them if None.
+
+    Raises:
+        RuntimeUnavailableError: if JAX has none of this platform, or fewer.
+    """
+    if platform == "cpu":
+        devices = devices or 1
+        try:
+            jax.config.update("jax_platforms", "cpu")
+            if devices > 1:
+                jax.config.update("jax_num_cpu_devices", devices)
+        except RuntimeError:
+            pass  # JAX runs already in this process, with what it has
+    try:
+        present = jax.devices(platform)
+    except RuntimeError as error:
+        raise RuntimeUnavailableError(
+            f'JAX finds no {platform.upper()}: {error}; use `platform = "cpu"` to try this '
+            "runtime without one, or the runtime `cpu` or `cuda`"
+        ) from error
+    by_process = [[device for device in present if device.process_index == rank] for rank in range(processes)]
+    fewest = min(map(len, by_process))
+    if devices is not None and devices > fewest:
+        message = f"`devices` is {devices}, and JAX has {fewest} here; set `devices = {fewest}`"
+        if platform == "cpu":
+            message += f", or XLA_FLAGS=--xla_force_host_platform_device_count={devices} in the environment"
+        raise RuntimeUnavailableError(message)
+    return [device for of_process in by_process for device in of_process[:devices]]

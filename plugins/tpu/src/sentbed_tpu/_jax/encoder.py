@@ -1,0 +1,158 @@
+"""An encoder on devices of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed.protocols import BuiltBackbone, PlacedEncoder, TokenBatch
+from sentbed_common import rows_of
+from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_finite
+from sentbed_hardware.engine_parts.encoder_module import (
+    BACKBONE_DIRECTORY,
+    MODULES_FILE,
+    EncoderModule,
+    save_modules,
+)
+
+from sentbed_tpu._jax.devices import JaxDevices
+from sentbed_tpu._jax.pure_functions import Arrays, FunctionalEncoder
+from sentbed_tpu._jax.shape_buckets import widen
+
+
+class JaxEncoder(PlacedEncoder):
+    """Backbone, pooler and head as arrays on the devices.
+
+    `weights` are the arrays, of which some may be given; the torch module on the host keeps the structure,
+    and gets them for saving.
+    """
+
+    asynchronous = True
+
+    def __init__(
+        self,
+        engine: JaxDevices,
+        backbone: BuiltBackbone,
+        module: EncoderModule,
+        weights: Arrays | None = None,
+    ) -> None:
+        self.engine = engine
+        self.backbone = backbone
+        self.module: EncoderModule = module
+        self.width, self.trained_width = module.width, module.trained_width
+        self.fitted_on = module.fitted_on
+        self.parameter_counts = module.parameter_counts
+        self.function = FunctionalEncoder(module, engine.bf16)
+        held = weights or {}
+        new = {name: value for name, value in self.function.weights().items() if name not in held}
+        self.weights = {**held, **engine.layout.put(new)}
+
+        def encode(weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+            return self.function(weights, batch, jax.random.key_data(jax.random.key(0)), "eval")
+
+        self._encode = engine.compiled.jit(encode, counted=True, out_shardings=engine.layout.rows)
+
+    @property
+    def longest(self) -> int:
+        """The largest number of tokens that the positions allow."""
+        return self.backbone.max_length
+
+    def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield the texts of each batch, given their lengths in tokens."""
+        for chosen, _, _ in self.engine.buckets.plan(lengths, self.longest):
+            yield chosen
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return sentence vectors `(batch, width)`."""
+        return next(self.encode_batches([batch]))
+
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of each batch; the next batch is started before waiting for them."""
+        before: tuple[list[tuple[jax.Array, int]], TokenBatch] | None = None
+        for batch in batches:
+            now = list(self._started(batch)), batch
+            if before is not None:
+                yield self._vectors(*before)
+            before = now
+        if before is not None:
+            yield self._vectors(*before)
+
+    def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
+        """Start a batch, in pieces of the largest shape; yield pending vectors and their number."""
+        rows, tokens = batch.input_ids.shape
+        buckets = self.engine.buckets
+        length = buckets.length(tokens, self.longest)
+        most = buckets.most(length)
+        for start in range(0, rows, most):
+            piece = rows_of(batch, slice(start, start + most))
+            count = len(piece.input_ids)
+            piece = widen(piece, buckets.rows(count, length), length, self.backbone.tokenizer.pad_id)
+            yield self._encode(self.weights, self.place(piece)), count
+
+    def _vectors(self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch) -> NDArray[np.float32]:
+        parts = [self.engine.layout.fetch(found)[:rows] for found, rows in started]
+        vectors = np.concatenate([np.empty((0, self.width), np.float32), *parts])
+        return require_finite(vectors, batch, self.origin_of_nan)
+
+    def origin_of_nan(self, batch: TokenBatch) -> str:
+        """Return which part gives NaN or infinity for a batch, as PyTorch computes it on the host; or ""."""
+        if self.engine.processes.world > 1:
+            return ""
+        self.to_host()
+        self.module.eval()
+        mask = None if batch.attention_mask is None else torch.from_numpy(batch.attention_mask)
+        ids = torch.from_numpy(batch.input_ids)
+        return origin_of_nan(self.module, self.module.backbone, (ids, mask))
+
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite, or None if there is none."""
+        for name, _ in self.module.named_parameters():
+            if not bool(jax.numpy.isfinite(self.weights[name]).all()):
+                return name
+        return None
+
+    def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
+        """Put a batch on the devices, each with its share of the rows."""
+        layout = self.engine.layout
+        return layout.place(batch.input_ids, layout.rows), layout.place(batch.attention_mask, layout.rows)
+
+    def to_host(self) -> None:
+        """Copy the weights into the torch module."""
+        held = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        with torch.no_grad():
+            for name, array in self.weights.items():
+                value = self.engine.layout.fetch(array)
+                # torch does not accept NumPy's bf16, and fp32 represents all of its values.
+                exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
+                held[name].copy_(torch.from_numpy(np.array(value, exact)))
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> JaxEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        module = self.module.transformed(fit, on)
+        held = {name: value for name, value in self.weights.items() if not name.startswith("transform.")}
+        return JaxEncoder(self.engine, self.backbone, module, held)
+
+    def fingerprint(self) -> str | None:
+        """Return a hash of all weights and of the code between tokens and vector."""
+        self.to_host()
+        return self.hash()
+
+    def hash(self) -> str | None:
+        """Return `fingerprint` of the torch module."""
+        facts = self.engine.facts
+        return self.module.fingerprint([f"{key} {facts[key]}" for key in sorted(facts)])
+
+    def save(self, directory: Path) -> None:
+        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
+        self.to_host()
+        self.write(directory)
+
+    def write(self, directory: Path) -> None:
+        """Write the torch module."""
+        self.backbone.save(directory / BACKBONE_DIRECTORY)
+        save_modules(self.module, directory / MODULES_FILE)

@@ -1,0 +1,57 @@
+"""The engine on JAX, which places weights on a mesh of devices, encodes batches and trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import torch
+from sentbed.helpers import returned
+from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, Training
+from sentbed_hardware.engine_parts.encoder_module import assembled
+from sentbed_hardware.engine_parts.training_settings import common_width, refuse_predictions
+
+from sentbed_tpu._jax.devices import JaxDevices
+from sentbed_tpu._jax.encoder import JaxEncoder
+from sentbed_tpu._jax.trainer import JaxTrainer
+
+
+class JaxEngine(JaxDevices, Engine):
+    """The engine of one process."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return platform, devices and precision in use."""
+        return self.facts
+
+    def counters(self) -> Mapping[str, float]:
+        """Return the counts of compilations and the peak memory of a device."""
+        found = dict(self.compiled.counters())
+        statistics = self.layout.mesh.local_devices[0].memory_stats() or {}
+        if "peak_bytes_in_use" in statistics:
+            found["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
+        return found
+
+    def seed(self, seed: int) -> None:
+        """Seed initialisation, which torch does on the host, and dropout, which JAX does."""
+        torch.manual_seed(seed)
+        self.key = jax.random.key(seed % 2**32)
+
+    def assemble(
+        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+    ) -> JaxEncoder:
+        """Build pooler and head and put all weights on the devices."""
+        module = assembled(backbone, pooler, head, saved)
+        encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
+        return encoder
+
+    def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
+        """Prepare training of the encoders that `training.towers` names."""
+        refuse_predictions(training, "this engine, on JAX, has no training of them")
+        # Its weights are drawn in one process and sent to all.
+        loss = returned(
+            training.loss.build(common_width(encoders, training)), torch.nn.Module, training.loss, "build"
+        )
+        trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
+        return trainer
