@@ -62,6 +62,7 @@ def test_help_names_every_command():
     listed = done.stdout.partition("Commands:")[2].split("\n")
     commands = {line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")}
     assert commands == {
+        "audit",
         "cache",
         "check",
         "check-plugin",
