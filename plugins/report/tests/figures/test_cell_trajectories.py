@@ -105,7 +105,7 @@ def test_a_score_that_is_not_finite_is_left_out() -> None:
     looks = {0: (0.5, -1.0), 100: (float("nan"), -2.0), 200: (0.25, -2.0)}
     (plot,) = trajectory_plots(study_of({"a": [record(watched(looks))]}), "t")
     assert named_lines(plot) == {"a": [(-1.0, 0.5), (-2.0, 0.25)]}
-    assert trajectory_plots(study_of({"a": [record(watched({0: (float("inf"), 0.0)}))]}), "t") == ()
+    assert trajectory_plots(study_of({"a": [record(watched({0: (float("inf"), 0.0)}))]}), "t") == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_records_that_hold_something_else_are_left_out(change: Mapping[str, Any]
     (stage,) = record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))["stages"]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
-    assert trajectory_plots(data, "t") == ()
+    assert trajectory_plots(data, "t") == []
 
 
 def test_the_page_of_a_study_has_them(tmp_path: Path) -> None:

@@ -45,4 +45,4 @@ def test_records_that_hold_something_else_are_left_out() -> None:
     )
     runs = tuple(CellRun("a", seed, "finished", record=record) for seed, record in enumerate(records))
     data = StudyData("s", (), (CellInfo("a", {}, runs),), None, (0, 1, 2))
-    assert learning_curves(data, "v") == ()
+    assert learning_curves(data, "v") == []

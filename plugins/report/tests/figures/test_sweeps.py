@@ -120,7 +120,7 @@ def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
         attrs.evolve(cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs))
         for cell in data.cells
     )
-    assert sweep_plots(attrs.evolve(data, cells=cells), "x") == ()
+    assert sweep_plots(attrs.evolve(data, cells=cells), "x") == []
 
 
 def test_the_page_has_the_plots(tmp_path: Any) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.colours import colour
-from sentbed_report.figures.labels import label_text, line_legend, primary_score
+from sentbed_report.figures.labels import label_text, legend_above, primary_score
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count, number
 from sentbed_report.run_report import Ranking
@@ -43,7 +43,7 @@ def ranking_plot(ranking: Ranking, name: str) -> Plot | None:
         axes.set_ylabel("candidates")
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(6))
-        line_legend(figure, axes, 2)
+        legend_above(figure, 2)
 
     missing = len(ranking.candidates) - len(scores)
     caption = f"{count(missing, 'score')} not finite, not drawn." if missing else ""

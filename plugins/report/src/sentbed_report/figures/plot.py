@@ -109,14 +109,6 @@ class Plot:
         return figure
 
 
-@attrs.frozen
-class PlotGroup:
-    """Plots that share their axes' ranges and are read together."""
-
-    title: str
-    plots: tuple[Plot, ...]
-
-
 def _check_inches(side: str, inches: float) -> None:
     if not SMALLEST <= inches <= LARGEST:
         raise RunError(

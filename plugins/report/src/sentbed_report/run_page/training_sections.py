@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
-from sentbed_report.figures.loss import loss_plot
-from sentbed_report.figures.loss_metrics import metrics_plot
 from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.trajectories import TrajectoryPanel, trajectory_panels, trajectory_plot
-from sentbed_report.figures.validation import validation_plot
-from sentbed_report.figures.watched_scores import score_plots
+from sentbed_report.figures.stage_curves import loss_plot, metrics_plot, score_plots, validation_plot
+from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
 from sentbed_report.formatting import count, number
 from sentbed_report.page.sections import Section
+from sentbed_report.score_planes import ScorePlane
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Cell, Header, Row, Table
@@ -29,17 +28,17 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
     if any(stage.watched for stage in stages):
         tables.append(_watched(stages))
     for place, stage in enumerate(stages):
-        panels = trajectory_panels(stage.watched)
-        plots += _plots(stage, panels, str(place))
-        tables += [_steps(panel) for panel in panels]
+        planes = watched_planes(stage.watched)
+        plots += _plots(stage, planes, str(place))
+        tables += [_steps(plane) for plane in planes]
     return Section("Training", count(len(stages), "stage"), tables=tuple(tables), plots=tuple(plots))
 
 
-def _plots(stage: StageCurve, panels: Sequence[TrajectoryPanel], name: str) -> list[Plot]:
+def _plots(stage: StageCurve, planes: Sequence[ScorePlane], name: str) -> list[Plot]:
     plots = [
         loss_plot(stage, f"l{name}"),
         validation_plot(stage, f"v{name}"),
-        *(trajectory_plot(panel, f"t{name}-{place}") for place, panel in enumerate(panels)),
+        *(trajectory_plot(plane, f"t{name}-{place}") for place, plane in enumerate(planes)),
         *score_plots(stage.watched, f"w{name}"),
         metrics_plot(stage, f"m{name}"),
     ]
@@ -86,22 +85,17 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
     return Table("Watched", tuple(map(Header, headers)), (Column("first"), Column("last")), tuple(rows))
 
 
-def _steps(panel: TrajectoryPanel) -> Table:
+def _steps(plane: ScorePlane) -> Table:
     """Return the positions of encoders in a plane, step by step."""
+    places = plane.points.pivot(index="step", columns="encoder", values=["y", "x"])
     columns = []
-    for line in panel.lines:
-        columns += [
-            Column(f"{line.encoder} {panel.plane.y}", digits=3),
-            Column(f"{line.encoder} {panel.plane.x}", digits=3),
-        ]
+    shown = []
+    for encoder in plane.points["encoder"].unique():
+        columns += [Column(f"{encoder} {plane.y}", digits=3), Column(f"{encoder} {plane.x}", digits=3)]
+        shown += [("y", encoder), ("x", encoder)]
     rows = []
-    for step, places in panel.rows:
-        cells: list[Cell] = []
-        for place in places:
-            if place is None:
-                cells += [None, None]
-            else:
-                cells += [Estimate(value=place.y), Estimate(value=place.x)]
+    for step, positions in places[shown].iterrows():
+        cells: list[Cell] = [None if math.isnan(value) else Estimate(value=value) for value in positions]
         rows.append(Row((f"{step:,}",), tuple(cells)))
-    title = f"{panel.plane.title} by step: {panel.title}"
+    title = f"{plane.metrics} by step: {plane.title}"
     return Table(title, (Header("step"),), tuple(columns), tuple(rows))
