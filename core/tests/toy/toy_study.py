@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.resampling import value
@@ -120,6 +121,43 @@ def study(
         **fields,
     }
     return StudyData(axes=tuple(axes), cells=tuple(cells), baseline=baseline, seeds=tuple(seeds), **given)
+
+
+def with_scores(data: StudyData, cell: int, change: Callable[[Score], Score | None]) -> StudyData:
+    """The study with the scores of a cell changed, or left out where that is None."""
+    runs = []
+    for run in data.cells[cell].runs:
+        changed = map(change, run.scores)
+        runs.append(attrs.evolve(run, scores=tuple(score for score in changed if score is not None)))
+    cells = [*data.cells]
+    cells[cell] = attrs.evolve(cells[cell], runs=tuple(runs))
+    return attrs.evolve(data, cells=tuple(cells))
+
+
+def collapsed(data: StudyData, cell: int) -> StudyData:
+    """The study with a cell whose scores are all degenerate."""
+    return with_scores(data, cell, lambda score: attrs.evolve(score, degenerate="collapsed"))
+
+
+def unscored(data: StudyData, cell: int) -> StudyData:
+    """The study with a cell that has no scores."""
+    return with_scores(data, cell, lambda score: None)
+
+
+def cost(task: str, value: float, encoder: str = "encoder", unit: str = "") -> Score:
+    """What an encoder takes."""
+    protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
+    return Score(task, unit, value, protocol, encoder, "encoding-cost", direction="lower", axis="cost")
+
+
+def with_costs(data: StudyData, costs_of: Callable[[CellInfo], Sequence[Score]]) -> StudyData:
+    """The study with costs among the scores of each run."""
+    cells = []
+    for cell in data.cells:
+        costs = costs_of(cell)
+        runs = tuple(attrs.evolve(run, scores=(*run.scores, *costs)) for run in cell.runs)
+        cells.append(attrs.evolve(cell, runs=runs))
+    return attrs.evolve(data, cells=tuple(cells))
 
 
 def hits(share: float, seed: int, n: int = 300) -> Items:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
+def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
     """Draw the cells of each label and the label's mean, all axes below each other on one scale."""
     effects = [effect for effect in main_effects(data, summary) if effect.compared]
     if not effects:
@@ -35,7 +35,7 @@ def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
         figure.align_ylabels()
 
     caption = f"Diamond: the mean of a label, as in the table; dots: its cells. {drawn.caption}"
-    return Plot(name, title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint)
+    return Plot(title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint)
 
 
 def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def geometry_plots(data: StudyData, name: str) -> list[Plot]:
+def geometry_plots(data: StudyData) -> list[Plot]:
     """Draw each plane of two scores, one point a cell: the mean over its seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
         scores.append(PlaneScore(score, cell=cell.name, seed=run.seed))
     shades = _scores_of_task(data, data.colour)
     plots = []
-    for index, plane in enumerate(score_planes(scores)):
+    for plane in score_planes(scores):
         points = mean_over_seeds(plane.points, ["cell", "encoder"]).merge(shades, how="left")
         points["name"] = points["cell"]
         if points["encoder"].nunique() > 1:
             points["name"] += ": " + points["encoder"]
-        plots.append(_plot(data, plane, points, f"{name}{index}"))
+        plots.append(_plot(data, plane, points))
     return plots
 
 
@@ -50,7 +50,7 @@ def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
     return finite.groupby(["cell", "encoder"])["shade"].mean().reset_index()
 
 
-def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame, name: str) -> Plot:
+def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
     markers = CellMarkers(data)
     named = len(points) <= MOST_LINES
     coloured = points["shade"].nunique() > 1
@@ -78,7 +78,7 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame, name: st
     if not named:
         captions.append(f"Points are named where there are no more than {MOST_LINES}.")
     captions.append(sentence_on_missing(data, set(points["cell"]), "scores"))
-    return Plot(name, plane.title, " ".join(filter(None, captions)), 320 if named else 380, paint)
+    return Plot(plane.title, captions, 320 if named else 380, paint)
 
 
 def _draw_colourbar(figure: Figure, scores: pandas.Series, task: str) -> list[str | None]:

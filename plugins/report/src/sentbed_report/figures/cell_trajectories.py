@@ -19,7 +19,7 @@ from sentbed_report.score_planes import PlaneScore, ScorePlane, score_planes
 from sentbed_report.study.study_data import StudyData
 
 
-def trajectory_plots(data: StudyData, name: str) -> list[Plot]:
+def trajectory_plots(data: StudyData) -> list[Plot]:
     """Draw each plane of two watched scores, one line a cell: the mean over its seeds at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
@@ -27,8 +27,8 @@ def trajectory_plots(data: StudyData, name: str) -> list[Plot]:
         read = [watch for watch in watched if watch is not None]
         scores += watched_scores(read, str(stage.get("name", "")), run.cell, run.seed)
     plots = []
-    for index, plane in enumerate(score_planes(scores)):
-        plot = _plot(data, plane, f"{name}{index}")
+    for plane in score_planes(scores):
+        plot = _plot(data, plane)
         if plot is not None:
             plots.append(plot)
     return plots
@@ -50,7 +50,7 @@ def _watched(entry: Mapping[str, Any]) -> Watched | None:
     return Watched(entry["encoder"], entry["evaluator"], tuple(scores), steps, [], looks)
 
 
-def _plot(data: StudyData, plane: ScorePlane, name: str) -> Plot | None:
+def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
     means = mean_over_seeds(plane.points, ["cell", "encoder"])
     if means.empty:
         return None
@@ -62,7 +62,7 @@ def _plot(data: StudyData, plane: ScorePlane, name: str) -> Plot | None:
     if means["encoder"].nunique() > 1:
         names = means["cell"] + ": " + means["encoder"]
     points = means.assign(encoder=names)[means["cell"].isin(shown)]
-    plot = trajectory_plot(attrs.evolve(plane, points=points), name)
+    plot = trajectory_plot(attrs.evolve(plane, points=points))
     captions = [plot.caption]
     if plane.points["seed"].nunique() > 1:
         captions.append("Mean over the seeds, at the steps that all of them reached.")
@@ -70,4 +70,4 @@ def _plot(data: StudyData, plane: ScorePlane, name: str) -> Plot | None:
         captions.append(f"Of {len(cells):,} cells {len(shown)} are drawn: the baseline and the first ones.")
     captions.append(sentence_on_missing(data, cells, "watched scores"))
     title = f"Training in stage {plane.stage}: {plot.title}" if plane.stage else plot.title
-    return attrs.evolve(plot, title=title, caption=" ".join(filter(None, captions)))
+    return attrs.evolve(plot, title=title, caption=captions)

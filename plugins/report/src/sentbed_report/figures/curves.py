@@ -31,9 +31,8 @@ MOST_MARKED = 60
 
 
 def curves_plot(
-    name: str,
     title: str,
-    caption: str,
+    captions: str | Sequence[str],
     axis: str,
     curves: Mapping[str, Points],
     thick: str | None = None,
@@ -58,7 +57,7 @@ def curves_plot(
         if len(curves) > 1:
             legend_above(figure, 2)
 
-    return Plot(name, title, caption, 270 + 17 * math.ceil(len(curves) / 2), paint)
+    return Plot(title, captions, 270 + 17 * math.ceil(len(curves) / 2), paint)
 
 
 def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
@@ -85,21 +84,29 @@ def smoothed(points: Points, reach: int) -> Points:
 def thinned(points: Points) -> Points:
     """Return the points, reduced to the minimum and maximum of y in each of `BUCKETS` buckets."""
     import numpy as np
+    import pandas
 
     if len(points) <= 2 * BUCKETS:
         return points
     cuts = np.arange(1, BUCKETS) * len(points) // BUCKETS
-    kept = set()
-    for bucket in np.split(np.arange(len(points)), cuts):
-        values = points[bucket, 1]
-        kept.add(bucket[values.argmin()])
-        kept.add(bucket[values.argmax()])
-    return points[sorted(kept)]
+    buckets = np.searchsorted(cuts, np.arange(len(points)), side="right")
+    values = pandas.Series(points[:, 1]).groupby(buckets)
+    kept: NDArray[np.int64] = np.union1d(values.idxmin(), values.idxmax())
+    return points[kept]
 
 
-def draw_curve(axes: Axes, points: Points, index: int, label: str = "", width: float = 1.6) -> None:
+def draw_curve(
+    axes: Axes,
+    points: Points,
+    index: int,
+    label: str = "",
+    joined: bool = True,
+    width: float = 1.6,
+) -> None:
     """Draw the curve with this number, with its points as dots where they are few; `label` is its name."""
     style = line_style(index)
     if len(points) > MOST_MARKED:
         style["marker"] = ""
-    axes.plot(*thinned(points).T, **style, linewidth=width, markersize=3.5, label=short_name(label) or None)
+    if not joined:
+        style["linestyle"] = ""
+    axes.plot(*thinned(points).T, **style, linewidth=width, markersize=4, label=short_name(label) or None)

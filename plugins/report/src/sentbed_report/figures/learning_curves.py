@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-def learning_curves(data: StudyData, name: str) -> list[Plot]:
+def learning_curves(data: StudyData) -> list[Plot]:
     """Draw the validations of each stage, one line a cell: the mean over its seeds."""
     import pandas
 
@@ -27,9 +27,9 @@ def learning_curves(data: StudyData, name: str) -> list[Plot]:
             rows.append((*panel, run.cell, run.seed, step, score))
     curves = pandas.DataFrame(rows, columns=["stage", "metric", "cell", "seed", "step", "score"])
     plots = []
-    for index, ((stage_name, metric), of_stage) in enumerate(curves.groupby(["stage", "metric"], sort=False)):
+    for (stage_name, metric), of_stage in curves.groupby(["stage", "metric"], sort=False):
         title = f"Validation in stage {stage_name}" if stage_name else "Validation"
-        plot = _plot(data, of_stage, f"{name}{index}", title, primary_score(metric))
+        plot = _plot(data, of_stage, title, primary_score(metric))
         if plot is not None:
             plots.append(plot)
     return plots
@@ -44,7 +44,7 @@ def _validations(stage: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
                 yield float(row[0]), float(row[1])
 
 
-def _plot(data: StudyData, curves: pandas.DataFrame, name: str, title: str, axis: str) -> Plot | None:
+def _plot(data: StudyData, curves: pandas.DataFrame, title: str, axis: str) -> Plot | None:
     means = mean_over_seeds(curves, ["cell"])
     if means.empty:
         return None
@@ -58,4 +58,4 @@ def _plot(data: StudyData, curves: pandas.DataFrame, name: str, title: str, axis
     captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))
     captions.append(sentence_on_missing(data, set(means["cell"]), "validations"))
     points = {cell: of_cells.get_group(cell)[["step", "score"]].to_numpy() for cell in cells}
-    return curves_plot(name, title, " ".join(filter(None, captions)), axis, points, data.baseline)
+    return curves_plot(title, captions, axis, points, data.baseline)

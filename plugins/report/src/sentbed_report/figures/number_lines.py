@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from sentbed_report.figures.axis_formats import label_numbers
-from sentbed_report.figures.cell_styles import line_style
-from sentbed_report.figures.colours import SERIES, colour
+from sentbed_report.figures.colours import SERIES, colour, series_colour
+from sentbed_report.figures.curves import draw_curve
 from sentbed_report.figures.drawn_rows import DrawnRows, drawn_rows, score_label
 from sentbed_report.figures.labels import label_text, legend_above, short_name
 from sentbed_report.figures.plot import Plot
@@ -38,7 +38,7 @@ _SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?([KMBT])(?![a-z])", re.IGNORECA
 _UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
-def number_plots(data: StudyData, summary: Summary, name: str) -> list[Plot]:
+def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
     """Draw the last column over each axis of numbers, model sizes among them, with the references.
 
     A cell that computes a reference is a dashed line instead of a point.
@@ -51,7 +51,7 @@ def number_plots(data: StudyData, summary: Summary, name: str) -> list[Plot]:
     summary = attrs.evolve(summary, rows=rows)
     drawn = drawn_rows(data, summary)
     plots = []
-    for index, effect in enumerate(main_effects(data, summary)):
+    for effect in main_effects(data, summary):
         axis = axes[effect.axis]
         if axis.numbers is None:
             continue
@@ -59,7 +59,7 @@ def number_plots(data: StudyData, summary: Summary, name: str) -> list[Plot]:
         pairs = zip(axis.labels, axis.numbers, strict=True)
         numbers = {label: value for label, value in pairs if label in labels}
         if len(set(numbers.values())) > 1 and len(drawn.sound):
-            plots.append(_plot(data, summary, effect, numbers, drawn, f"{name}{index}"))
+            plots.append(_plot(data, summary, effect, numbers, drawn))
     return plots
 
 
@@ -84,7 +84,6 @@ def _plot(
     effect: AxisEffect,
     numbers: Mapping[str, float],
     drawn: DrawnRows,
-    name: str,
 ) -> Plot:
     references = []
     for reference in summary.references:
@@ -112,8 +111,7 @@ def _plot(
         for (reference, value), dashes in zip(references, cycle(_DASHES), strict=False):
             label = short_name(reference.name)
             axes.axhline(value, color=colour("fg"), linewidth=1.3, linestyle=(0, dashes), label=label)
-        axes.set_xlabel(label_text(effect.axis))
-        axes.set_ylabel(label_text(score_label(summary)))
+        axes.set(xlabel=label_text(effect.axis), ylabel=label_text(score_label(summary)))
         axes.margins(x=0.06, y=0.1)
         label_numbers(axes, [*numbers.values()], [*numbers])
         if references or len(lines) > 1:
@@ -139,7 +137,7 @@ def _plot(
     if coloured:
         entries += len(lines)
     title = f"{title_of(summary)} by {effect.axis}"
-    return Plot(name, title, " ".join(filter(None, captions)), 290 + 17 * math.ceil(entries / 3), paint)
+    return Plot(title, captions, 290 + 17 * math.ceil(entries / 3), paint)
 
 
 def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
@@ -155,20 +153,10 @@ def _line_name(data: StudyData, row: SummaryRow, effect: AxisEffect) -> str:
 def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
     """Draw each line with bars of a standard deviation."""
     for index, (line, rows) in enumerate(lines.items()):
-        style = line_style(index)
-        axes.plot(
-            rows["number"], rows["value"], **style, markersize=4.5, linewidth=1.6, label=short_name(line)
-        )
+        draw_curve(axes, rows[["number", "value"]].to_numpy(), index, line)
         if rows["std"].any():
-            axes.errorbar(
-                rows["number"],
-                rows["value"],
-                yerr=rows["std"],
-                fmt="none",
-                ecolor=style["color"],
-                elinewidth=1,
-                capsize=3,
-            )
+            tone = series_colour(index)
+            axes.errorbar(rows["number"], rows["value"], rows["std"], fmt="none", ecolor=tone, capsize=3)
 
 
 def _draw_thin(axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect) -> None:

@@ -27,7 +27,7 @@ MOST_ROWS = 40
 """Maximum number of cells in a readable figure: the best ones."""
 
 
-def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
+def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
     """Draw the cells of a table, the best above, with their intervals and groups; None without groups."""
     groups = summary.groups
     if groups is None or not groups.rows:
@@ -80,7 +80,7 @@ def rank_groups_plot(data: StudyData, summary: Summary, name: str) -> Plot | Non
     captions.append(drawn.caption)
     height = 80 + 24 * (len(intervals) + len(hollow))
     title = f"Rank groups, {title_of(summary)}"
-    return Plot(name, title, " ".join(filter(None, captions)), height, paint)
+    return Plot(title, captions, height, paint)
 
 
 def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:

@@ -30,7 +30,7 @@ _LAYERS = 10
 """Number of paths per scatter: a single path does not darken where its points overlap."""
 
 
-def scatter_plots(scatters: Sequence[tuple[str, Scatter]], name: str) -> list[Plot]:
+def scatter_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
     """Draw each task's points, one plot per encoder, before training next to after.
 
     Plots of one task have the same ranges.
@@ -52,12 +52,11 @@ def scatter_plots(scatters: Sequence[tuple[str, Scatter]], name: str) -> list[Pl
         all_points = np.concatenate([points for _, points in of_encoders])
         corners = np.array([all_points.min(axis=0), all_points.max(axis=0)])
         for encoder, points in of_encoders:
-            plots.append(_scatter(f"{name}-{len(plots)}", labels, encoder, points, corners, limit))
+            plots.append(_scatter(labels, encoder, points, corners, limit))
     return plots
 
 
 def _scatter(
-    name: str,
     labels: tuple[str, str, str],
     encoder: str,
     points: Points,
@@ -77,13 +76,12 @@ def _scatter(
         axes = figure.subplots()
         axes.update_datalim(corners)
         axes.autoscale_view()
-        axes.set_xlabel(label_text(x_label))
-        axes.set_ylabel(label_text(y_label))
+        axes.set(xlabel=label_text(x_label), ylabel=label_text(y_label))
         tone = "muted" if encoder.endswith(START) else "c0"
         for layer in range(min(_LAYERS, len(shown))):
             _draw_dots(axes, shown[layer::_LAYERS], colour(tone))
 
-    return Plot(name, f"{title}: {encoder}", caption, 225, paint, width=260)
+    return Plot(f"{title}: {encoder}", caption, 225, paint, width=260)
 
 
 def _draw_dots(axes: Axes, points: Points, tone: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def cost_plot(data: StudyData, against: ScoreAgainstCost, name: str) -> Plot:
+def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
     """Draw the score of each cell over its cost, a point a cell, and the Pareto front as steps."""
     markers = CellMarkers(data)
     points = _points(data, against)
@@ -31,8 +31,10 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost, name: str) -> Plot:
         from matplotlib.ticker import LogLocator
 
         axes = figure.subplots()
-        axes.set_xlabel(label_text(task_and_metric(against.column.task, against.column.metric)))
-        axes.set_ylabel(label_text(score_label(against.scores)))
+        axes.set(
+            xlabel=label_text(task_and_metric(against.column.task, against.column.metric)),
+            ylabel=label_text(score_label(against.scores)),
+        )
         if spans_powers([*costs]):
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -69,7 +71,7 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost, name: str) -> Plot:
     if undrawn:
         captions.append(f"Not drawn, since a number is missing: {listed(undrawn)}.")
     height = 320 + 17 * math.ceil(markers.entries / 2)
-    return Plot(name, title_of_both(against), " ".join(filter(None, captions)), height, paint)
+    return Plot(title_of_both(against), captions, height, paint)
 
 
 def _points(data: StudyData, against: ScoreAgainstCost) -> pandas.DataFrame:

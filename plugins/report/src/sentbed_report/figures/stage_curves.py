@@ -11,7 +11,7 @@ from sentbed.protocols import StageCurve, Watched
 from sentbed_report.figures.axis_formats import step_axis
 from sentbed_report.figures.colours import colour
 from sentbed_report.figures.curves import BUCKETS, curves_plot, draw_curve, finite_points, smoothed, thinned
-from sentbed_report.figures.labels import label_text, primary_score, task_and_metric
+from sentbed_report.figures.labels import primary_score, task_and_metric
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count, number, short
 
@@ -25,7 +25,7 @@ _Subject: TypeAlias = tuple[str, str]
 """Title of a plot, and label of its vertical axis."""
 
 
-def loss_plot(stage: StageCurve, name: str) -> Plot | None:
+def loss_plot(stage: StageCurve) -> Plot | None:
     """Draw the training loss, raw and smoothed, over the learning rate; None without a finite loss."""
     losses = finite_points(stage.steps, stage.losses)
     rates = finite_points(stage.steps, stage.learning_rates)
@@ -57,7 +57,7 @@ def loss_plot(stage: StageCurve, name: str) -> Plot | None:
     missing = len(stage.losses) - len(losses)
     if missing:
         captions.append(f"{count(missing, 'logged loss', 'logged losses')} not finite, not drawn.")
-    return Plot(name, "Training loss", " ".join(captions), 280, paint)
+    return Plot("Training loss", captions, 280, paint)
 
 
 def _draw_rates(axes: Axes, rates: Points) -> None:
@@ -68,26 +68,17 @@ def _draw_rates(axes: Axes, rates: Points) -> None:
     axes.set_yticks([0, highest], ["0", short(highest)])
 
 
-def metrics_plot(stage: StageCurve, name: str) -> Plot | None:
-    """Draw each of the loss's own metrics below each other; None without a finite number."""
-    curves = {metric: finite_points(stage.steps, values) for metric, values in stage.metrics.items()}
-    curves = {metric: points for metric, points in curves.items() if len(points)}
-    if not curves:
-        return None
-
-    def paint(figure: Figure) -> None:
-        rows = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
-        for index, (axes, metric) in enumerate(zip(rows, curves, strict=True)):
-            draw_curve(axes, curves[metric], index, metric)
-            axes.set_title(label_text(metric), loc="left", fontsize="medium")
-            axes.locator_params(axis="y", nbins=3)
-            axes.margins(y=0.1)
-        step_axis(rows[-1])
-
-    return Plot(name, "Metrics of the loss", "", 60 + 100 * len(curves), paint)
+def metrics_plots(stage: StageCurve) -> list[Plot]:
+    """Draw each of the loss's own metrics that has a finite number."""
+    plots = []
+    for metric, values in stage.metrics.items():
+        points = finite_points(stage.steps, values)
+        if len(points):
+            plots.append(curves_plot(f"Metric of the loss: {metric}", "", metric, {metric: points}))
+    return plots
 
 
-def validation_plot(stage: StageCurve, name: str) -> Plot | None:
+def validation_plot(stage: StageCurve) -> Plot | None:
     """Draw the validation scores with the step whose weights were kept; None without a finite score."""
     steps = [step for step, _ in stage.validations]
     points = finite_points(steps, [score for _, score in stage.validations])
@@ -98,10 +89,10 @@ def validation_plot(stage: StageCurve, name: str) -> Plot | None:
         best = (step, score)
         caption = f"Best: {number(score)} at step {step:,.0f}, whose weights were kept."
     axis = primary_score(stage.metric)
-    return curves_plot(name, "Validation", caption, axis, {stage.metric: points}, best=best)
+    return curves_plot("Validation", caption, axis, {stage.metric: points}, best=best)
 
 
-def score_plots(watched: Iterable[Watched], name: str) -> list[Plot]:
+def score_plots(watched: Iterable[Watched]) -> list[Plot]:
     """Draw each watched evaluation that no plane shows, one line an encoder."""
     panels: dict[tuple[_Subject, int], dict[str, Points]] = {}
     lines: Counter[tuple[_Subject, str]] = Counter()
@@ -114,9 +105,9 @@ def score_plots(watched: Iterable[Watched], name: str) -> list[Plot]:
                 panels.setdefault((subject, number_of_line), {})[watch.encoder] = points
                 lines[subject, watch.encoder] += 1
     plots = []
-    for index, ((subject, _), curves) in enumerate(panels.items()):
+    for (subject, _), curves in panels.items():
         title, axis = subject
-        plots.append(curves_plot(f"{name}-{index}", title, "Watched: chooses nothing.", axis, curves))
+        plots.append(curves_plot(title, "Watched: chooses nothing.", axis, curves))
     return plots
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Score
 
 from sentbed_report.figures.axis_formats import label_numbers, plain_logarithms, spans_powers
 from sentbed_report.figures.cell_scores import is_number, scores_after_training
-from sentbed_report.figures.cell_styles import MOST_LINES, line_style, sentence_on_missing
-from sentbed_report.figures.labels import label_text, legend_above, short_name, task_and_metric
+from sentbed_report.figures.cell_styles import MOST_LINES, sentence_on_missing
+from sentbed_report.figures.curves import draw_curve
+from sentbed_report.figures.labels import label_text, legend_above, task_and_metric
 from sentbed_report.figures.number_lines import with_sizes
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count
@@ -30,21 +30,6 @@ _MOST_PANELS = 6
 """Maximum number of panels in a figure."""
 
 _COLUMNS = 2
-
-
-@attrs.frozen
-class _Sweep:
-    """Scores of one evaluator and metric."""
-
-    evaluator: str
-    """With the name of its protocol."""
-    metric: str
-    places: list[Mapping[str, float | str]] = attrs.field(factory=list, eq=False)
-    """Of each score: the number of a coordinate, or the label of an axis."""
-    values: list[float] = attrs.field(factory=list, eq=False)
-    protocols: list[Mapping[str, str]] = attrs.field(factory=list, eq=False)
-    """What is no coordinate in its protocol, as text."""
-    cells: set[str] = attrs.field(factory=set, eq=False)
 
 
 @attrs.frozen
@@ -64,82 +49,80 @@ class _Variable:
         return value if isinstance(value, str) else f"{value:g}"
 
 
-def sweep_plots(data: StudyData, name: str) -> list[Plot]:
+def sweep_plots(data: StudyData) -> list[Plot]:
     """Draw scores with coordinates over each coordinate and each axis, a line per label of another axis."""
-    plots: list[Plot] = []
-    for sweep in _sweeps(data):
-        variables = _variables(data, sweep)
-        missing = sentence_on_missing(data, sweep.cells, "scores")
+    import pandas
+
+    rows = []
+    for cell, _, score in scores_after_training(data):
+        protocol = dict(score.evaluator_protocol)
+        coordinates = _take_coordinates(protocol)
+        if coordinates and math.isfinite(score.value):
+            evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
+            labels = cell.labels or {"run": cell.name}
+            place = {**labels, "encoder": score.encoder, **coordinates}
+            rows.append((evaluator, score.metric, cell.name, place, score.value, protocol))
+    columns = ["evaluator", "metric", "cell", "place", "value", "protocol"]
+    plots = []
+    for _, scores in pandas.DataFrame(rows, columns=columns).groupby(["evaluator", "metric"], sort=False):
+        variables = _variables(data, pandas.DataFrame([*scores["place"]]))
+        notes = [
+            _different_protocols(scores["protocol"]),
+            sentence_on_missing(data, set(scores["cell"]), "scores"),
+        ]
         for across in variables:
             others = [variable for variable in variables if variable is not across]
-            plots.append(_plot(sweep, across, others, missing, f"{name}{len(plots)}"))
+            plots.append(_plot(scores, across, others, notes))
     return plots
 
 
-def _sweeps(data: StudyData) -> list[_Sweep]:
-    """Return the scores with coordinates, by evaluator and metric."""
-    sweeps: dict[tuple[str, str], _Sweep] = {}
-    for cell, _, score in scores_after_training(data):
-        coordinates = _coordinates(score)
-        if not coordinates or not math.isfinite(score.value):
-            continue
-        evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
-        sweep = sweeps.setdefault((evaluator, score.metric), _Sweep(evaluator, score.metric))
-        labels = cell.labels or {"run": cell.name}
-        sweep.places.append({**labels, "encoder": score.encoder, **coordinates})
-        sweep.values.append(score.value)
-        protocol = {entry: repr(setting) for entry, setting in score.evaluator_protocol.items()}
-        for entry in ("coordinates", *coordinates):
-            del protocol[entry]
-        sweep.protocols.append(protocol)
-        sweep.cells.add(cell.name)
-    return [*sweeps.values()]
-
-
-def _coordinates(score: Score) -> dict[str, float]:
-    """Return the coordinates of a score, those left out that are no numbers."""
-    protocol = score.evaluator_protocol
-    names = protocol.get("coordinates")
+def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
+    """Return the coordinates of a score, those left out that are no numbers; its protocol is left without."""
+    names = protocol.pop("coordinates", None)
     if not isinstance(names, Sequence):
         return {}
-    return {name: float(protocol[name]) for name in names if is_number(protocol.get(name))}
+    return {name: float(protocol.pop(name)) for name in names if is_number(protocol.get(name))}
 
 
-def _variables(data: StudyData, sweep: _Sweep) -> list[_Variable]:
+def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
     """Return what the scores differ in: axes first, in their order, then the encoder, then coordinates."""
-    import pandas
-
     axes = {axis.name: with_sizes(axis) for axis in data.axes}
     variables = []
-    for name, column in pandas.DataFrame(sweep.places).items():
+    for name, column in places.items():
         values = column.dropna().unique().tolist()
         if len(values) < 2:
             continue
         axis = axes.get(str(name), AxisInfo("", ()))
         coordinate = not any(isinstance(value, str) for value in values)
         if coordinate:
-            places = {value: value for value in sorted(values)}
+            positions = {value: value for value in sorted(values)}
         elif axis.numbers is not None:
             numbers = dict(zip(axis.labels, axis.numbers, strict=True))
-            places = {value: numbers[value] for value in values}
+            positions = {value: numbers[value] for value in values}
         else:
-            places = {value: place for place, value in enumerate(values)}
-        variables.append(_Variable(str(name), places, coordinate, coordinate or axis.numbers is not None))
+            positions = {value: place for place, value in enumerate(values)}
+        variables.append(_Variable(str(name), positions, coordinate, coordinate or axis.numbers is not None))
     return variables
 
 
-def _plot(sweep: _Sweep, across: _Variable, others: Sequence[_Variable], missing: str, name: str) -> Plot:
+def _plot(
+    scores: pandas.DataFrame,
+    across: _Variable,
+    others: Sequence[_Variable],
+    notes: Sequence[str],
+) -> Plot:
     by_label = [variable for variable in others if not variable.coordinate]
     lines = next(iter([*by_label, *others]), None)
-    frame = _points(sweep, across, lines, [variable for variable in others if variable is not lines])
+    frame = _points(scores, across, lines, [variable for variable in others if variable is not lines])
+    evaluator, metric = scores[["evaluator", "metric"]].iloc[0]
     panels = [*frame["panel"].unique()]
     shown = panels[:_MOST_PANELS]
-    names = [""]
+    values: list[float | str] = [""]
     if lines is not None:
-        names = [_line_name(lines, value) for value in lines.places]
+        values = [*lines.places]
     columns = min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
-    drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(names[:MOST_LINES])]
+    drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(values[:MOST_LINES])]
 
     def paint(figure: Figure) -> None:
         parts = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
@@ -150,10 +133,8 @@ def _plot(sweep: _Sweep, across: _Variable, others: Sequence[_Variable], missing
             axes.set_title(panel, loc="left", fontsize="small")
             # Of the scores that share a place, which those of seeds do.
             means = points.groupby("place")["value"].mean()
-            style = line_style(names.index(line))
-            if not across.numeric:
-                style["linestyle"] = ""
-            axes.plot(means.index, means, **style, markersize=4.5, linewidth=1.6, label=line or panel)
+            label = panel if lines is None else f"{lines.name} {lines.text(line)}"
+            draw_curve(axes, means.reset_index().to_numpy(), values.index(line), label, across.numeric)
         if spans_powers(drawn.loc[drawn["value"] > 0, "value"].tolist()):
             parts[0].set_yscale("log")
             plain_logarithms(parts[0].yaxis)
@@ -161,22 +142,21 @@ def _plot(sweep: _Sweep, across: _Variable, others: Sequence[_Variable], missing
         label_numbers(parts[0], [*across.places.values()], ticks)
         parts[0].margins(x=0.1, y=0.12)
         figure.supxlabel(label_text(across.name), fontsize="medium")
-        figure.supylabel(label_text(task_and_metric(sweep.evaluator, sweep.metric)), fontsize="medium")
+        figure.supylabel(label_text(task_and_metric(evaluator, metric)), fontsize="medium")
         legend_above(figure, 4)
 
     captions = []
     if len(panels) > _MOST_PANELS:
         captions.append(f"The first {_MOST_PANELS} of {count(len(panels), 'panel')} are drawn.")
-    if len(names) > MOST_LINES:
-        captions.append(f"The first {MOST_LINES} of {len(names)} lines are drawn.")
-    captions += [_different_protocols(sweep.protocols), missing]
-    title = f"{sweep.evaluator}, {sweep.metric} by {across.name}"
-    height = 60 + 170 * rows + 17 * math.ceil(min(len(names), MOST_LINES) / 4)
-    return Plot(name, title, " ".join(filter(None, captions)), height, paint)
+    if len(values) > MOST_LINES:
+        captions.append(f"The first {MOST_LINES} of {len(values)} lines are drawn.")
+    title = f"{evaluator}, {metric} by {across.name}"
+    height = 60 + 170 * rows + 17 * math.ceil(min(len(values), MOST_LINES) / 4)
+    return Plot(title, [*captions, *notes], height, paint)
 
 
 def _points(
-    sweep: _Sweep,
+    scores: pandas.DataFrame,
     across: _Variable,
     lines: _Variable | None,
     beside: Sequence[_Variable],
@@ -188,12 +168,10 @@ def _points(
     import pandas
 
     rows = []
-    for place, value in zip(sweep.places, sweep.values, strict=True):
+    for place, value in zip(scores["place"], scores["value"], strict=True):
         if across.name not in place:
             continue
-        line = ""
-        if lines is not None:
-            line = _line_name(lines, place.get(lines.name, ""))
+        line = "" if lines is None else place.get(lines.name)
         parts = []
         for variable in beside:
             text = variable.text(place.get(variable.name, ""))
@@ -203,15 +181,11 @@ def _points(
     return pandas.DataFrame(rows, columns=["panel", "line", "place", "value"])
 
 
-def _line_name(lines: _Variable, value: float | str) -> str:
-    return short_name(f"{lines.name} {lines.text(value)}")
-
-
-def _different_protocols(protocols: Sequence[Mapping[str, str]]) -> str:
+def _different_protocols(protocols: pandas.Series) -> str:
     """Return a sentence on the entries in which protocols differ; empty if in none."""
     import pandas
 
-    settings = pandas.DataFrame(protocols).nunique(dropna=False)
+    settings = pandas.DataFrame([*protocols]).map(repr).nunique()
     unlike = settings.index[settings > 1]
     if unlike.empty:
         return ""

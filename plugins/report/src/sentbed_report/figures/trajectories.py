@@ -53,28 +53,30 @@ def watched_scores(
                 yield PlaneScore(at_step, stage, cell, seed, step, number)
 
 
-def encoder_plot(plane: ScorePlane, name: str) -> Plot:
+def encoder_plot(plane: ScorePlane) -> Plot:
     """Draw a plane with one point per encoder and arrows from before to after training."""
     caption = plane.better
     if not plane.points["step"].all():
         caption += " Hollow: before training."
-    return Plot(name, plane.title, caption.strip(), 300, lambda figure: _draw_paths(figure, plane))
+    return Plot(plane.title, caption.strip(), 300, lambda figure: _draw_paths(figure, plane))
 
 
-def trajectory_plot(plane: ScorePlane, name: str) -> Plot:
+def trajectory_plot(plane: ScorePlane) -> Plot:
     """Draw a plane, one line an encoder with arrows in the direction of training."""
     steps = plane.points["step"]
     caption = (
         f"From step {steps.min():,} (hollow) to step {steps.max():,}, arrows in the direction of training. "
         f"{plane.better}"
     )
-    return Plot(name, plane.title, caption.strip(), 320, lambda figure: _draw_paths(figure, plane))
+    return Plot(plane.title, caption.strip(), 320, lambda figure: _draw_paths(figure, plane))
 
 
 def label_plane(axes: Axes, plane: ScorePlane) -> None:
     """Name the axes of a plane after its scores."""
-    axes.set_xlabel(label_text(task_and_metric(plane.task, plane.x)))
-    axes.set_ylabel(label_text(task_and_metric(plane.task, plane.y)))
+    axes.set(
+        xlabel=label_text(task_and_metric(plane.task, plane.x)),
+        ylabel=label_text(task_and_metric(plane.task, plane.y)),
+    )
 
 
 def _draw_paths(figure: Figure, plane: ScorePlane) -> None:

@@ -174,7 +174,7 @@ def _text(value: object) -> str:
 
 
 def _similarity(data: RunReport) -> Section | None:
-    plots = scatter_plots(data.scatters, "s")
+    plots = scatter_plots(data.scatters)
     if not plots:
         return None
     titles = dict.fromkeys(scatter.title for _, scatter in data.scatters)
@@ -185,7 +185,7 @@ def _planes(data: RunReport) -> Section | None:
     planes = encoder_planes(data.scores)
     if not planes:
         return None
-    plots = tuple(encoder_plot(plane, f"g{place}") for place, plane in enumerate(planes))
+    plots = tuple(map(encoder_plot, planes))
     title = "; ".join(dict.fromkeys(plane.metrics for plane in planes))
     return Section(title, plots=plots)
 

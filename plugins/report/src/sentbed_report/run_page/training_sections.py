@@ -9,7 +9,7 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
 from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.stage_curves import loss_plot, metrics_plot, score_plots, validation_plot
+from sentbed_report.figures.stage_curves import loss_plot, metrics_plots, score_plots, validation_plot
 from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
 from sentbed_report.formatting import count, number
 from sentbed_report.page.sections import Section
@@ -27,20 +27,20 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
     tables = [_stages(stages)]
     if any(stage.watched for stage in stages):
         tables.append(_watched(stages))
-    for place, stage in enumerate(stages):
+    for stage in stages:
         planes = watched_planes(stage.watched)
-        plots += _plots(stage, planes, str(place))
+        plots += _plots(stage, planes)
         tables += [_steps(plane) for plane in planes]
     return Section("Training", count(len(stages), "stage"), tables=tuple(tables), plots=tuple(plots))
 
 
-def _plots(stage: StageCurve, planes: Sequence[ScorePlane], name: str) -> list[Plot]:
+def _plots(stage: StageCurve, planes: Sequence[ScorePlane]) -> list[Plot]:
     plots = [
-        loss_plot(stage, f"l{name}"),
-        validation_plot(stage, f"v{name}"),
-        *(trajectory_plot(plane, f"t{name}-{place}") for place, plane in enumerate(planes)),
-        *score_plots(stage.watched, f"w{name}"),
-        metrics_plot(stage, f"m{name}"),
+        loss_plot(stage),
+        validation_plot(stage),
+        *map(trajectory_plot, planes),
+        *score_plots(stage.watched),
+        *metrics_plots(stage),
     ]
     return [plot for plot in plots if plot is not None]
 

@@ -34,12 +34,12 @@ def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Sectio
     if not findings:
         return None
     tables, plots, notes = [], [], []
-    for number, of_table in enumerate(findings):
+    for of_table in findings:
         title = title_of(of_table.summary)
         notes += [f"{title}: {note}" for note in _remarks(of_table)]
         if of_table.compared:
             tables.append(_effect_table(of_table))
-            plot = effects_plot(data, of_table.summary, f"e{number}")
+            plot = effects_plot(data, of_table.summary)
             plots += [] if plot is None else [plot]
     return Section(
         "Effects",

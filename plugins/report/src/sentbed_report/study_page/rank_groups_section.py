@@ -28,10 +28,10 @@ def rank_groups_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
     tables: list[Table] = []
     notes: list[str] = []
     plots = []
-    for place, (summary, groups) in enumerate(grouped):
+    for summary, groups in grouped:
         if groups.rows:
             tables.append(_table(summary, groups))
-            plot = rank_groups_plot(data, summary, f"r{place}")
+            plot = rank_groups_plot(data, summary)
             plots += [] if plot is None else [plot]
         notes += _notes(title_of(summary), groups)
         if groups.tasks is not None:

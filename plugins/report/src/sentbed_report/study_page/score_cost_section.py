@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.score_cost import cost_plot
 from sentbed_report.page.sections import Section
 from sentbed_report.study.score_against_cost import (
@@ -37,13 +36,8 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
         line,
         (unknown,) if unknown else (),
         tuple(map(_table, against)),
-        plots=tuple(_plots(data, against)),
+        plots=tuple(cost_plot(data, table) for table in against),
     )
-
-
-def _plots(data: StudyData, against: Sequence[ScoreAgainstCost]) -> Iterator[Plot]:
-    for place, points in enumerate(against):
-        yield cost_plot(data, points, f"c{place}")
 
 
 def _table(against: ScoreAgainstCost) -> Table:
