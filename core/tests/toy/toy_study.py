@@ -154,6 +154,29 @@ def with_added(data: StudyData, added: Callable[[CellRun], Sequence[Score]], cel
     return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
+def collapsed(data: StudyData, cell: int) -> StudyData:
+    """The study with a cell whose scores are all degenerate."""
+    return with_fields(data, data.cells[cell].name, degenerate="collapsed")
+
+
+def unscored(data: StudyData, cell: int) -> StudyData:
+    """The study with a cell that has no scores."""
+    name = data.cells[cell].name
+    return with_scores(data, lambda run, score: None if run.cell == name else score)
+
+
+def cost(task: str, value: float, encoder: str = "encoder", unit: str = "") -> Score:
+    """What an encoder takes."""
+    protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
+    return Score(task, unit, value, protocol, encoder, "encoding-cost", direction="lower", axis="cost")
+
+
+def with_costs(data: StudyData, costs_of: Callable[[CellInfo], Sequence[Score]]) -> StudyData:
+    """The study with costs among the scores of each run."""
+    cells = {cell.name: cell for cell in data.cells}
+    return with_added(data, lambda run: costs_of(cells[run.cell]))
+
+
 def hits(share: float, seed: int, n: int = 300) -> Items:
     """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
     easy = np.random.default_rng(99).random(n)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from sentbed_report.score_planes import GeometryPoint, encoder_order, geometry_panels
+from sentbed_report.figures.trajectories import encoder_planes
+from sentbed_report.score_planes import encoder_order
 from toy_run_report import geometry_score
 
 
@@ -13,7 +14,7 @@ def test_an_encoder_stands_next_to_its_start() -> None:
 
 
 def test_a_plane_pairs_only_equal_protocols_and_tasks() -> None:
-    panels = geometry_panels(
+    (plane,) = encoder_planes(
         [
             geometry_score("STS-B", "alignment", 0.2),
             geometry_score("STS-B", "uniformity", -2.0),
@@ -22,6 +23,6 @@ def test_a_plane_pairs_only_equal_protocols_and_tasks() -> None:
             geometry_score("STS-B", "uniformity", math.nan, "st5"),
         ]
     )
-    assert [(panel.protocol, panel.points) for panel in panels] == [
-        ("wang-isola", (GeometryPoint("encoder", x=-2.0, y=0.2),))
-    ]
+    assert plane.protocol == "wang-isola"
+    points = plane.points[["encoder", "x", "y"]].to_dict("records")
+    assert points == [{"encoder": "encoder", "x": -2.0, "y": 0.2}]

@@ -370,7 +370,7 @@ def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path:
     (untrained,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
     last = [(reference.name, reference.values[-1]) for reference in summary.references]
     assert last == [("BERT", 71.5), ("untrained", untrained)]
-    (plot,) = number_plots(data, summary, "n")
+    (plot,) = number_plots(data, summary)
     assert plot.svg.count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
     assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {untrained:.2f} (this study).")
     report = report_of(tmp_path, data)

@@ -107,7 +107,7 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
     assert found.tables == found.sentences == []
     (remark,) = found.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
-    assert rank_groups_plot(study_of({}), alone[0], "r") is None
+    assert rank_groups_plot(study_of({}), alone[0]) is None
     for without in (study_of({"a": {1: {"MR": 60.0}}}), many_tasks(study_of, groups=False)):
         assert rank_groups_section(without, summarise(without)) is None
 
@@ -120,7 +120,7 @@ def test_without_letters_ranks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None
     assert {row.cells[1] for row in found.tables[0].rows} == {None}
     assert "no letters" in found.notes[0]
-    plot = rank_groups_plot(study(), summaries[0], "r")
+    plot = rank_groups_plot(study(), summaries[0])
     assert plot is not None
     assert "A bar" not in plot.caption
 

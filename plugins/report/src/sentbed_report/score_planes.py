@@ -2,36 +2,59 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import START, Direction, Score
 
+from sentbed_report.degenerate_scores import degenerate_of
+
+if TYPE_CHECKING:
+    import pandas
+
+_PLANE = ["stage", "protocol", "task", "evaluator"]
+_LINE = [*_PLANE, "cell", "seed", "encoder"]
+
 
 @attrs.frozen
-class Plane:
-    """Two metrics that an evaluator has drawn against each other, as Wang & Isola (2020) alignment over
-    uniformity."""
+class PlaneScore:
+    """A score, and what it is of beside its encoder."""
 
+    score: Score
+    stage: str = ""
+    cell: str = ""
+    seed: int = 0
+    step: int = 0
+    watch: int = 0
+    """Number of the `watch` that it is from."""
+
+
+@attrs.frozen(eq=False)
+class ScorePlane:
+    """Two metrics that an evaluator has drawn against each other, as Wang & Isola (2020) alignment over
+    uniformity, and positions under one protocol, so that they can share axes."""
+
+    stage: str
+    protocol: str
+    task: str
+    evaluator: str
     x: str
     y: str
     directions: tuple[Direction, Direction]
-
-    @classmethod
-    def of(cls, x: Score, y: Score) -> Plane:
-        """Return the plane of two scores."""
-        return cls(x.metric, y.metric, (x.direction, y.direction))
+    points: pandas.DataFrame
+    """A row a position: `cell`, `seed`, `encoder`, `step`, `x`, `y`, and `degenerate`, whether a score of it
+    says nothing about the encoder."""
 
     @property
     def title(self) -> str:
-        """Heading that names both metrics."""
-        return f"{self.y[:1].upper()}{self.y[1:]} and {self.x}"
+        """Heading that names protocol, task and evaluator."""
+        return ", ".join(filter(None, [self.protocol, self.task, self.evaluator]))
 
     @property
-    def over(self) -> str:
-        """Heading for one metric over the other."""
-        return f"{self.y[:1].upper()}{self.y[1:]} over {self.x}"
+    def metrics(self) -> str:
+        """Heading that names both metrics."""
+        return f"{self.y[:1].upper()}{self.y[1:]} and {self.x}"
 
     @property
     def better(self) -> str:
@@ -43,26 +66,6 @@ class Plane:
             if direction != "none":
                 sentences.append(f"{direction.capitalize()} is better of {metric}.")
         return " ".join(sentences)
-
-
-@attrs.frozen
-class GeometryPoint:
-    """Position of an encoder in a plane."""
-
-    encoder: str
-    x: float
-    y: float
-
-
-@attrs.frozen
-class GeometryPanel:
-    """Positions of encoders in a plane under one protocol, so that they can share axes."""
-
-    plane: Plane
-    evaluator: str
-    protocol: str
-    task: str
-    points: tuple[GeometryPoint, ...]
 
 
 def base_name(encoder: str) -> str:
@@ -77,21 +80,49 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for base in bases for name in (base + START, base) if name in found)
 
 
-def geometry_panels(scores: Sequence[Score]) -> tuple[GeometryPanel, ...]:
-    """Pair each encoder's scores on two axes, of the same evaluator, protocol id and task."""
-    measured: dict[tuple[str, str, str], dict[str, dict[str, list[Score]]]] = {}
-    for score in scores:
-        if score.axis in ("x", "y") and math.isfinite(score.value):
-            key = (score.evaluator, score.protocol_id, score.task)
-            by_axis = measured.setdefault(key, {}).setdefault(score.encoder, {"x": [], "y": []})
-            by_axis[score.axis].append(score)
-    panels = []
-    for (evaluator, protocol, task), encoders in measured.items():
-        pairs = {name: tuple(zip(found["x"], found["y"], strict=False)) for name, found in encoders.items()}
-        # Scored twice under one id with different settings: separate axes.
-        for nth in range(max(map(len, pairs.values()))):
-            placed = {name: pairs[name][nth] for name in encoder_order(pairs) if nth < len(pairs[name])}
-            points = tuple(GeometryPoint(name, x.value, y.value) for name, (x, y) in placed.items())
-            plane = Plane.of(*next(iter(placed.values())))
-            panels.append(GeometryPanel(plane, evaluator, protocol, task, points))
-    return tuple(panels)
+def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
+    """Pair the scores on two axes, of the same evaluator, protocol id, task, encoder and step.
+
+    Pairs with a score that is not finite are left out.
+    """
+    import numpy as np
+    import pandas
+
+    rows = []
+    for placed in scores:
+        score = placed.score
+        if score.axis in ("x", "y"):
+            row = attrs.asdict(placed, recurse=False)
+            for name in ("encoder", "evaluator", "task", "axis", "metric", "direction", "value"):
+                row[name] = getattr(score, name)
+            row.update(protocol=score.protocol_id, degenerate=bool(degenerate_of(score)))
+            rows.append(row)
+    if not rows:
+        return []
+    frame = pandas.DataFrame(rows)
+    keys = [*_LINE, "watch", "nth"]
+    frame["nth"] = frame.groupby([*_LINE, "watch", "step", "axis"]).cumcount()
+    x, y = frame[frame["axis"] == "x"], frame[frame["axis"] == "y"]
+    pairs = x.merge(y, on=[*keys, "step"], suffixes=("_x", "_y"))
+    pairs = pairs.rename(columns={"value_x": "x", "value_y": "y"})
+    pairs["degenerate"] = pairs["degenerate_x"] | pairs["degenerate_y"]
+    pairs = pairs[np.isfinite(pairs[["x", "y"]]).all(axis=1)]
+    # Scored twice under one id, as with different settings: separate axes.
+    lines = pairs[keys].drop_duplicates()
+    lines["plane"] = lines.groupby(_LINE).cumcount()
+    planes = []
+    for _, points in pairs.merge(lines).groupby([*_PLANE, "plane"], sort=False):
+        first = points.iloc[0]
+        planes.append(
+            ScorePlane(
+                stage=first["stage"],
+                protocol=first["protocol"],
+                task=first["task"],
+                evaluator=first["evaluator"],
+                x=first["metric_x"],
+                y=first["metric_y"],
+                directions=(first["direction_x"], first["direction_y"]),
+                points=points,
+            )
+        )
+    return planes

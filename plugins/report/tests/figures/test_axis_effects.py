@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from statistics import fmean
 
-import attrs
 import pytest
 from drawn_figures import axis_labels, hollow_points
 from sentbed_report.figures.axis_effects import effects_plot
 from sentbed_report.study.build_summary_tables import summarise
-from toy_study import study
+from toy_study import collapsed, study, unscored
 
 
 def test_each_label_has_its_mean_at_its_row() -> None:
     data = study()
     (summary,) = summarise(data, resamples=10)
-    plot = effects_plot(data, summary, "e")
+    plot = effects_plot(data, summary)
     assert plot is not None
     assert axis_labels(plot, 1)[0] == "Avg (spearman)"
     diamonds = [line for line in plot.figure(6).axes[0].lines if line.get_marker() == "D"]
@@ -26,15 +25,11 @@ def test_each_label_has_its_mean_at_its_row() -> None:
 
 
 def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:
-    data = study()
+    data = unscored(collapsed(study(), 0), 1)
     (summary,) = summarise(data, resamples=10)
-    first, second, *others = summary.rows
-    collapsed = (*first.cells[:-1], attrs.evolve(first.cells[-1], degenerate="all are the same"))
-    nothing = tuple(attrs.evolve(cell, seeds={}, value=None, std=None) for cell in second.cells)
-    rows = (attrs.evolve(first, cells=collapsed), attrs.evolve(second, cells=nothing), *others)
-    plot = effects_plot(data, attrs.evolve(summary, rows=rows), "e")
+    plot = effects_plot(data, summary)
     assert plot is not None
-    mean = first.cells[-1].value
+    mean = summary.rows[0].cells[-1].value
     # Label `first` is the first row of its axis, label `0.01` that of the other one.
     assert hollow_points(plot, 0) == hollow_points(plot, 1) == [(mean, 0.0)]
     assert plot.caption.endswith("Hollow, degenerate: first, 0.01. Not drawn: first, 0.05 (no score).")

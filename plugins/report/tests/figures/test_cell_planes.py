@@ -10,7 +10,7 @@ import pytest
 from drawn_figures import axis_labels, hollow_points, named_lines
 from sentbed_report.figures.cell_planes import geometry_plots
 from sentbed_report.study.study_data import AxisInfo, StudyData
-from toy_study import POOLER, study
+from toy_study import POOLER, collapsed, study, unscored
 
 
 def mean(data: StudyData, cell: str, metric: str) -> float:
@@ -20,7 +20,7 @@ def mean(data: StudyData, cell: str, metric: str) -> float:
 
 def test_a_point_is_the_mean_of_a_cell_over_its_seeds() -> None:
     data = study(several=True)
-    (plot,) = geometry_plots(data, "g")
+    (plot,) = geometry_plots(data)
     assert axis_labels(plot) == ("STSB (uniformity)", "STSB (alignment)")
     for cell, (point,) in named_lines(plot).items():
         assert point == pytest.approx((mean(data, cell, "uniformity"), mean(data, cell, "alignment")))
@@ -29,12 +29,7 @@ def test_a_point_is_the_mean_of_a_cell_over_its_seeds() -> None:
 
 def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:
     data = study(several=True, seeds=(1,))
-    first, second, *others = data.cells
-    (run,) = first.runs
-    scores = tuple(attrs.evolve(s, degenerate="collapsed" if s.axis else "") for s in run.scores)
-    collapsed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
-    waiting = attrs.evolve(second, runs=(attrs.evolve(second.runs[0], scores=()),))
-    (plot,) = geometry_plots(attrs.evolve(data, cells=(collapsed, waiting, *others)), "g")
+    (plot,) = geometry_plots(unscored(collapsed(data, 0), 1))
     place = (mean(data, "first, 0.01", "uniformity"), mean(data, "first, 0.01", "alignment"))
     assert hollow_points(plot) == [pytest.approx(place)]
     assert plot.caption.endswith("Hollow, degenerate: first, 0.01. Without scores: first, 0.05.")
@@ -42,7 +37,7 @@ def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_ca
 
 def test_many_points_have_no_names() -> None:
     axes = (POOLER, AxisInfo("batch", tuple("abcdefgh")))
-    (plot,) = geometry_plots(study(axes, seeds=(1,), baseline="mean, c", several=True, expected={}), "g")
+    (plot,) = geometry_plots(study(axes, seeds=(1,), baseline="mean, c", several=True, expected={}))
     assert "16 points" in plot.caption
     assert "Points are named where there are no more than 12." in plot.caption
     assert plot.figure(6).axes[0].texts[:] == []
@@ -50,9 +45,9 @@ def test_many_points_have_no_names() -> None:
 
 def test_points_are_coloured_by_the_score_of_a_task() -> None:
     data = study(several=True)
-    (plain,) = geometry_plots(data, "g")
+    (plain,) = geometry_plots(data)
     # The plane's own scores have the same task.
-    (coloured,) = geometry_plots(attrs.evolve(data, colour="STSB"), "g")
+    (coloured,) = geometry_plots(attrs.evolve(data, colour="STSB"))
     assert coloured.caption == f"{plain.caption} Colour: the score of STSB."
     means = {
         cell.name: fmean(
@@ -65,5 +60,5 @@ def test_points_are_coloured_by_the_score_of_a_task() -> None:
     fills = re.findall(r"fill: (#[0-9a-f]{6})", coloured.svg)
     assert {"#440154", "#fde725"} <= set(fills)
     assert not {"#440154", "#fde725"} & set(re.findall(r"#[0-9a-f]{6}", plain.svg))
-    (without,) = geometry_plots(attrs.evolve(data, colour="none"), "g")
+    (without,) = geometry_plots(attrs.evolve(data, colour="none"))
     assert without.svg == plain.svg

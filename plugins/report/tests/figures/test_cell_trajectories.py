@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from drawn_figures import axis_labels, named_lines
-from sentbed.protocols import Score, StageCurve, Watched
+from sentbed.protocols import StageCurve, Watched
 from sentbed_report.figures.cell_trajectories import trajectory_plots
+from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.report_json import to_json
 from sentbed_report.run_report import RunReport
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
-from sentbed_report.study_page.study_report import write_study_report
+from toy_run_report import watched_geometry
 
-PROTOCOL = {"evaluator": {"id": "wang-isola"}, "encoder": {"pooler": "mean"}}
+LOOKS = ((-1.0, 0.5), (-2.0, 0.25))
+"""Uniformity and alignment at the steps 0 and 100."""
 
 
-def watched(looks: Mapping[int, tuple[float, float]], encoder: str = "en") -> Watched:
-    """An evaluator's alignment and uniformity at some steps, beside a score without an axis."""
-    scores = tuple(
-        Score("STSB-dev", metric, 0.0, PROTOCOL, encoder, "geometry", direction=direction, axis=axis)
-        for metric, direction, axis in (
-            ("alignment", "lower", "y"),
-            ("uniformity", "lower", "x"),
-            ("spearman", "higher", ""),
-        )
-    )
-    values = [[alignment, uniformity, 50.0] for alignment, uniformity in looks.values()]
-    return Watched(encoder, "geometry", scores, list(looks), [0.0] * len(looks), values)
+def watched(*looks: tuple[float, float], encoder: str = "en") -> Watched:
+    """An evaluator's uniformity and alignment, one look every 100 steps."""
+    return watched_geometry(encoder, "STSB-dev", "wang-isola", *looks)
 
 
 def record(*found: Watched, stage: str = "b") -> Mapping[str, Any]:
@@ -54,11 +45,11 @@ def study_of(cells: Mapping[str, Sequence[Mapping[str, Any]]], baseline: str | N
 def test_each_cell_is_a_line_from_its_first_to_its_last_step() -> None:
     data = study_of(
         {
-            "dual": [record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))],
-            "frozen": [record(watched({0: (0.5, -1.0), 100: (0.125, -3.0)}))],
+            "dual": [record(watched(*LOOKS))],
+            "frozen": [record(watched((-1.0, 0.5), (-3.0, 0.125)))],
         }
     )
-    (plot,) = trajectory_plots(data, "t")
+    (plot,) = trajectory_plots(data)
     assert plot.title == "Training in stage b: wang-isola, STSB-dev, geometry"
     assert axis_labels(plot) == ("STSB-dev (uniformity)", "STSB-dev (alignment)")
     assert named_lines(plot) == {"dual": [(-1.0, 0.5), (-2.0, 0.25)], "frozen": [(-1.0, 0.5), (-3.0, 0.125)]}
@@ -67,45 +58,42 @@ def test_each_cell_is_a_line_from_its_first_to_its_last_step() -> None:
 
 
 def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached() -> None:
-    one = record(watched({0: (1.0, -1.0), 100: (0.5, -2.0), 200: (9.0, 9.0)}))
-    two = record(watched({0: (3.0, -2.0), 100: (1.0, -4.0)}))
-    (plot,) = trajectory_plots(study_of({"a": [one, two]}), "t")
+    one = record(watched((-1.0, 1.0), (-2.0, 0.5), (9.0, 9.0)))
+    two = record(watched((-2.0, 3.0), (-4.0, 1.0)))
+    (plot,) = trajectory_plots(study_of({"a": [one, two]}))
     assert named_lines(plot) == {"a": [(-1.5, 2.0), (-3.0, 0.75)]}
     assert plot.caption.endswith("Mean over the seeds, at the steps that all of them reached.")
 
 
 def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own() -> None:
-    looks = {0: (0.5, -1.0), 100: (0.25, -2.0)}
-    both = record(watched(looks), watched(looks, "zh"))
-    (plot,) = trajectory_plots(study_of({"a": [both], "b": [record(watched(looks))]}), "t")
+    both = record(watched(*LOOKS), watched(*LOOKS, encoder="zh"))
+    (plot,) = trajectory_plots(study_of({"a": [both], "b": [record(watched(*LOOKS))]}))
     assert [*named_lines(plot)] == ["a: en", "a: zh", "b: en"]
-    stages = {"a": [record(watched(looks))], "b": [record(watched(looks), stage="a")]}
-    assert [plot.title.partition(":")[0] for plot in trajectory_plots(study_of(stages), "t")] == [
+    stages = {"a": [record(watched(*LOOKS))], "b": [record(watched(*LOOKS), stage="a")]}
+    assert [plot.title.partition(":")[0] for plot in trajectory_plots(study_of(stages))] == [
         "Training in stage b",
         "Training in stage a",
     ]
 
 
 def test_of_many_cells_the_baseline_and_the_first_are_drawn() -> None:
-    looks = {0: (0.5, -1.0), 100: (0.25, -2.0)}
-    cells = {f"cell {i}": [record(watched(looks))] for i in range(9)}
-    (plot,) = trajectory_plots(study_of(cells, "cell 8"), "t")
+    cells = {f"cell {i}": [record(watched(*LOOKS))] for i in range(9)}
+    (plot,) = trajectory_plots(study_of(cells, "cell 8"))
     assert "Of 9 cells 6 are drawn: the baseline and the first ones." in plot.caption
     drawn = [name for name in cells if name in plot.svg]
     assert drawn == ["cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 8"]
 
 
 def test_cells_that_watched_nothing_are_said_in_the_caption() -> None:
-    looks = {0: (0.5, -1.0), 100: (0.25, -2.0)}
-    (plot,) = trajectory_plots(study_of({"a": [record(watched(looks))], "b": [{}]}), "t")
+    (plot,) = trajectory_plots(study_of({"a": [record(watched(*LOOKS))], "b": [{}]}))
     assert plot.caption.endswith("Without watched scores: b.")
 
 
 def test_a_score_that_is_not_finite_is_left_out() -> None:
-    looks = {0: (0.5, -1.0), 100: (float("nan"), -2.0), 200: (0.25, -2.0)}
-    (plot,) = trajectory_plots(study_of({"a": [record(watched(looks))]}), "t")
+    looks = ((-1.0, 0.5), (-2.0, float("nan")), (-2.0, 0.25))
+    (plot,) = trajectory_plots(study_of({"a": [record(watched(*looks))]}))
     assert named_lines(plot) == {"a": [(-1.0, 0.5), (-2.0, 0.25)]}
-    assert trajectory_plots(study_of({"a": [record(watched({0: (float("inf"), 0.0)}))]}), "t") == ()
+    assert trajectory_plots(study_of({"a": [record(watched((0.0, float("inf"))))]})) == []
 
 
 @pytest.mark.parametrize(
@@ -120,13 +108,12 @@ def test_a_score_that_is_not_finite_is_left_out() -> None:
     ids=str,
 )
 def test_records_that_hold_something_else_are_left_out(change: Mapping[str, Any]) -> None:
-    (stage,) = record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))["stages"]
+    (stage,) = record(watched(*LOOKS))["stages"]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
-    assert trajectory_plots(data, "t") == ()
+    assert trajectory_plots(data) == []
 
 
-def test_the_page_of_a_study_has_them(tmp_path: Path) -> None:
-    data = study_of({"dual": [record(watched({0: (0.5, -1.0), 100: (0.25, -2.0)}))]})
-    page = write_study_report(tmp_path, attrs.evolve(data, baseline="dual")).read_text("utf-8")
-    assert "Training in stage b: wang-isola, STSB-dev, geometry" in page
+def test_the_figures_of_a_study_have_them() -> None:
+    figures = study_figures(study_of({"dual": [record(watched(*LOOKS))]}), ())
+    assert figures["trajectory"].title == "Training in stage b: wang-isola, STSB-dev, geometry"

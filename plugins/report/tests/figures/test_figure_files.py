@@ -28,7 +28,7 @@ LETTER = "\u1d81"
 @pytest.fixture(scope="module")
 def plot() -> Plot:
     """Learning curves: six lines with a legend."""
-    return learning_curves(study(), "v")[0]
+    return learning_curves(study())[0]
 
 
 def test_a_pdf_has_its_size_and_its_fonts(plot: Plot, tmp_path: Path) -> None:

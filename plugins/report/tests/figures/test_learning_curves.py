@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import attrs
 from drawn_figures import axis_labels, named_lines
-from sentbed_report.figures.cell_styles import MOST_LINES
 from sentbed_report.figures.learning_curves import learning_curves
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from toy_study import POOLER, study
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from toy_study import study
 
 
 def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
@@ -19,22 +18,11 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
         stage = {"name": "nli", "metric": "dev", "validations": validations}
         runs.append(attrs.evolve(run, record={"stages": [stage]}))
     cell = attrs.evolve(data.cells[0], runs=tuple(runs))
-    (plot,) = learning_curves(attrs.evolve(data, cells=(cell, data.cells[1])), "v")[:1]
+    (plot,) = learning_curves(attrs.evolve(data, cells=(cell, data.cells[1])))[:1]
     assert named_lines(plot) == {"first, 0.01": [(25.0, 15.0), (50.0, 30.0)]}
     assert plot.title == "Validation in stage nli"
     assert axis_labels(plot) == ("step", "dev (primary score)")
     assert plot.caption.endswith("Without validations: first, 0.05.")
-
-
-def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said() -> None:
-    numbers = tuple(range(1, 17))
-    axes = (POOLER, AxisInfo("batch", tuple(map(str, numbers)), numbers))
-    data = study(axes, seeds=(1,), baseline="mean, 3", expected={})
-    (plot,) = learning_curves(data, "v")
-    assert f"Of 32 cells {MOST_LINES} are drawn: the baseline" in plot.caption
-    lines = named_lines(plot)
-    assert len(lines) == MOST_LINES
-    assert "mean, 3" in lines
 
 
 def test_records_that_hold_something_else_are_left_out() -> None:
@@ -45,4 +33,4 @@ def test_records_that_hold_something_else_are_left_out() -> None:
     )
     runs = tuple(CellRun("a", seed, "finished", record=record) for seed, record in enumerate(records))
     data = StudyData("s", (), (CellInfo("a", {}, runs),), None, (0, 1, 2))
-    assert learning_curves(data, "v") == ()
+    assert learning_curves(data) == []

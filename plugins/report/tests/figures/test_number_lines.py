@@ -11,7 +11,7 @@ from sentbed_report.figures.number_lines import number_plots, with_sizes
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_config import Reference
 from sentbed_report.study.study_data import AxisInfo
-from toy_study import POOLER, TEMPERATURE, study, study_of
+from toy_study import POOLER, TEMPERATURE, collapsed, study, study_of
 
 SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"))
 
@@ -42,7 +42,7 @@ def test_numbers_of_a_numeric_axis_are_left_alone() -> None:
 def test_scores_are_drawn_over_model_size_and_over_every_axis_of_numbers() -> None:
     data = study((SIZES, TEMPERATURE, POOLER), seeds=(1, 2), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
-    sizes, temperatures = number_plots(data, summary, "n")
+    sizes, temperatures = number_plots(data, summary)
     assert axis_labels(sizes) == ("model", "Avg (spearman)")
     assert axis_labels(temperatures)[0] == "temperature"
     means = {row.cell: row.cells[-1].value for row in summary.rows}
@@ -56,7 +56,7 @@ def test_lines_beyond_the_colours_are_thin_behind_their_mean() -> None:
     batch = AxisInfo("batch", tuple("abcdefgh"))
     data = study((batch, TEMPERATURE), seeds=(1,), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
-    (plot,) = number_plots(data, summary, "n")
+    (plot,) = number_plots(data, summary)
     assert plot.caption.startswith("Thin: cells that differ in temperature only")
     ends = [row.cells[-1].value or 0 for row in summary.rows if row.labels["temperature"] == "0.25"]
     assert named_lines(plot)["mean"][-1] == pytest.approx((0.25, fmean(ends)))
@@ -69,7 +69,7 @@ def test_references_are_dashed_lines() -> None:
     data = study(references={"BERT": published, "untrained": Reference(cell="first, 0.25")})
     (summary,) = summarise(data, resamples=10)
     (mean,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
-    (plot,) = number_plots(data, summary, "n")
+    (plot,) = number_plots(data, summary)
     assert plot.svg.count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
     assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {mean:.2f} (this study).")
     lines = named_lines(plot)
@@ -81,30 +81,22 @@ def test_the_cells_of_references_are_no_points_of_a_line() -> None:
     cells = {name: Reference(cell=name) for name in ("first, 0.25", "mean, 0.25")}
     places = []
     for compared in (data, attrs.evolve(data, references=cells)):
-        (plot,) = number_plots(compared, summarise(compared, resamples=10)[0], "n")
+        (plot,) = number_plots(compared, summarise(compared, resamples=10)[0])
         places.append({x for x, _ in named_lines(plot)["mean"]})
     assert places == [{0.01, 0.05, 0.25}, {0.01, 0.05}]
 
 
 def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_is_not_drawn() -> None:
-    data = study_of(
-        {
-            label: {1: {"STSB/spearman": value}}
-            for label, value in (("0.01", 70.0), ("0.05", 80.0), ("0.25", 12.0))
-        },
-        (TEMPERATURE,),
-    )
-    (summary,) = summarise(data)
-    *sound, last = summary.rows
-    collapsed = attrs.evolve(last, cells=tuple(attrs.evolve(cell, degenerate="same") for cell in last.cells))
-    (plot,) = number_plots(data, attrs.evolve(summary, rows=(*sound, collapsed)), "n")
+    numbers: dict[str, dict[int, dict[str, float]]] = {
+        label: {1: {"STSB/spearman": value}}
+        for label, value in (("0.01", 70.0), ("0.05", 80.0), ("0.25", 12.0))
+    }
+    data = collapsed(study_of(numbers, (TEMPERATURE,)), 2)
+    (plot,) = number_plots(data, *summarise(data))
     assert axis_labels(plot) == ("temperature", "STSB (spearman)")
     assert hollow_points(plot) == [(0.25, 12.0)]
     assert plot.caption == "Hollow, degenerate: 0.25."
-    waiting = attrs.evolve(
-        last,
-        status="failed",
-        cells=tuple(attrs.evolve(c, seeds={}, value=None, std=None) for c in last.cells),
-    )
-    (plot,) = number_plots(data, attrs.evolve(summary, rows=(*sound, waiting)), "n")
-    assert plot.caption == "Not drawn: 0.25 (failed, 1 of 1)."
+    numbers["0.25"][1] = {}
+    data = study_of(numbers, (TEMPERATURE,), statuses={"0.25": "failed"})
+    (plot,) = number_plots(data, *summarise(data))
+    assert plot.caption == "Not drawn: 0.25 (failed)."

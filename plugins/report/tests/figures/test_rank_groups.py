@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import attrs
 import pytest
 from drawn_figures import axis_labels, hollow_points
 from matplotlib.markers import CARETLEFT, CARETRIGHT
@@ -13,34 +12,26 @@ from sentbed_report.figures import rank_groups
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import StudyData
-from toy_study import study
+from toy_study import collapsed, study
 
 
-def test_the_plot_has_a_row_a_cell_and_a_bar_a_group() -> None:
+@pytest.mark.parametrize("limit", [40, 2])
+def test_the_plot_has_a_row_for_each_of_the_best_cells_and_a_bar_a_group(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_groups, "MOST_ROWS", limit)
     data = study()
     (summary,) = summarise(data, resamples=100)
-    plot = rank_groups_plot(data, summary, "r0")
+    plot = rank_groups_plot(data, summary)
     assert plot is not None
     assert summary.groups is not None
     texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
-    assert {row.name for row in summary.groups.rows} <= set(texts)
-    assert {letter for row in summary.groups.rows for letter in row.letters} <= set(texts)
+    rows = summary.groups.rows
+    assert [row.name for row in rows if row.name in texts] == [row.name for row in rows[:limit]]
+    assert {letter for row in rows[:limit] for letter in row.letters} <= set(texts)
     assert "ranks" in plot.svg.partition("aria-label=")[2][:800]
     assert "Ringed: the baseline." in plot.caption
-
-
-def test_a_plot_of_many_cells_has_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_groups, "MOST_ROWS", 2)
-    data = study()
-    (summary,) = summarise(data, resamples=100)
-    plot = rank_groups_plot(data, summary, "r0")
-    assert plot is not None
-    assert summary.groups is not None
-    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
-    assert [row.name for row in summary.groups.rows if row.name in texts] == [
-        row.name for row in summary.groups.rows[:2]
-    ]
-    assert "Of 6 cells the best 2 are drawn." in plot.caption
+    assert ("Of 6 cells the best 2 are drawn." in plot.caption) is (limit == 2)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +48,7 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
     )
     (summary,) = summarise(data)
     assert summary.groups is not None
-    plot = rank_groups_plot(data, summary, "r")
+    plot = rank_groups_plot(data, summary)
     assert plot is not None
     axes = plot.figure(3.3).axes[0]
     lows = [row.mean + row.low - row.from_best for row in summary.groups.rows]
@@ -83,7 +74,7 @@ def test_the_plot_of_cells_without_a_difference_has_their_intervals(
 ) -> None:
     data = study_of({"a": {1: {"MR": 88.0}, 2: {"MR": 92.0}}, "b": {1: {"MR": 90.0}, 2: {"MR": 90.0}}})
     (summary,) = summarise(data)
-    plot = rank_groups_plot(data, summary, "r")
+    plot = rank_groups_plot(data, summary)
     assert plot is not None
     assert summary.groups is not None
     half = max(row.high for row in summary.groups.rows)
@@ -101,16 +92,9 @@ def test_degenerate_cells_are_hollow_rows_below_and_others_are_named_with_the_re
         for name, mean in (("a", 90.0), ("b", 80.0), ("c", 10.0), ("d", 70.0))
     }
     numbers["d"] = {seed: {} for seed in (1, 2, 3)}
-    data = study_of(numbers, statuses={"d": "waiting"}, items=True)
-    collapsed = [
-        attrs.evolve(run, scores=tuple(attrs.evolve(s, degenerate="collapsed") for s in run.scores))
-        for run in data.cells[2].runs
-    ]
-    cells = [*data.cells]
-    cells[2] = attrs.evolve(cells[2], runs=tuple(collapsed))
-    data = attrs.evolve(data, cells=tuple(cells))
+    data = collapsed(study_of(numbers, statuses={"d": "waiting"}, items=True), 2)
     (summary,) = summarise(data, resamples=10)
-    plot = rank_groups_plot(data, summary, "r")
+    plot = rank_groups_plot(data, summary)
     assert plot is not None
     assert axis_labels(plot)[0] == "STSB (spearman)"
     assert hollow_points(plot) == [pytest.approx((12.0, 2.0))]

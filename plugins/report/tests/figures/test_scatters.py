@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 from sentbed.protocols import Scatter
-from sentbed_report.figures.scatters import POINTS_PER_SCATTER, scatter_groups
+from sentbed_report.figures.scatters import POINTS_PER_SCATTER, scatter_plots
 
 
 def dots(svg: str) -> int:
@@ -16,15 +16,14 @@ def dots(svg: str) -> int:
 def test_a_scatter_draws_each_of_its_points() -> None:
     rng = np.random.default_rng(0)
     points = Scatter("t", "x", "y", rng.uniform(size=700), rng.uniform(size=700))
-    (group,) = scatter_groups([("encoder", points)], "s")
-    assert dots(group.plots[0].svg) == 700
-    assert group.plots[0].caption == "700 points"
+    (plot,) = scatter_plots([("encoder", points)])
+    assert dots(plot.svg) == 700
+    assert plot.caption == "700 points"
 
 
 def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
     x = np.arange(5000.0)
-    (group,) = scatter_groups(
-        [("encoder@start", Scatter("t", "x", "y", x, x)), ("encoder", Scatter("t", "x", "y", x, x))], "s"
-    )
-    assert [dots(plot.svg) for plot in group.plots] == [POINTS_PER_SCATTER] * 2
-    assert [plot.caption for plot in group.plots] == ["1,500 of 5,000 points, evenly chosen"] * 2
+    points = Scatter("t", "x", "y", x, x)
+    plots = scatter_plots([("encoder@start", points), ("encoder", points)])
+    assert [dots(plot.svg) for plot in plots] == [POINTS_PER_SCATTER] * 2
+    assert [plot.caption for plot in plots] == ["1,500 of 5,000 points, evenly chosen"] * 2

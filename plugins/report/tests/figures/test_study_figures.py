@@ -7,12 +7,11 @@ from statistics import fmean
 import attrs
 import pytest
 from sentbed.errors import RunError
-from sentbed.protocols import Score
 from sentbed_report.figures.study_figures import KINDS, figure_named, study_figures
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
-from toy_study import study
+from toy_study import cost, study, with_costs
 
 PASSES = {"first": 2.0, "mean": 1.0}
 
@@ -20,18 +19,10 @@ PASSES = {"first": 2.0, "mean": 1.0}
 @pytest.fixture(scope="module")
 def data() -> StudyData:
     """A study whose cells have costs, the first of which is `passes`."""
-    found = study(several=True, seeds=(1, 2))
-    protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
-    cells = []
-    for cell in found.cells:
-        passes = PASSES[cell.labels["pooler"]]
-        costs = tuple(
-            Score(task, "", value, protocol, "encoder", "encoding-cost", direction="lower", axis="cost")
-            for task, value in (("passes", passes), ("tokens", 10.0))
-        )
-        runs = tuple(attrs.evolve(run, scores=(*run.scores, *costs)) for run in cell.runs)
-        cells.append(attrs.evolve(cell, runs=runs))
-    return attrs.evolve(found, cells=tuple(cells))
+    return with_costs(
+        study(several=True, seeds=(1, 2)),
+        lambda cell: [cost("passes", PASSES[cell.labels["pooler"]]), cost("tokens", 10.0)],
+    )
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,9 @@ import pytest
 from drawn_figures import named_lines
 from sentbed.protocols import Score
 from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.study_figures import study_figures
 from sentbed_report.figures.sweeps import sweep_plots
-from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, StudyData
-from sentbed_report.study_page.study_report import write_study_report
 
 SIZE = AxisInfo("size", ("base", "large"), (110e6, 335e6))
 PLATFORM = AxisInfo("platform", ("CPU", "GPU"))
@@ -64,7 +63,7 @@ def axis_label(plot: Plot) -> str:
 
 
 def titles(data: StudyData) -> list[str]:
-    return [plot.title.partition(" by ")[2] for plot in sweep_plots(data, "x")]
+    return [plot.title.partition(" by ")[2] for plot in sweep_plots(data)]
 
 
 def test_every_coordinate_and_every_axis_is_drawn_over() -> None:
@@ -74,7 +73,7 @@ def test_every_coordinate_and_every_axis_is_drawn_over() -> None:
 
 
 def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
-    by_length = sweep_plots(study(axes=(SIZE,), batches=(512,), seeds=(1, 3)), "x")[1]
+    by_length = sweep_plots(study(axes=(SIZE,), batches=(512,), seeds=(1, 3)))[1]
     assert axis_label(by_length) == "throughput (examples/s)"
     # Base at 32 tokens: 2 x the speed, under the seeds 1 and 3.
     assert named_lines(by_length) == {
@@ -82,19 +81,19 @@ def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
         "size large": [(32.0, 1.0), (64.0, 0.5), (128.0, 0.25)],
     }
     single = attrs.evolve(study(axes=(SIZE,), batches=(512,)), cells=study(axes=(SIZE,)).cells[:1])
-    (plot, _) = sweep_plots(single, "x")
+    (plot, _) = sweep_plots(single)
     assert plot.title == "throughput, examples/s by length"
 
 
 def test_lines_are_labels_of_an_axis_and_panels_are_the_rest() -> None:
-    by_length = sweep_plots(study(lengths=(32, 64)), "x")[2]
+    by_length = sweep_plots(study(lengths=(32, 64)))[2]
     for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
         assert f">{text}<" in by_length.svg
     assert by_length.caption == ""
 
 
 def test_of_many_panels_some_are_drawn_and_the_caption_says_so() -> None:
-    many = sweep_plots(study(axes=(SIZE,), lengths=(1, 2), batches=range(1, 8)), "x")[1]
+    many = sweep_plots(study(axes=(SIZE,), lengths=(1, 2), batches=range(1, 8)))[1]
     assert many.caption == "The first 6 of 7 panels are drawn."
 
 
@@ -106,7 +105,7 @@ def test_scores_of_unlike_protocols_are_said_to_be() -> None:
         score(one.value, {"length": 32}, machine={"device": "other"}, examples=4) for one in run.scores[:1]
     )
     changed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
-    plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)), "x")[0]
+    plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)))[0]
     assert plot.caption == "Not all are measured alike: their protocols differ in machine, examples."
 
 
@@ -120,17 +119,16 @@ def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
         attrs.evolve(cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs))
         for cell in data.cells
     )
-    assert sweep_plots(attrs.evolve(data, cells=cells), "x") == ()
+    assert sweep_plots(attrs.evolve(data, cells=cells)) == []
 
 
-def test_the_page_has_the_plots(tmp_path: Any) -> None:
-    data = study()
-    page = write_study_report(tmp_path, data, summarise(data)).read_text()
-    assert "throughput, examples/s by batch" in page
+def test_the_figures_of_a_study_have_the_plots() -> None:
+    figures = study_figures(study(), ())
+    assert figures["sweep-4"].title == "throughput, examples/s by batch"
 
 
 def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:
-    by_length = sweep_plots(study(lengths=(32, 64), batches=(512,)), "x")[2]
+    by_length = sweep_plots(study(lengths=(32, 64), batches=(512,)))[2]
     assert ">1,000<" in by_length.svg
     assert "mathdefault" not in by_length.svg
 
@@ -139,5 +137,16 @@ def test_cells_without_scores_are_said_in_the_caption() -> None:
     data = study(axes=(PLATFORM,))
     first, second = data.cells
     nothing = attrs.evolve(second, runs=tuple(attrs.evolve(run, scores=()) for run in second.runs))
-    plot = sweep_plots(attrs.evolve(data, cells=(first, nothing)), "x")[0]
+    plot = sweep_plots(attrs.evolve(data, cells=(first, nothing)))[0]
     assert plot.caption == "Without scores: GPU."
+
+
+def test_lines_of_labels_that_begin_alike_are_apart() -> None:
+    long = AxisInfo("model", ("a" * 40 + "1", "a" * 40 + "2"))
+    cells = []
+    for value, label in enumerate(long.labels, start=1):
+        scores = tuple(score(float(value), {"length": length}) for length in (32, 64))
+        cells.append(CellInfo(label, {"model": label}, (CellRun(label, 1, "finished", scores=scores),)))
+    by_length = sweep_plots(StudyData("speed", (long,), tuple(cells), None, (1,)))[1]
+    drawn = [[float(y) for y in line.get_ydata()] for line in by_length.figure(6).axes[0].lines]  # type: ignore[union-attr]
+    assert drawn == [[1.0, 1.0], [2.0, 2.0]]

@@ -19,40 +19,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def effects_plot(data: StudyData, summary: Summary, name: str) -> Plot | None:
+def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
     """Draw the cells of each label and the label's mean, all axes below each other on one scale."""
     effects = [effect for effect in main_effects(data, summary) if effect.compared]
     if not effects:
         return None
-    rows = drawn_rows(data, summary)
+    drawn = drawn_rows(data, summary)
     heights = [len(effect.labels) + 0.6 for effect in effects]
 
     def paint(figure: Figure) -> None:
         parts = figure.subplots(len(effects), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         for index, (axes, effect) in enumerate(zip(parts, effects, strict=True)):
-            tone = series_colour(index)
-            _draw_cells(axes, effect, rows, tone)
-            _draw_means(axes, effect, tone)
+            _draw_effect(axes, effect, drawn, series_colour(index))
         parts[-1].set_xlabel(label_text(score_label(summary)))
         figure.align_ylabels()
 
-    caption = f"Diamond: the mean of a label, as in the table; dots: its cells. {rows.caption}"
-    return Plot(name, title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint)
+    caption = f"Diamond: the mean of a label, as in the table; dots: its cells. {drawn.caption}"
+    return Plot(title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint)
 
 
-def _draw_cells(axes: Axes, effect: AxisEffect, rows: DrawnRows, tone: str) -> None:
-    places = {label.label: place for place, label in enumerate(effect.labels)}
-    means = [drawn.mean for drawn in rows.sound]
-    of_cells = [places[drawn.row.labels[effect.axis]] for drawn in rows.sound]
-    # One line of all points: a study of 500 cells has thousands.
-    axes.plot(means, of_cells, "o", color=tone, markersize=5, alpha=0.35, markeredgewidth=0)
-    for drawn in rows.degenerate:
-        draw_points(axes, drawn.mean, places[drawn.row.labels[effect.axis]], tone, size=5, hollow=True)
-
-
-def _draw_means(axes: Axes, effect: AxisEffect, tone: str) -> None:
+def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:
+    labels = [label.label for label in effect.labels]
+    for rows, hollow in ((drawn.sound, False), (drawn.degenerate, True)):
+        places = [labels.index(row.labels[effect.axis]) for row in rows["row"]]
+        draw_points(axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=1 if hollow else 0.35)
     for place, label in enumerate(effect.labels):
         if label.mean is not None:
             draw_points(axes, label.mean, place, tone, effect.axis, marker="D")
-    name_rows(axes, [label.label for label in effect.labels])
+    name_rows(axes, labels)
     axes.set_title(label_text(effect.axis), loc="left", fontsize="medium", color=colour("muted"))

@@ -23,12 +23,12 @@ def scores_after_training(data: StudyData) -> Iterator[tuple[CellInfo, CellRun, 
                     yield cell, run, score
 
 
-def stages(data: StudyData) -> Iterator[tuple[CellInfo, Mapping[str, Any]]]:
+def stages(data: StudyData) -> Iterator[tuple[CellRun, Mapping[str, Any]]]:
     """Yield what each run has recorded of each of its stages."""
     for cell in data.cells:
         for run in cell.runs:
             for stage in mappings(run.record.get("stages")):
-                yield cell, stage
+                yield run, stage
 
 
 def mappings(value: object) -> Iterator[Mapping[str, Any]]:
@@ -42,12 +42,13 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def mean_over_seeds(curves: Sequence[pandas.DataFrame]) -> pandas.DataFrame:
-    """Return the mean of curves, one a seed, at the steps that all of them reached.
+def mean_over_seeds(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:
+    """Return the mean of each line over its seeds, at the steps that all of them reached.
 
-    Each has a row a step, with the step as its index.
+    `curves` has a row a seed and step of a line, with the columns `lines`, `seed`, `step` and numbers.
     """
-    import pandas
-
-    by_step = pandas.concat(curves).groupby(level=0, sort=False)
-    return by_step.mean()[by_step.size() == len(curves)]
+    seeds = curves.groupby([*lines])["seed"].transform("nunique")
+    reached = curves.groupby([*lines, "step"])["seed"].transform("nunique")
+    shared = curves[reached == seeds].drop(columns="seed")
+    means = shared.groupby([*lines, "step"], sort=False).mean(numeric_only=True)
+    return means.reset_index()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from sentbed_report.figures.colours import SERIES, colour, series_colour
 from sentbed_report.figures.labels import legend_above, short_name
-from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
+from sentbed_report.figures.points import draw_points
+from sentbed_report.study.study_data import AxisInfo, StudyData
 
 if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_LINES = 12
@@ -22,51 +25,66 @@ _MOST_NAMES = 12
 """Maximum number of names in a sentence of a caption."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES = ("solid", (0, (4, 2)))
 
 
-@attrs.frozen
-class LineStyle:
-    """Style of a line and of its points."""
-
-    colour: str
-    marker: str
-    dashes: object
-
-
-def line_style(index: int) -> LineStyle:
-    """Return the style of the line with this number: colours first, then markers and dashes."""
+def line_style(index: int) -> dict[str, Any]:
+    """Return colour, marker and dashes of the line with this number, for `plot`: colours differ first."""
     turn = index // SERIES
-    return LineStyle(
-        series_colour(index),
-        _MARKERS[turn % len(_MARKERS)],
-        _DASHES[turn % len(_DASHES)],
-    )
+    return {
+        "color": series_colour(index),
+        "marker": _MARKERS[turn % len(_MARKERS)],
+        "linestyle": (0, (4, 2)) if turn % 2 else "solid",
+    }
 
 
 @attrs.frozen
 class CellMarkers:
     """Points of cells: their colour is the label of one axis of the study, their shape that of another."""
 
-    axes: tuple[AxisInfo, ...]
-    """No, one or two axes with several labels, but no more than there are colours and shapes."""
+    data: StudyData
 
-    @classmethod
-    def of(cls, data: StudyData) -> CellMarkers:
-        """Return the markers of a study's cells, by its first axes that can be shown so."""
-        axes = [axis for axis in data.axes if 1 < len(axis.labels) <= SERIES]
-        return cls(tuple(axes[:2]))
+    @property
+    def axes(self) -> Sequence[AxisInfo]:
+        """The first two axes with several labels, but no more than there are colours and shapes."""
+        return [axis for axis in self.data.axes if 1 < len(axis.labels) <= SERIES][:2]
 
     @property
     def entries(self) -> int:
         """Number of entries of the legend."""
         return sum(len(axis.labels) for axis in self.axes)
 
-    def style(self, cell: CellInfo) -> LineStyle:
-        """Return the style of a cell's point."""
-        places = [axis.labels.index(cell.labels[axis.name]) for axis in self.axes]
-        first, second = (*places, 0, 0)[:2]
-        return LineStyle(series_colour(first), _MARKERS[second], _DASHES[0])
+    def draw(self, axes: Axes, points: pandas.DataFrame) -> None:
+        """Draw a point for each row, of `cell`, `name`, `x` and `y`; one that is `degenerate` is hollow.
+
+        If there are such columns, `alpha` and `tone` are its opacity and colour, and `text` stands beside it.
+        """
+        places = {}
+        for cell in self.data.cells:
+            of_cell = [axis.labels.index(cell.labels[axis.name]) for axis in self.axes]
+            places[cell.name] = (*of_cell, 0, 0)
+        middle = (points["x"].min() + points["x"].max()) / 2
+        for point in points.to_dict("records"):
+            first, second, *_ = places[point["cell"]]
+            draw_points(
+                axes,
+                point["x"],
+                point["y"],
+                point.get("tone") or series_colour(first),
+                "" if point["degenerate"] else point["name"],
+                marker=_MARKERS[second],
+                hollow=bool(point["degenerate"]),
+                ringed=point["cell"] == self.data.baseline,
+                alpha=point.get("alpha", 1),
+            )
+            if point.get("text"):
+                side = -1 if point["x"] > middle else 1
+                axes.annotate(
+                    short_name(point["text"]),
+                    (point["x"], point["y"]),
+                    xytext=(7 * side, 3),
+                    textcoords="offset points",
+                    ha="left" if side > 0 else "right",
+                ).set_in_layout(False)
 
     def draw_legend(self, figure: Figure, columns: int) -> None:
         """Name the labels above a figure; nothing without axes."""
@@ -75,18 +93,22 @@ class CellMarkers:
         handles = []
         for number, axis in enumerate(self.axes):
             for place, label in enumerate(axis.labels):
-                handles.append(
-                    Line2D(
-                        [],
-                        [],
-                        linestyle="",
-                        marker=_MARKERS[0] if number == 0 else _MARKERS[place],
-                        color=series_colour(place) if number == 0 else colour("muted"),
-                        label=short_name(f"{axis.name} {label}"),
-                    )
-                )
+                tone = series_colour(place) if number == 0 else colour("muted")
+                marker = _MARKERS[number * place]
+                name = short_name(f"{axis.name} {label}")
+                handles.append(Line2D([], [], linestyle="", marker=marker, color=tone, label=name))
         if handles:
             legend_above(figure, columns, handles)
+
+    def sentences(self, points: pandas.DataFrame) -> str:
+        """Return sentences on points that have a ring or are hollow; empty if none are."""
+        sentences = []
+        if self.data.baseline in set(points["cell"]):
+            sentences.append("Ringed: the baseline.")
+        hollow = points.loc[points["degenerate"] > 0, "name"]
+        if len(hollow):
+            sentences.append(f"Hollow, degenerate: {listed([*hollow])}.")
+        return " ".join(sentences)
 
 
 def best_cells(

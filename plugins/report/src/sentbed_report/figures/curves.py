@@ -1,15 +1,23 @@
-"""Curves: which of their points can be drawn, smoothed, and thinned out."""
+"""Curves over optimiser steps: which of their points can be drawn, smoothed, and thinned out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from sentbed_report.figures.labels import short_name
+from sentbed_report.figures.axis_formats import step_axis
+from sentbed_report.figures.cell_styles import line_style
+from sentbed_report.figures.colours import colour
+from sentbed_report.figures.labels import label_text, legend_above, short_name
+from sentbed_report.figures.plot import Plot
+from sentbed_report.figures.points import draw_points
+from sentbed_report.formatting import number
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     Points: TypeAlias = NDArray[np.float64]
@@ -22,12 +30,41 @@ MOST_MARKED = 60
 """Maximum number of points for which a curve has markers."""
 
 
+def curves_plot(
+    title: str,
+    captions: str | Sequence[str],
+    axis: str,
+    curves: Mapping[str, Points],
+    thick: str | None = None,
+    best: tuple[float, float] | None = None,
+) -> Plot:
+    """Draw curves over steps; `axis` is the label of the vertical axis.
+
+    The curve with the name `thick` is so, and the point `best` has a ring.
+    """
+
+    def paint(figure: Figure) -> None:
+        axes = figure.subplots()
+        for index, (curve, points) in enumerate(curves.items()):
+            draw_curve(axes, points, index, curve, width=2.4 if curve == thick else 1.4)
+        if best is not None:
+            axes.axvline(best[0], color=colour("muted"), linewidth=0.8, linestyle=(0, (3, 3)))
+            draw_points(axes, *best, colour("page"), "best", ringed=True)
+            axes.annotate(number(best[1]), best, xytext=(0, 8), textcoords="offset points", ha="center")
+        axes.set_ylabel(label_text(axis))
+        axes.margins(y=0.12)
+        step_axis(axes)
+        if len(curves) > 1:
+            legend_above(figure, 2)
+
+    return Plot(title, captions, 270 + 17 * math.ceil(len(curves) / 2), paint)
+
+
 def finite_points(x: Sequence[float], y: Sequence[float]) -> Points:
     """Return the points `(points, 2)` with two finite coordinates; the longer sequence is cut."""
     import numpy as np
 
-    count = min(len(x), len(y))
-    points = np.column_stack([np.asarray(x[:count], float), np.asarray(y[:count], float)])
+    points = np.array([*zip(x, y, strict=False)], float).reshape(-1, 2)
     finite: Points = points[np.isfinite(points).all(axis=1)]
     return finite
 
@@ -47,25 +84,29 @@ def smoothed(points: Points, reach: int) -> Points:
 def thinned(points: Points) -> Points:
     """Return the points, reduced to the minimum and maximum of y in each of `BUCKETS` buckets."""
     import numpy as np
+    import pandas
 
     if len(points) <= 2 * BUCKETS:
         return points
     cuts = np.arange(1, BUCKETS) * len(points) // BUCKETS
-    kept = set()
-    for bucket in np.split(np.arange(len(points)), cuts):
-        values = points[bucket, 1]
-        kept.add(bucket[values.argmin()])
-        kept.add(bucket[values.argmax()])
-    return points[sorted(kept)]
+    buckets = np.searchsorted(cuts, np.arange(len(points)), side="right")
+    values = pandas.Series(points[:, 1]).groupby(buckets)
+    kept: NDArray[np.int64] = np.union1d(values.idxmin(), values.idxmax())
+    return points[kept]
 
 
-def draw_curve(axes: Axes, points: Points, tone: str, label: str = "", width: float = 1.6) -> None:
-    """Draw a curve, with its points as dots where they are few; `label` is its name, if it has one."""
-    axes.plot(
-        *thinned(points).T,
-        color=tone,
-        linewidth=width,
-        marker="o" if len(points) <= MOST_MARKED else "",
-        markersize=3.5,
-        label=short_name(label) or None,
-    )
+def draw_curve(
+    axes: Axes,
+    points: Points,
+    index: int,
+    label: str = "",
+    joined: bool = True,
+    width: float = 1.6,
+) -> None:
+    """Draw the curve with this number, with its points as dots where they are few; `label` is its name."""
+    style = line_style(index)
+    if len(points) > MOST_MARKED:
+        style["marker"] = ""
+    if not joined:
+        style["linestyle"] = ""
+    axes.plot(*thinned(points).T, **style, linewidth=width, markersize=4, label=short_name(label) or None)

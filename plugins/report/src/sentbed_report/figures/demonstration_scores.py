@@ -1,17 +1,19 @@
-"""Scores of the demonstrations that the searches of a study's cells have tried."""
+"""Scores of the demonstrations that searches have tried: of a run, and of a study's cells."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING
-
-import attrs
 
 from sentbed_report.figures.axis_formats import name_rows
 from sentbed_report.figures.cell_styles import best_cells, sentence_on_choice, sentence_on_missing
 from sentbed_report.figures.colours import colour, series_colour
 from sentbed_report.figures.labels import label_text, primary_score
 from sentbed_report.figures.plot import Plot
+from sentbed_report.formatting import count, number
+from sentbed_report.run_report import Ranking
 from sentbed_report.study.found_demonstrations import search_of
 from sentbed_report.study.study_data import StudyData
 
@@ -19,72 +21,87 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-@attrs.define
-class _Candidates:
-    """Scores of a cell's searches, one a seed."""
-
-    scores: list[float] = attrs.field(factory=list)
-    """Of every candidate."""
-    baselines: list[float] = attrs.field(factory=list)
-    """Without a demonstration."""
+_MARKS = "A dot a candidate, grey where it harms; bar: their median; dotted: without a demonstration."
 
 
-def ranking_plot(data: StudyData, name: str) -> Plot | None:
+def candidates_plot(ranking: Ranking) -> Plot | None:
+    """Draw how the scores of a run's candidates are distributed; None without a finite score."""
+    scores = [candidate.score for candidate in ranking.candidates if math.isfinite(candidate.score)]
+    if not scores:
+        return None
+    numbers = f"Best: {number(scores[0], ranking.digits)}"
+    baselines = {}
+    if math.isfinite(ranking.baseline.score):
+        baselines[""] = [ranking.baseline.score]
+        numbers += f"; without a demonstration: {number(ranking.baseline.score, ranking.digits)}"
+    captions = [_MARKS, f"{numbers}."]
+    missing = len(ranking.candidates) - len(scores)
+    if missing:
+        captions.append(f"{count(missing, 'score')} not finite, not drawn.")
+    return _plot("Scores of the candidates", ranking.evaluator, {"": scores}, baselines, captions)
+
+
+def ranking_plot(data: StudyData) -> Plot | None:
     """Draw how the scores of demonstrations are distributed, one row a cell: every seed's candidates."""
-    candidates: dict[str, _Candidates] = {}
+    scores: dict[str, list[float]] = {}
+    baselines: dict[str, list[float]] = {}
     evaluators: dict[str, None] = {}
     for cell in data.cells:
         for run in cell.runs:
             search = search_of(run)
             if search is None:
                 continue
-            of_cell = candidates.setdefault(cell.name, _Candidates())
-            of_cell.scores += search.scores
+            scores.setdefault(cell.name, []).extend(search.scores)
             if search.baseline is not None:
-                of_cell.baselines.append(search.baseline)
+                baselines.setdefault(cell.name, []).append(search.baseline)
             if search.evaluator:
                 evaluators[search.evaluator] = None
-    if not candidates:
+    if not scores:
         return None
-    cells = best_cells({cell: max(of_cell.scores) for cell, of_cell in candidates.items()}, data.baseline)
+    cells = best_cells({cell: max(of_cell) for cell, of_cell in scores.items()}, data.baseline)
+    captions = [
+        _MARKS,
+        sentence_on_choice(len(cells), len(scores), "score of a candidate"),
+        sentence_on_missing(data, scores, "a search"),
+    ]
+    drawn = {cell: scores[cell] for cell in cells}
+    return _plot("Scores of demonstrations", ", ".join(evaluators), drawn, baselines, captions)
+
+
+def _plot(
+    title: str,
+    evaluator: str,
+    scores: Mapping[str, Sequence[float]],
+    baselines: Mapping[str, Sequence[float]],
+    captions: Sequence[str],
+) -> Plot:
+    """Draw the scores of each cell in a row, with those that it has without a demonstration."""
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        for row, cell in enumerate(cells):
-            _draw_row(axes, row, candidates[cell])
-        name_rows(axes, cells)
-        axes.set_xlabel(label_text(primary_score(", ".join(evaluators))))
+        for row, (cell, of_cell) in enumerate(scores.items()):
+            _draw_row(axes, row, of_cell, baselines.get(cell))
+        name_rows(axes, [*scores])
+        axes.set_xlabel(label_text(primary_score(evaluator)))
 
-    captions = [
-        "A dot a candidate, grey where it harms; bar: their median; dotted: without a demonstration.",
-        sentence_on_choice(len(cells), len(candidates), "score of a candidate"),
-        sentence_on_missing(data, candidates, "a search"),
-    ]
-    return Plot(
-        name,
-        "Scores of demonstrations",
-        " ".join(filter(None, captions)),
-        90 + 32 * len(cells),
-        paint,
-    )
+    return Plot(title, captions, 90 + 32 * len(scores), paint)
 
 
-def _draw_row(axes: Axes, row: int, candidates: _Candidates) -> None:
+def _draw_row(axes: Axes, row: int, of_cell: Sequence[float], baselines: Sequence[float] | None) -> None:
     import numpy as np
 
-    scores = np.array(candidates.scores)
+    scores = np.array(of_cell)
     # Spread a little, by position: the same picture every time.
     heights = row + 0.22 * np.sin(2.4 * np.arange(len(scores)))
     harmful = np.zeros(len(scores), bool)
-    if candidates.baselines:
-        baseline = fmean(candidates.baselines)
+    if baselines:
+        baseline = fmean(baselines)
         harmful = scores < baseline
         axes.vlines(baseline, row - 0.34, row + 0.34, color=colour("fg"), linewidth=1.4, linestyle="dotted")
     for tone, part in ((series_colour(row), ~harmful), (colour("muted"), harmful)):
         axes.plot(scores[part], heights[part], "o", color=tone, markersize=3, alpha=0.45, markeredgewidth=0)
     axes.plot(
-        median(candidates.scores),
+        median(of_cell),
         row,
         "|",
         color=colour("fg"),

@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import attrs
 
 from sentbed_report.figures.cell_styles import listed
 from sentbed_report.figures.labels import task_and_metric
 from sentbed_report.study.study_data import StudyData
-from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 
-
-@attrs.frozen
-class DrawnRow:
-    """A row whose number has a place in a figure."""
-
-    row: SummaryRow
-    mean: float
-    """Its number in the last column: the mean over its seeds."""
+if TYPE_CHECKING:
+    import pandas
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class DrawnRows:
-    """Rows of a table: each is in one of three parts."""
+    """Rows of a table whose number has a place in a figure, and the others."""
 
-    sound: tuple[DrawnRow, ...]
-    """Rows that have finished, with a number that says something about their encoder."""
-    degenerate: tuple[DrawnRow, ...]
-    """Rows that have finished, with one that says nothing: figures have a hollow point of it."""
+    rows: pandas.DataFrame
+    """Rows that have finished: `name`, `cell`, `row` of the table, `value` and `std` over the seeds, and
+    `degenerate`, whether the value says nothing about the encoder: figures have a hollow point of it."""
     undrawn: tuple[tuple[str, str], ...]
     """Names of rows that have no place, with the reason."""
+
+    @property
+    def sound(self) -> pandas.DataFrame:
+        """Rows whose value says something."""
+        return self.rows[~self.rows["degenerate"]]
+
+    @property
+    def degenerate(self) -> pandas.DataFrame:
+        """Rows whose value says nothing."""
+        return self.rows[self.rows["degenerate"]]
 
     @property
     def caption(self) -> str:
         """Sentences on the rows that are not sound; empty if all are."""
         sentences = []
-        if self.degenerate:
-            sentences.append(f"Hollow, degenerate: {listed([drawn.row.name for drawn in self.degenerate])}.")
+        if len(self.degenerate):
+            sentences.append(f"Hollow, degenerate: {listed([*self.degenerate['name']])}.")
         if self.undrawn:
             sentences.append(f"Not drawn: {listed([f'{name} ({reason})' for name, reason in self.undrawn])}.")
         return " ".join(sentences)
@@ -49,22 +52,24 @@ def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
 
     Cells without a row have no score.
     """
+    import pandas
+
     cells = {row.cell for row in summary.rows}
     undrawn = [(cell.name, "no score") for cell in data.cells if cell.name not in cells]
-    sound, degenerate = [], []
+    drawn = []
     for row in summary.rows:
         measured = row.cells[-1]
+        degenerate = bool(measured.degenerate)
         if row.status != "finished":
             undrawn.append((row.name, row.remark))
         elif measured.value is None:
             undrawn.append((row.name, "no score"))
         elif not math.isfinite(measured.value):
-            undrawn.append((row.name, "degenerate, not finite" if measured.degenerate else "not finite"))
-        elif measured.degenerate:
-            degenerate.append(DrawnRow(row, measured.value))
+            undrawn.append((row.name, "degenerate, not finite" if degenerate else "not finite"))
         else:
-            sound.append(DrawnRow(row, measured.value))
-    return DrawnRows(tuple(sound), tuple(degenerate), tuple(undrawn))
+            drawn.append((row.name, row.cell, row, measured.value, measured.std or 0.0, degenerate))
+    rows = pandas.DataFrame(drawn, columns=["name", "cell", "row", "value", "std", "degenerate"])
+    return DrawnRows(rows.astype({"degenerate": bool}), tuple(undrawn))
 
 
 def score_label(summary: Summary) -> str:

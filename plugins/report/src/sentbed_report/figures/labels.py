@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEGEND_LENGTH = 28
@@ -40,43 +39,21 @@ def primary_score(evaluator: str) -> str:
     return task_and_metric(evaluator or "evaluator", "primary score")
 
 
-def legend_above(figure: Figure, columns: int, handles: Sequence[Artist]) -> None:
-    """Name lines or points above a figure, in `columns` columns, or as many as fit into its width."""
+def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -> None:
+    """Name lines or points above a figure, in `columns` columns, or as many as fit into its width.
+
+    By default these are the named lines of its plots, if there are several.
+    """
+    if not handles:
+        lines: dict[str, Artist] = {}
+        for axes in figure.axes:
+            named, names = axes.get_legend_handles_labels()
+            lines.update(zip(names, named, strict=True))
+        handles = [*lines.values()]
+        if len(handles) < 2:
+            return
     for number in range(columns, 0, -1):
-        legend = figure.legend(
-            handles=handles,
-            loc="outside upper left",
-            frameon=False,
-            ncols=number,
-        )
+        legend = figure.legend(handles=handles, loc="outside upper left", frameon=False, ncols=number)
         if number == 1 or legend.get_window_extent().width < 0.95 * figure.bbox.width:
             return
         legend.remove()
-
-
-def line_legend(figure: Figure, axes: Axes, columns: int) -> None:
-    """Name the lines of a plot above it, if there are several."""
-    handles, _ = axes.get_legend_handles_labels()
-    if len(handles) > 1:
-        legend_above(figure, columns, handles)
-
-
-def name_point(
-    axes: Axes,
-    name: str,
-    point: tuple[float, float],
-    offset: tuple[float, float],
-) -> None:
-    """Write a name beside a point: to the left, the right, below or above, as its `offset` in points says."""
-    x, y = offset
-    horizontal = "center" if x == 0 else "right" if x < 0 else "left"
-    vertical = "center" if y == 0 else "top" if y < 0 else "bottom"
-    note = axes.annotate(
-        short_name(name),
-        point,
-        xytext=offset,
-        textcoords="offset points",
-        ha=horizontal,
-        va=vertical,
-    )
-    note.set_in_layout(False)

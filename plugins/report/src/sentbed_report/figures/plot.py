@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +46,19 @@ _FALLBACKS = (
 """Fonts for letters that DejaVu Sans lacks, Chinese, Japanese and Korean ones above all."""
 
 
+def _joined(sentences: str | Sequence[str]) -> str:
+    if isinstance(sentences, str):
+        return sentences
+    return " ".join(filter(None, sentences))
+
+
 @attrs.frozen
 class Plot:
     """A figure that is drawn when it is asked for; its texts are plain."""
 
-    name: str
-    """Makes its ids unique in a page."""
     title: str
-    caption: str
+    caption: str = attrs.field(converter=_joined)
+    """Made of sentences, those left out that are empty."""
     height: int
     """Height in a page, in CSS pixels."""
     paint: Callable[[Figure], None]
@@ -75,7 +80,7 @@ class Plot:
             undated = {"Date": None, "Creator": None}
             figure.savefig(buffer, format="svg", transparent=True, metadata=undated)
             label = label_text(f"{self.title}. {describe(figure)}", _LONGEST_LABEL)
-        return page_svg(buffer.getvalue(), self.name, label)
+        return page_svg(buffer.getvalue(), label)
 
     def figure(self, width: float, height: float | None = None, theme: Theme = "light") -> Figure:
         """Return a figure of its own, in inches; its height is by default in proportion to that in a page.
@@ -107,14 +112,6 @@ class Plot:
                     f"{width:g} by {height:g} inches have no room for the figure's labels; make it larger"
                 ) from error
         return figure
-
-
-@attrs.frozen
-class PlotGroup:
-    """Plots that share their axes' ranges and are read together."""
-
-    title: str
-    plots: tuple[Plot, ...]
 
 
 def _check_inches(side: str, inches: float) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from sentbed.protocols import START, Scatter
 
 from sentbed_report.figures.colours import colour
 from sentbed_report.figures.curves import finite_points
 from sentbed_report.figures.labels import label_text
-from sentbed_report.figures.plot import Plot, PlotGroup
-from sentbed_report.figures.points import padded_range
+from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count
 from sentbed_report.score_planes import encoder_order
 
@@ -30,52 +29,43 @@ _POINTS_PER_PAGE = 30_000
 _LAYERS = 10
 """Number of paths per scatter: a single path does not darken where its points overlap."""
 
-_Labels: TypeAlias = tuple[str, str, str]
-"""Title, and labels of the horizontal and of the vertical axis."""
 
-_Limits: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
+def scatter_plots(scatters: Sequence[tuple[str, Scatter]]) -> list[Plot]:
+    """Draw each task's points, one plot per encoder, before training next to after.
 
+    Plots of one task have the same ranges.
+    """
+    import numpy as np
 
-def scatter_groups(scatters: Sequence[tuple[str, Scatter]], name: str) -> tuple[PlotGroup, ...]:
-    """Draw each task's points, one panel per encoder, before training next to after."""
     limit = _POINTS_PER_PAGE // max(1, len(scatters))
     limit = min(POINTS_PER_SCATTER, max(50, limit))
-    groups: dict[_Labels, list[tuple[str, Points]]] = {}
+    tasks: dict[tuple[str, str, str], list[tuple[str, Points]]] = {}
     for encoder, scatter in scatters:
         points = finite_points(scatter.x, scatter.y)
         if len(points):
             labels = (scatter.title, scatter.x_label, scatter.y_label)
-            groups.setdefault(labels, []).append((encoder, points))
-    return tuple(
-        _group(labels, panels, f"{name}-{index}", limit)
-        for index, (labels, panels) in enumerate(groups.items())
-    )
-
-
-def _group(labels: _Labels, panels: list[tuple[str, Points]], name: str, limit: int) -> PlotGroup:
-    import numpy as np
-
-    order = encoder_order(encoder for encoder, _ in panels)
-    panels.sort(key=lambda panel: order.index(panel[0]))
-    x, y = np.concatenate([points for _, points in panels]).T
-    limits = (padded_range(x), padded_range(y))
-    plots = []
-    for index, (encoder, points) in enumerate(panels):
-        plots.append(_scatter(f"{name}-{index}", labels, encoder, points, limits, limit))
-    return PlotGroup(labels[0], tuple(plots))
+            tasks.setdefault(labels, []).append((encoder, points))
+    plots: list[Plot] = []
+    for labels, of_encoders in tasks.items():
+        order = encoder_order(encoder for encoder, _ in of_encoders)
+        of_encoders.sort(key=lambda entry: order.index(entry[0]))
+        all_points = np.concatenate([points for _, points in of_encoders])
+        corners = np.array([all_points.min(axis=0), all_points.max(axis=0)])
+        for encoder, points in of_encoders:
+            plots.append(_scatter(labels, encoder, points, corners, limit))
+    return plots
 
 
 def _scatter(
-    name: str,
-    labels: _Labels,
+    labels: tuple[str, str, str],
     encoder: str,
     points: Points,
-    limits: _Limits,
+    corners: Points,
     limit: int,
 ) -> Plot:
     import numpy as np
 
-    _, x_label, y_label = labels
+    title, x_label, y_label = labels
     caption = count(len(points), "point")
     shown = points
     if len(points) > limit:
@@ -84,15 +74,14 @@ def _scatter(
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        axes.set_xlim(*limits[0])
-        axes.set_ylim(*limits[1])
-        axes.set_xlabel(label_text(x_label))
-        axes.set_ylabel(label_text(y_label))
+        axes.update_datalim(corners)
+        axes.autoscale_view()
+        axes.set(xlabel=label_text(x_label), ylabel=label_text(y_label))
         tone = "muted" if encoder.endswith(START) else "c0"
         for layer in range(min(_LAYERS, len(shown))):
             _draw_dots(axes, shown[layer::_LAYERS], colour(tone))
 
-    return Plot(name, encoder, caption, 225, paint, width=260)
+    return Plot(f"{title}: {encoder}", caption, 225, paint, width=260)
 
 
 def _draw_dots(axes: Axes, points: Points, tone: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 from sentbed.errors import RunError, suggest
@@ -22,7 +22,7 @@ from sentbed_report.study.score_against_cost import scores_against_cost
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 
-_Draw: TypeAlias = Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
+_Item = TypeVar("_Item")
 
 
 @attrs.frozen
@@ -32,70 +32,60 @@ class FigureKind:
     what: str
     needs: str
     """What a study must have for it."""
-    draw: _Draw
+    draw: Callable[[StudyData, Sequence[Summary]], Iterable[Plot | None]]
+    """Its plots of a study and its tables of ranked scores."""
     tables: bool = False
     """Whether it is of the last column of a table, and can be of any other."""
-
-
-def _effects(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot | None]:
-    for index, summary in enumerate(_ranked(summaries)):
-        yield effects_plot(data, summary, f"e{index}")
-
-
-def _ranks(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot | None]:
-    for index, summary in enumerate(_ranked(summaries)):
-        yield rank_groups_plot(data, summary, f"r{index}")
-
-
-def _numbers(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
-    for index, summary in enumerate(_ranked(summaries)):
-        yield from number_plots(data, summary, f"n{index}-")
-
-
-def _costs(data: StudyData, summaries: Sequence[Summary]) -> Iterator[Plot]:
-    for index, against in enumerate(scores_against_cost(summaries, data.cost)):
-        yield cost_plot(data, against, f"c{index}")
 
 
 KINDS: Mapping[str, FigureKind] = {
     "effects": FigureKind(
         "cells and mean of each label, axis by axis",
         "an axis with two labels to compare",
-        _effects,
+        lambda data, tables: [effects_plot(data, table) for table in _ranked(tables)],
         tables=True,
     ),
-    "ranks": FigureKind("cells that cannot be told apart", "two cells that have finished", _ranks),
-    "numbers": FigureKind("scores over an axis of numbers", "an axis of numbers", _numbers, tables=True),
+    "ranks": FigureKind(
+        "cells that cannot be told apart",
+        "two cells that have finished",
+        lambda data, tables: [rank_groups_plot(data, table) for table in _ranked(tables)],
+    ),
+    "numbers": FigureKind(
+        "scores over an axis of numbers",
+        "an axis of numbers",
+        lambda data, tables: [plot for table in _ranked(tables) for plot in number_plots(data, table)],
+        tables=True,
+    ),
     "cost": FigureKind(
         "scores against a cost, with the Pareto front",
         "a cost that was measured",
-        _costs,
+        lambda data, tables: [cost_plot(data, pair) for pair in scores_against_cost(tables, data.cost)],
         tables=True,
     ),
     "sweep": FigureKind(
         "scores with coordinates, such as throughput by length",
         "scores with coordinates",
-        lambda data, _: sweep_plots(data, "x"),
+        lambda data, _: sweep_plots(data),
     ),
     "geometry": FigureKind(
         "planes of two scores, such as alignment and uniformity",
         "two scores that are coordinates of a plane",
-        lambda data, _: geometry_plots(data, "g"),
+        lambda data, _: geometry_plots(data),
     ),
     "trajectory": FigureKind(
         "such planes over training",
         "stages that watch such scores",
-        lambda data, _: trajectory_plots(data, "t"),
+        lambda data, _: trajectory_plots(data),
     ),
     "ranking": FigureKind(
         "scores of demonstrations",
         "cells with `[search]`",
-        lambda data, _: [ranking_plot(data, "d")],
+        lambda data, _: [ranking_plot(data)],
     ),
     "learning": FigureKind(
         "validation over training",
         "stages that validate",
-        lambda data, _: learning_curves(data, "v"),
+        lambda data, _: learning_curves(data),
     ),
 }
 """Name of a kind -> the kind, in the order of the report."""
@@ -181,16 +171,16 @@ def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
         last = costs[-1]
     else:
         return None
-    order = [place for place in range(len(summary.columns)) if place != last]
-    order.append(last)
     return attrs.evolve(
         summary,
-        columns=tuple(summary.columns[place] for place in order),
-        rows=tuple(
-            attrs.evolve(row, cells=tuple(row.cells[place] for place in order)) for row in summary.rows
-        ),
+        columns=_to_end(summary.columns, last),
+        rows=tuple(attrs.evolve(row, cells=_to_end(row.cells, last)) for row in summary.rows),
         references=tuple(
-            attrs.evolve(reference, values=tuple(reference.values[place] for place in order))
+            attrs.evolve(reference, values=_to_end(reference.values, last))
             for reference in summary.references
         ),
     )
+
+
+def _to_end(items: tuple[_Item, ...], place: int) -> tuple[_Item, ...]:
+    return (*items[:place], *items[place + 1 :], items[place])

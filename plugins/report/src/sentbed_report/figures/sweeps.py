@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from sentbed.protocols import Score
 
 from sentbed_report.figures.axis_formats import label_numbers, plain_logarithms, spans_powers
 from sentbed_report.figures.cell_scores import is_number, scores_after_training
-from sentbed_report.figures.cell_styles import MOST_LINES, LineStyle, line_style, sentence_on_missing
-from sentbed_report.figures.labels import label_text, legend_above, short_name, task_and_metric
+from sentbed_report.figures.cell_styles import MOST_LINES, sentence_on_missing
+from sentbed_report.figures.curves import draw_curve
+from sentbed_report.figures.labels import label_text, legend_above, task_and_metric
 from sentbed_report.figures.number_lines import with_sizes
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import AxisInfo, StudyData
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
+    import pandas
     from matplotlib.figure import Figure
 
 _MOST_PANELS = 6
@@ -35,210 +33,160 @@ _COLUMNS = 2
 
 
 @attrs.frozen
-class _Point:
-    """One score."""
-
-    place: Mapping[str, float | str]
-    """Variable -> the number of a coordinate, or the label of an axis."""
-    value: float
-    protocol: Mapping[str, object]
-    """What is no coordinate in its protocol."""
-
-
-@attrs.frozen
 class _Variable:
     """What scores differ in: an axis of the study, the encoder, or a coordinate."""
 
     name: str
     places: Mapping[float | str, float]
     """Value -> where it is drawn."""
+    coordinate: bool
+    """Whether its values are numbers, and no labels."""
     numeric: bool
     """Whether its values are numbers, or labels that stand for numbers, so that lines mean something."""
-
-    @property
-    def coordinate(self) -> bool:
-        """Whether its values are numbers, and no labels."""
-        return not any(isinstance(value, str) for value in self.places)
 
     def text(self, value: float | str) -> str:
         """Return a value as it is printed."""
         return value if isinstance(value, str) else f"{value:g}"
 
 
-@attrs.frozen
-class _Sweep:
-    """Scores of one evaluator and metric."""
-
-    evaluator: str
-    """With the name of its protocol."""
-    metric: str
-    points: list[_Point] = attrs.field(factory=list, eq=False)
-    cells: set[str] = attrs.field(factory=set, eq=False)
-
-
-def sweep_plots(data: StudyData, name: str) -> tuple[Plot, ...]:
+def sweep_plots(data: StudyData) -> list[Plot]:
     """Draw scores with coordinates over each coordinate and each axis, a line per label of another axis."""
-    plots: list[Plot] = []
-    for sweep in _sweeps(data):
-        variables = _variables(data, sweep.points)
-        missing = sentence_on_missing(data, sweep.cells, "scores")
+    import pandas
+
+    rows = []
+    for cell, _, score in scores_after_training(data):
+        protocol = dict(score.evaluator_protocol)
+        coordinates = _take_coordinates(protocol)
+        if coordinates and math.isfinite(score.value):
+            evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
+            labels = cell.labels or {"run": cell.name}
+            place = {**labels, "encoder": score.encoder, **coordinates}
+            rows.append((evaluator, score.metric, cell.name, place, score.value, protocol))
+    columns = ["evaluator", "metric", "cell", "place", "value", "protocol"]
+    plots = []
+    for _, scores in pandas.DataFrame(rows, columns=columns).groupby(["evaluator", "metric"], sort=False):
+        variables = _variables(data, pandas.DataFrame([*scores["place"]]))
+        notes = [
+            _different_protocols(scores["protocol"]),
+            sentence_on_missing(data, set(scores["cell"]), "scores"),
+        ]
         for across in variables:
             others = [variable for variable in variables if variable is not across]
-            plots.append(_plot(sweep, across, others, missing, f"{name}{len(plots)}"))
-    return tuple(plots)
+            plots.append(_plot(scores, across, others, notes))
+    return plots
 
 
-def _sweeps(data: StudyData) -> list[_Sweep]:
-    """Return the scores with coordinates, by evaluator and metric."""
-    sweeps: dict[tuple[str, str], _Sweep] = {}
-    for cell, _, score in scores_after_training(data):
-        coordinates = _coordinates(score)
-        if not coordinates or not math.isfinite(score.value):
-            continue
-        evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
-        sweep = sweeps.setdefault((evaluator, score.metric), _Sweep(evaluator, score.metric))
-        labels = cell.labels or {"run": cell.name}
-        rest = dict(score.evaluator_protocol)
-        for entry in ("coordinates", *coordinates):
-            del rest[entry]
-        sweep.points.append(_Point({**labels, "encoder": score.encoder, **coordinates}, score.value, rest))
-        sweep.cells.add(cell.name)
-    return list(sweeps.values())
-
-
-def _coordinates(score: Score) -> dict[str, float]:
-    """Return the coordinates of a score, those left out that are no numbers."""
-    protocol = score.evaluator_protocol
-    names = protocol.get("coordinates")
+def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
+    """Return the coordinates of a score, those left out that are no numbers; its protocol is left without."""
+    names = protocol.pop("coordinates", None)
     if not isinstance(names, Sequence):
         return {}
-    return {name: float(protocol[name]) for name in names if is_number(protocol.get(name))}
+    return {name: float(protocol.pop(name)) for name in names if is_number(protocol.get(name))}
 
 
-def _variables(data: StudyData, points: Sequence[_Point]) -> list[_Variable]:
-    """Return what the points differ in: axes first, in their order, then the encoder, then coordinates."""
-    values: dict[str, dict[float | str, None]] = {}
-    for point in points:
-        for name, value in point.place.items():
-            values.setdefault(name, {})[value] = None
+def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
+    """Return what the scores differ in: axes first, in their order, then the encoder, then coordinates."""
     axes = {axis.name: with_sizes(axis) for axis in data.axes}
     variables = []
-    for name, different in values.items():
-        axis = axes.get(name)
-        numbers: dict[float | str, float] = {value: place for place, value in enumerate(different)}
-        numeric = False
-        if axis is not None and axis.numbers is not None:
-            by_label = dict(zip(axis.labels, axis.numbers, strict=True))
-            numbers = {value: by_label[str(value)] for value in different}
-            numeric = True
-        elif not any(isinstance(value, str) for value in different):
-            numbers = {value: float(value) for value in sorted(different)}
-            numeric = True
-        if len(different) > 1:
-            variables.append(_Variable(name, numbers, numeric))
+    for name, column in places.items():
+        values = column.dropna().unique().tolist()
+        if len(values) < 2:
+            continue
+        axis = axes.get(str(name), AxisInfo("", ()))
+        coordinate = not any(isinstance(value, str) for value in values)
+        if coordinate:
+            positions = {value: value for value in sorted(values)}
+        elif axis.numbers is not None:
+            numbers = dict(zip(axis.labels, axis.numbers, strict=True))
+            positions = {value: numbers[value] for value in values}
+        else:
+            positions = {value: place for place, value in enumerate(values)}
+        variables.append(_Variable(str(name), positions, coordinate, coordinate or axis.numbers is not None))
     return variables
 
 
-def _plot(sweep: _Sweep, across: _Variable, others: Sequence[_Variable], missing: str, name: str) -> Plot:
-    lines = next((variable for variable in others if not variable.coordinate), None)
-    if lines is None and others:
-        lines = others[0]
-    panels = _panels(sweep.points, across, [variable for variable in others if variable is not lines])
-    shown = dict(list(panels.items())[:_MOST_PANELS])
+def _plot(
+    scores: pandas.DataFrame,
+    across: _Variable,
+    others: Sequence[_Variable],
+    notes: Sequence[str],
+) -> Plot:
+    by_label = [variable for variable in others if not variable.coordinate]
+    lines = next(iter([*by_label, *others]), None)
+    frame = _points(scores, across, lines, [variable for variable in others if variable is not lines])
+    evaluator, metric = scores[["evaluator", "metric"]].iloc[0]
+    panels = [*frame["panel"].unique()]
+    shown = panels[:_MOST_PANELS]
+    values: list[float | str] = [""]
+    if lines is not None:
+        values = [*lines.places]
     columns = min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
-    labels = [""] if lines is None else list(lines.places)[:MOST_LINES]
+    drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(values[:MOST_LINES])]
 
     def paint(figure: Figure) -> None:
         parts = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-        handles: dict[str, Artist] = {}
-        for axes, (title, points) in zip(parts, shown.items(), strict=False):
-            for index, label in enumerate(labels):
-                text = "" if lines is None else short_name(f"{lines.name} {lines.text(label)}")
-                on_line = [point for point in points if lines is None or point.place.get(lines.name) == label]
-                if on_line:
-                    handles[text] = _draw_line(axes, across, on_line, line_style(index), text)
-            axes.set_title(title, loc="left", fontsize="small")
-        for axes in parts[len(shown) :]:
-            axes.set_visible(False)
-        _scale(parts[0], across, [point.value for points in shown.values() for point in points])
+        for part in parts[len(shown) :]:
+            part.set_visible(False)
+        for (panel, line), points in drawn.groupby(["panel", "line"], sort=False):
+            axes = parts[shown.index(panel)]
+            axes.set_title(panel, loc="left", fontsize="small")
+            # Of the scores that share a place, which those of seeds do.
+            means = points.groupby("place")["value"].mean()
+            label = panel if lines is None else f"{lines.name} {lines.text(line)}"
+            draw_curve(axes, means.reset_index().to_numpy(), values.index(line), label, across.numeric)
+        if spans_powers(drawn.loc[drawn["value"] > 0, "value"].tolist()):
+            parts[0].set_yscale("log")
+            plain_logarithms(parts[0].yaxis)
+        ticks = [across.text(value) for value in across.places]
+        label_numbers(parts[0], [*across.places.values()], ticks)
+        parts[0].margins(x=0.1, y=0.12)
         figure.supxlabel(label_text(across.name), fontsize="medium")
-        figure.supylabel(label_text(task_and_metric(sweep.evaluator, sweep.metric)), fontsize="medium")
-        if len(handles) > 1:
-            legend_above(figure, min(4, len(handles)), list(handles.values()))
+        figure.supylabel(label_text(task_and_metric(evaluator, metric)), fontsize="medium")
+        legend_above(figure, 4)
 
     captions = []
     if len(panels) > _MOST_PANELS:
         captions.append(f"The first {_MOST_PANELS} of {count(len(panels), 'panel')} are drawn.")
-    if lines is not None and len(lines.places) > MOST_LINES:
-        captions.append(f"The first {MOST_LINES} of {len(lines.places)} lines are drawn.")
-    captions += [_different_protocols(sweep.points), missing]
-    return Plot(
-        name,
-        f"{sweep.evaluator}, {sweep.metric} by {across.name}",
-        " ".join(filter(None, captions)),
-        60 + 170 * rows + 17 * math.ceil(len(labels) / 4),
-        paint,
-    )
+    if len(values) > MOST_LINES:
+        captions.append(f"The first {MOST_LINES} of {len(values)} lines are drawn.")
+    title = f"{evaluator}, {metric} by {across.name}"
+    height = 60 + 170 * rows + 17 * math.ceil(min(len(values), MOST_LINES) / 4)
+    return Plot(title, [*captions, *notes], height, paint)
 
 
-def _panels(
-    points: Sequence[_Point],
+def _points(
+    scores: pandas.DataFrame,
     across: _Variable,
+    lines: _Variable | None,
     beside: Sequence[_Variable],
-) -> dict[str, list[_Point]]:
-    """Return the points by what they have of the variables that are neither the axis nor the lines."""
-    panels: dict[str, list[_Point]] = {}
-    for point in points:
-        if across.name not in point.place:
+) -> pandas.DataFrame:
+    """Return `panel`, `line`, `place` and `value` of the scores that have a place.
+
+    Panels differ in the variables `beside`, which are neither the axis nor the lines.
+    """
+    import pandas
+
+    rows = []
+    for place, value in zip(scores["place"], scores["value"], strict=True):
+        if across.name not in place:
             continue
+        line = "" if lines is None else place.get(lines.name)
         parts = []
         for variable in beside:
-            text = variable.text(point.place.get(variable.name, ""))
+            text = variable.text(place.get(variable.name, ""))
             parts.append(f"{variable.name} {text}" if variable.coordinate else text)
-        panels.setdefault(label_text(", ".join(parts), 34), []).append(point)
-    return panels
+        panel = label_text(", ".join(parts), 34)
+        rows.append((panel, line, across.places[place[across.name]], value))
+    return pandas.DataFrame(rows, columns=["panel", "line", "place", "value"])
 
 
-def _draw_line(
-    axes: Axes,
-    across: _Variable,
-    points: Sequence[_Point],
-    style: LineStyle,
-    label: str,
-) -> Artist:
-    """Draw the mean of the points that share a place, which seeds do."""
-    values: dict[float, list[float]] = {}
-    for point in points:
-        values.setdefault(across.places[point.place[across.name]], []).append(point.value)
-    means = {place: fmean(values[place]) for place in sorted(values)}
-    (line,) = axes.plot(
-        list(means),
-        list(means.values()),
-        color=style.colour,
-        linestyle=style.dashes if across.numeric else "",
-        marker=style.marker,
-        markersize=4.5,
-        linewidth=1.6,
-        label=label or axes.get_title(loc="left"),
-    )
-    return line
+def _different_protocols(protocols: pandas.Series) -> str:
+    """Return a sentence on the entries in which protocols differ; empty if in none."""
+    import pandas
 
-
-def _scale(axes: Axes, across: _Variable, values: Sequence[float]) -> None:
-    if spans_powers([value for value in values if value > 0]):
-        axes.set_yscale("log")
-        plain_logarithms(axes.yaxis)
-    label_numbers(axes, list(across.places.values()), [across.text(value) for value in across.places])
-    axes.margins(x=0.1, y=0.12)
-
-
-def _different_protocols(points: Sequence[_Point]) -> str:
-    """Return a sentence on the entries in which the protocols of points differ; empty if in none."""
-    values: dict[str, set[str]] = {}
-    for entry in dict.fromkeys(entry for point in points for entry in point.protocol):
-        values[entry] = {repr(point.protocol.get(entry)) for point in points}
-    unlike = [entry for entry, different in values.items() if len(different) > 1]
-    if not unlike:
+    settings = pandas.DataFrame([*protocols]).map(repr).nunique()
+    unlike = settings.index[settings > 1]
+    if unlike.empty:
         return ""
     return f"Not all are measured alike: their protocols differ in {', '.join(unlike)}."

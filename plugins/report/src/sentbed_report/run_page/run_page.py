@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-import attrs
 from sentbed.protocols import ExpectedRow, ReportSection
 from sentbed.tools import plain
 
-from sentbed_report.figures.encoder_planes import geometry_plot
-from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.scatters import scatter_groups
+from sentbed_report.figures.scatters import scatter_plots
+from sentbed_report.figures.trajectories import encoder_planes, encoder_plot
 from sentbed_report.formatting import (
     count,
     duration,
@@ -27,7 +25,6 @@ from sentbed_report.run_page.scores_section import differences_section, run_summ
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
-from sentbed_report.score_planes import geometry_panels
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.protocols_section import protocols_section
 from sentbed_report.study_page.published_section import expected_table, met_line
@@ -135,23 +132,19 @@ def _plugin_cell(value: str | int | float | tuple[tuple[str, float], ...] | None
 
 
 def _similarity(data: RunReport) -> Section | None:
-    plots: list[Plot] = []
-    titles = []
-    for group in scatter_groups(data.scatters, "s"):
-        titles.append(group.title)
-        for plot in group.plots:
-            plots.append(attrs.evolve(plot, title=f"{group.title}: {plot.title}"))
+    plots = scatter_plots(data.scatters)
     if not plots:
         return None
+    titles = dict.fromkeys(scatter.title for _, scatter in data.scatters)
     return Section("Similarity", "; ".join(titles), plots=plots)
 
 
 def _planes(data: RunReport) -> Section | None:
-    panels = geometry_panels(data.scores)
-    if not panels:
+    planes = encoder_planes(data.scores)
+    if not planes:
         return None
-    plots = [geometry_plot(panel, f"g{place}") for place, panel in enumerate(panels)]
-    title = "; ".join(dict.fromkeys(panel.plane.title for panel in panels))
+    plots = [*map(encoder_plot, planes)]
+    title = "; ".join(dict.fromkeys(plane.metrics for plane in planes))
     return Section(title, plots=plots)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sentbed_report.figures.candidate_scores import ranking_plot
+from sentbed_report.figures.demonstration_scores import candidates_plot
 from sentbed_report.formatting import number, share_of
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.run_report import Ranking
@@ -14,7 +14,7 @@ def search_section(ranking: Ranking | None) -> Section | None:
     """Return the winner, as in PromptEOL's table 4, then all candidates; None without a search."""
     if ranking is None:
         return None
-    plot = ranking_plot(ranking, "r")
+    plot = candidates_plot(ranking)
     return Section(
         "Search",
         sentences=[verdict(ranking)],

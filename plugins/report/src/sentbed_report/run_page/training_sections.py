@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
-from sentbed_report.figures.loss import loss_plot
-from sentbed_report.figures.loss_metrics import metrics_plot
 from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.trajectories import TrajectoryPanel, trajectory_panels, trajectory_plot
-from sentbed_report.figures.validation import validation_plot
-from sentbed_report.figures.watched_scores import score_plots
+from sentbed_report.figures.stage_curves import loss_plot, metrics_plots, score_plots, validation_plot
+from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
 from sentbed_report.formatting import count, number
 from sentbed_report.page.sections import Section, Value, table_of
+from sentbed_report.score_planes import ScorePlane
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Table
 
@@ -27,20 +26,20 @@ def training_section(stages: Sequence[StageCurve]) -> Section | None:
     tables = [_stages(stages)]
     if any(stage.watched for stage in stages):
         tables.append(_watched(stages))
-    for place, stage in enumerate(stages):
-        panels = trajectory_panels(stage.watched)
-        plots += _plots(stage, panels, str(place))
-        tables += [_steps(panel) for panel in panels]
+    for stage in stages:
+        planes = watched_planes(stage.watched)
+        plots += _plots(stage, planes)
+        tables += [_steps(plane) for plane in planes]
     return Section("Training", count(len(stages), "stage"), tables=tables, plots=plots)
 
 
-def _plots(stage: StageCurve, panels: Sequence[TrajectoryPanel], name: str) -> list[Plot]:
+def _plots(stage: StageCurve, planes: Sequence[ScorePlane]) -> list[Plot]:
     plots = [
-        loss_plot(stage, f"l{name}"),
-        validation_plot(stage, f"v{name}"),
-        *(trajectory_plot(panel, f"t{name}-{place}") for place, panel in enumerate(panels)),
-        *score_plots(stage.watched, f"w{name}"),
-        metrics_plot(stage, f"m{name}"),
+        loss_plot(stage),
+        validation_plot(stage),
+        *map(trajectory_plot, planes),
+        *score_plots(stage.watched),
+        *metrics_plots(stage),
     ]
     return [plot for plot in plots if plot is not None]
 
@@ -85,18 +84,17 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
     return table_of("Watched", headers, ["first", "last"], rows)
 
 
-def _steps(panel: TrajectoryPanel) -> Table:
+def _steps(plane: ScorePlane) -> Table:
     """Return the positions of encoders in a plane, step by step."""
+    places = plane.points.pivot(index="step", columns="encoder", values=["y", "x"])
     columns = []
-    for line in panel.lines:
-        columns += [
-            Column(f"{line.encoder} {panel.plane.y}", digits=3),
-            Column(f"{line.encoder} {panel.plane.x}", digits=3),
-        ]
+    shown = []
+    for encoder in plane.points["encoder"].unique():
+        columns += [Column(f"{encoder} {plane.y}", digits=3), Column(f"{encoder} {plane.x}", digits=3)]
+        shown += [("y", encoder), ("x", encoder)]
     rows = []
-    for step, places in panel.rows:
+    for step, positions in places[shown].iterrows():
         row: list[Value] = [f"{step:,}"]
-        for place in places:
-            row += [None, None] if place is None else [place.y, place.x]
+        row += [None if math.isnan(value) else float(value) for value in positions]
         rows.append(row)
-    return table_of(f"{panel.plane.title} by step: {panel.title}", ["step"], columns, rows)
+    return table_of(f"{plane.metrics} by step: {plane.title}", ["step"], columns, rows)
