@@ -6,13 +6,23 @@ import io
 import json
 import os
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from result_folders import TASKS, write_folder, write_mteb_file
 from sentbed.errors import DataError
+from sentbed.protocols import ReportData, Score
+from sentbed.tools import record_json
+from sentbed_audit.audit import audit_results
 from sentbed_audit.read_results import read_results
+from sentbed_report.study.study_data import AxisInfo
+from sentbed_report.study.study_record import CellRecord, RunRecord, StudyRecord, write_study_record
 
 
 def test_a_folder_and_its_archives_have_the_same_scores(tmp_path: Path) -> None:
@@ -106,3 +116,66 @@ def test_nothing_to_audit_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="name"):
         read_results([tmp_path / name])
+
+
+def test_a_run_and_a_study_of_ours_are_models(tmp_path: Path) -> None:
+    recipe = {"run": {"name": "mine", "seed": 1}, "encoder": {"pooler": {}}}
+    run = tmp_path / "study" / "run"
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text('{"status": "finished"}')
+    (run / "resolved.toml").write_text(tomli_w.dumps(recipe))
+    protocol = {"encoder": {}, "evaluator": {"id": "senteval"}}
+    scores = (
+        Score("STS12", "spearman", 71.5, protocol, "encoder", "sts"),
+        Score("speed", "s", 2.0, protocol, "encoder", "cost", direction="lower"),
+    )
+    data = ReportData("mine", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores)
+    (run / "report.json").write_text(record_json(data))
+    record = StudyRecord(
+        name="study",
+        axes=(AxisInfo("pooler", ("mean",)),),
+        baseline=None,
+        excluded=(),
+        expected={},
+        order=(),
+        cells=(CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),),
+    )
+    write_study_record(tmp_path / "study", record)
+    (tmp_path / "study" / "study.toml").write_text("")
+    columns = ["model", "task", "score", "layout"]
+    of_run = read_results([run]).scores
+    assert of_run[columns].to_numpy().tolist() == [["mine/encoder", "sts STS12 (spearman)", 71.5, "sentbed"]]
+    of_study = read_results([tmp_path / "study"]).scores
+    assert of_study[[*columns, "seed"]].to_numpy().tolist() == [
+        ["mean/encoder", "sts STS12 (spearman)", 71.5, "sentbed", 3]
+    ]
+    assert of_study["data_revision"].tolist() == of_run["data_revision"].tolist()
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = ("task_name", "mteb_dataset_name", "scores", "test", "dataset_revision", "results", "versions")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), JUNK, min_size=1), st.sampled_from([".json", ".csv"]))
+def test_whatever_a_file_holds_it_is_read_or_named(content: dict[str, Any], suffix: str) -> None:
+    """Damaged results are findings: nothing but a `DataError` leaves the reader."""
+    with tempfile.TemporaryDirectory() as directory:
+        write_folder(Path(directory), models=2)
+        text = json.dumps(content) if suffix == ".json" else f"model,task,score\n{json.dumps(content)}"
+        (Path(directory) / f"junk{suffix}").write_text(text)
+        results = read_results([directory])
+        assert len(results.scores) >= 2 * len(TASKS)
+
+
+def test_names_of_megabytes_are_cut(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    for task in TASKS:
+        write_mteb_file(tmp_path, "org/long", task, 0.5, dataset_revision="x" * 10**6, mteb_version="\x1b[2J")
+    result = audit_results([tmp_path])
+    assert max(len(finding.detail) for finding in result.comparable.findings) < 500
+    assert "\x1b" not in "".join(finding.detail for finding in result.comparable.findings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import tarfile
 import zipfile
@@ -154,6 +155,6 @@ def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
             return list(lm_eval_rows(document, name))
     except RecursionError:
         return Unreadable(str(name), "its arrays or tables are nested too deeply")
-    except ValueError as error:
+    except (ValueError, OverflowError, csv.Error) as error:
         return Unreadable(str(name), str(error))
     return []

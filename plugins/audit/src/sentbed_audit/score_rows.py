@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import attrs
+from sentbed.errors import printable
+
+LONGEST_NAME = 200
+"""Characters of a name that are kept: a stranger's files may have names of megabytes."""
+
+
+def _name(text: str) -> str:
+    """Return a name as a terminal can show it."""
+    return printable(text[:LONGEST_NAME])
 
 
 @attrs.frozen
 class ScoreRow:
     """A score as its file says it."""
 
-    model: str
-    revision: str
+    model: str = attrs.field(converter=_name)
+    revision: str = attrs.field(converter=_name)
     """Revision of the model; empty where the file does not say."""
-    task: str
-    split: str
-    subset: str
+    task: str = attrs.field(converter=_name)
+    split: str = attrs.field(converter=_name)
+    subset: str = attrs.field(converter=_name)
     """Language or other part of the task; `default` for a task without parts."""
-    metric: str
+    metric: str = attrs.field(converter=_name)
     score: float
-    software: str
+    software: str = attrs.field(converter=_name)
     """Name and version of the software that computed it; empty where the file does not say."""
-    data_revision: str
-    """Revision of the data set; empty where the file does not say."""
+    data_revision: str = attrs.field(converter=_name)
+    """Revision of the data set, or of the protocol; empty where the file does not say."""
     layout: str
-    """Format of the file, such as `mteb 2`."""
+    """Format of the file, such as `mteb 1.11`."""
     file: str
     seed: int | None = None
 
