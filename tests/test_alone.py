@@ -21,12 +21,12 @@ MEMBERS = [plugin for plugin in PLUGINS if plugin != "tpu"]
 """The members of uv's workspace, all of which `uv sync` installs; JAX's is not among them."""
 
 
-TOOLS = {"corpus", "interop", "jobs", "report", "studies", "testing", "workbench"}
+TOOLS = {"audit", "corpus", "interop", "jobs", "report", "studies", "testing", "workbench"}
 ABOVE_ANOTHER = {*TOOLS, "tpu"}
 """Distributions that may need another one of ours."""
 
 
-def test_there_are_sixteen_distributions_beside_core() -> None:
+def test_there_are_seventeen_distributions_beside_core() -> None:
     components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "tpu", "trackers"}
     assert set(PLUGINS) == {"common", *components, *TOOLS}
 

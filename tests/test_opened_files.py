@@ -17,6 +17,7 @@ from sentbed_report.study.read_study_directory import read_data
 ROOT = Path(__file__).parent.parent
 
 PLAIN = {
+    "sentbed_audit/benchmarks.py": "a table of this package",
     "_registry/computing_code.py": "code of installed packages",
     "_registry/distribution_catalog.py": "a table of this package",
     "_registry/plugin_source_code.py": "code of installed packages",
