@@ -132,8 +132,8 @@ def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
     for index, (letter, places) in enumerate(bars.items()):
         axes.vlines(index, places[0], places[-1], color=tone, linewidth=1.2)
         for place in places:
-            axes.vlines(index, place - 0.4, place + 0.4, color=tone, linewidth=5)
-        axes.text(index, places[0] - 0.45, letter, ha="center", va="bottom", fontsize="small")
+            axes.vlines(index, place - 0.5, place + 0.5, color=tone, linewidth=5)
+        axes.text(index, places[0] - 0.52, letter, ha="center", va="bottom", fontsize="small")
     axes.set_xlim(-0.8, len(bars) - 0.2)
     axes.set_xticks([])
     axes.grid(visible=False)
