@@ -52,9 +52,9 @@ def check_plugin(
     _hint(name, str(report))
 
 
-def _hint(name: str, said: str) -> None:
+def _hint(name: str, message: str) -> None:
     """Print how to give an example, if a rule asks for one."""
-    if "`example`" in said or "example={" in said:
+    if "`example`" in message or "example={" in message:
         form = f"sentbed check-plugin {name} --example KIND/NAME '{{ FIELD = VALUE }}'"
         echo(f"on the command line, fields are given with `{form}`", err=True)
 

@@ -17,11 +17,11 @@ NOTHING = 1e-5
 blind, or of the weights of attention over one token."""
 
 
-def at_most(rule: str, case: str, what: str, found: float, bound: float, then: str) -> None:
-    """Raise `AssertionError` with rule, case, figure, bound and advice if `found` exceeds `bound`."""
+def at_most(rule: str, case: str, what: str, figure: float, bound: float, then: str) -> None:
+    """Raise `AssertionError` with rule, case, figure, bound and advice if `figure` exceeds `bound`."""
     # Negated, so that NaN fails.
-    if not found <= bound:
-        raise AssertionError(f"{rule}: {case}: {what} by {found:.3g}, allowed {bound:.3g}; {then}")
+    if not figure <= bound:
+        raise AssertionError(f"{rule}: {case}: {what} by {figure:.3g}, allowed {bound:.3g}; {then}")
 
 
 def holds(rule: str, case: str, holding: bool, message: str) -> None:
@@ -30,14 +30,14 @@ def holds(rule: str, case: str, holding: bool, message: str) -> None:
         raise AssertionError(f"{rule}: {case}: {message}")
 
 
-def apart(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Return the largest difference, as a share of the largest absolute value of `other`."""
+def apart(actual: NDArray[Any], reference: NDArray[Any]) -> float:
+    """Return the largest difference, as a share of the largest absolute value of `reference`."""
     import numpy as np
 
-    if one.shape != other.shape:
+    if actual.shape != reference.shape:
         return math.inf
-    largest = float(np.abs(other).max(initial=0))
-    return float(np.abs(one - other).max(initial=0)) / (largest or 1.0)
+    largest = float(np.abs(reference).max(initial=0))
+    return float(np.abs(actual - reference).max(initial=0)) / (largest or 1.0)
 
 
 def norm(arrays: Arrays) -> float:
@@ -47,33 +47,35 @@ def norm(arrays: Arrays) -> float:
     return math.sqrt(sum(float((value.astype(np.float64) ** 2).sum()) for value in arrays.values()))
 
 
-def differences(one: Arrays, other: Arrays) -> dict[str, NDArray[np.float64]]:
-    """Return `one - other` for each name that both have."""
+def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float64]]:
+    """Return `actual - reference` for each name that both have."""
     import numpy as np
 
     return {
-        name: one[name].astype(np.float64) - value.astype(np.float64)
-        for name, value in other.items()
-        if name in one and one[name].shape == value.shape
+        name: actual[name].astype(np.float64) - value.astype(np.float64)
+        for name, value in reference.items()
+        if name in actual and actual[name].shape == value.shape
     }
 
 
-def farthest(one: Arrays, other: Arrays, floor: float) -> tuple[float, str]:
-    """Return the largest `|one - other| / |other|` over the names, in L2 norms, and where it is.
+def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, str]:
+    """Return the largest `|actual - reference| / |reference|` over the names, in L2 norms, and where it is.
 
     An array whose norm is below `floor` of that of all is measured by that share: there, what is left after
     terms have cancelled is rounding. A name or shape that only one of them has is infinitely far.
     """
-    least = floor * norm(other)
+    least = floor * norm(reference)
     worst, where = 0.0, ""
-    missing = sorted(one.keys() ^ other.keys())
-    missing += [name for name, value in other.items() if name in one and one[name].shape != value.shape]
+    missing = sorted(actual.keys() ^ reference.keys())
+    missing += [
+        name for name, value in reference.items() if name in actual and actual[name].shape != value.shape
+    ]
     if missing:
         return math.inf, missing[0]
-    for name, value in differences(one, other).items():
-        found = norm({name: value}) / (max(norm({name: other[name]}), least) or 1.0)
-        if not found <= worst:
-            worst, where = found, name
+    for name, value in differences(actual, reference).items():
+        share = norm({name: value}) / (max(norm({name: reference[name]}), least) or 1.0)
+        if not share <= worst:
+            worst, where = share, name
     return worst, where
 
 

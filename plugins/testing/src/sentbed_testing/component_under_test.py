@@ -89,9 +89,9 @@ def deduce_kind(cls: type[Any]) -> str | None:
     return next((name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None)
 
 
-def offered(found: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
+def offered(hook_result: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:
     """Return the classes that a plugin's hook returned, such as `offered(my_plugin.poolers())`."""
-    if not isinstance(found, Mapping):
-        return list(found)
-    places = [lazy.target.partition(":") for lazy in found.values()]
+    if not isinstance(hook_result, Mapping):
+        return list(hook_result)
+    places = [lazy.target.partition(":") for lazy in hook_result.values()]
     return [getattr(import_module(module), name) for module, _, name in places]

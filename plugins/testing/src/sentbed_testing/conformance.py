@@ -98,9 +98,11 @@ def _lines(failures: tuple[Failure, ...]) -> Iterator[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for (what, fix), names in rules.items():
         alike.setdefault((", ".join(dict.fromkeys(names)), fix), []).append(what)
-    for (rule, fix), found in alike.items():
-        more = f"; and {len(found) - 1} more like it" if len(found) > 1 else ""
-        yield f"{Failure(rule, found[0], fix)}{more}"
+    for (rule, fix), findings in alike.items():
+        line = str(Failure(rule, findings[0], fix))
+        if len(findings) > 1:
+            line += f"; and {len(findings) - 1} more like it"
+        yield line
 
 
 def check_component(
@@ -179,22 +181,24 @@ def component_rules(
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
         raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
-    found = {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
-    own = [name for module in MODULES.get(kind, ()) for name in modules[module].RULES if name not in skip]
-    return (
-        {**found, TRIED: partial(_require_tried, subject, [found[name] for name in own], skip)}
-        if own
-        else found
-    )
+    runs = {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
+    kind_rules = [
+        name for module in MODULES.get(kind, ()) for name in modules[module].RULES if name not in skip
+    ]
+    if kind_rules:
+        runs[TRIED] = partial(_require_tried, subject, [runs[name] for name in kind_rules], skip)
+    return runs
 
 
-def _require_tried(subject: Subject, own: Sequence[Callable[[], None]], skip: Mapping[str, str]) -> None:
+def _require_tried(
+    subject: Subject, kind_rules: Sequence[Callable[[], None]], skip: Mapping[str, str]
+) -> None:
     """Raise `ConformanceError` if none of the kind's own rules can be run."""
     __tracebackhide__ = True
     if TRIED in skip:
         raise NotRunError(skip[TRIED])
     reasons = []
-    for run in own:
+    for run in kind_rules:
         try:
             run()
         except NotRunError as reason:
@@ -203,7 +207,7 @@ def _require_tried(subject: Subject, own: Sequence[Callable[[], None]], skip: Ma
             return
         else:
             return
-    what = f"none of the {len(own)} rules of the kind `{subject.kind}` could be run: {reasons[0]}"
+    what = f"none of the {len(kind_rules)} rules of the kind `{subject.kind}` could be run: {reasons[0]}"
     fix = "give an `example` whose `check` finds nothing, and install what is missing"
     raise ConformanceError(_title(subject.cls), (Failure(TRIED, what, fix),))
 
@@ -215,8 +219,8 @@ def parametrize_component(cls: type[Any], **options: Any) -> Any:
     """
     import pytest
 
-    found = component_rules(cls, **options)
-    return pytest.mark.parametrize("rule", [pytest.param(rule, id=name) for name, rule in found.items()])
+    rules = component_rules(cls, **options)
+    return pytest.mark.parametrize("rule", [pytest.param(rule, id=name) for name, rule in rules.items()])
 
 
 def _run(
@@ -266,8 +270,8 @@ def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
 def place(error: BaseException, cls: type[Any]) -> str:
     """Return ` at FILE:LINE` for the innermost frame of an error in the component's package."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_own(frame.filename, cls)]
-    return f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
+    component_frames = [frame for frame in frames if is_own(frame.filename, cls)]
+    return f" at {component_frames[-1].filename}:{component_frames[-1].lineno}" if component_frames else ""
 
 
 def is_own(file: str, cls: type[Any]) -> bool:

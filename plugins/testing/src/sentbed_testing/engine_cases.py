@@ -151,7 +151,7 @@ def cases(
         }
     poolers = _poolers(plugins) if poolers is None else poolers
     losses = _losses(plugins) if losses is None else losses
-    found = []
+    combinations = []
     for (backbone_name, backbone), (pooler_name, pooler) in product(backbones.items(), poolers.items()):
         recipe = EncoderRecipe(backbone, pooler, head or Head())
         if any(misfits(recipe, plugins)):
@@ -162,8 +162,8 @@ def cases(
             if fixed is not None:
                 columns = (*sorted(loss.traits.needs), *more)
                 names = (called, pooler_name, loss_name)
-                found.append(Case(*names, backbone, pooler, loss, columns, fixed, recipe.head))
-    return found
+                combinations.append(Case(*names, backbone, pooler, loss, columns, fixed, recipe.head))
+    return combinations
 
 
 def fixed_columns(loss: Any) -> frozenset[str] | None:
@@ -174,22 +174,24 @@ def fixed_columns(loss: Any) -> frozenset[str] | None:
     return None
 
 
-def cover(found: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
-    """Return a few cases that cover every combination of each group's parts in `found`.
+def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
+    """Return a few cases that cover every combination of each group's parts in `candidates`.
 
     A group is some of `backbone`, `pooler` and `loss`. The next case is the first of those with the most that
     is new, so the choice is the same every time.
     """
+    brings: list[frozenset[tuple[tuple[str, str], ...]]] = []
+    for case in candidates:
+        combinations = set()
+        for group in groups:
+            combinations.add(tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group))
+        brings.append(frozenset(combinations))
 
-    brings = [
-        frozenset(tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group) for group in groups)
-        for case in found
-    ]
     left = frozenset[tuple[tuple[str, str], ...]]().union(*brings)
     chosen = []
     while left:
-        best = max(range(len(found)), key=lambda index: len(brings[index] & left))
-        chosen.append(found[best])
+        best = max(range(len(candidates)), key=lambda index: len(brings[index] & left))
+        chosen.append(candidates[best])
         left -= brings[best]
     return chosen
 
@@ -221,22 +223,22 @@ def part(kind: str, table: Table, plugins: Plugins) -> Any:
 
 def _poolers(plugins: Plugins) -> dict[str, Pooler]:
     names = plugins.names("pooler")
-    found = dict(_without_parameters("pooler", names, plugins))
-    return found | {
+    poolers = dict(_without_parameters("pooler", names, plugins))
+    return poolers | {
         name: part("pooler", table, plugins) for name, table in POOLERS.items() if table["use"] in names
     }
 
 
 def _losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
     names = plugins.names("loss")
-    found: dict[str, tuple[Loss, Sequence[str]]] = {
+    losses: dict[str, tuple[Loss, Sequence[str]]] = {
         name: (part("loss", table, plugins), more)
         for name, (table, more) in LOSSES.items()
         if table["use"] in names
     }
     ours = {table["use"] for table, _ in LOSSES.values()}
     others = [name for name in names if name not in ours]
-    return found | {name: (loss, ()) for name, loss in _without_parameters("loss", others, plugins)}
+    return losses | {name: (loss, ()) for name, loss in _without_parameters("loss", others, plugins)}
 
 
 def _without_parameters(kind: str, names: Iterable[str], plugins: Plugins) -> Iterable[tuple[str, Any]]:

@@ -88,10 +88,12 @@ def engine_suite(
     def call(check: Callable[..., None], rule: str, *of: Any, **more: Any) -> None:
         check(pair(), *of, **more, **arguments.get(rule, {}))
 
-    def one(
+    def named_check(
         check: Callable[..., None], rule: str, *of: Any, name: str = "", **more: Any
     ) -> tuple[str, Check]:
-        at = [rule, *(case.id for case in of), *([name] if name else [])]
+        at = [rule, *(case.id for case in of)]
+        if name:
+            at.append(name)
         return "/".join(at), partial(call, check, rule, *of, **more)
 
     plain, dropped = (
@@ -100,37 +102,37 @@ def engine_suite(
     first = plain[0]
     head = Head(hidden=(24,), activation="gelu", projection=16, bias=True, dimensions=9, normalize=True)
     headed = attrs.evolve(first, head=head)
-    yield one(check_counters_and_describe, "describe")
+    yield named_check(check_counters_and_describe, "describe")
     for case in [*cover(plain, ("backbone", "pooler")), headed]:
-        yield one(check_encode, "encode", case)
+        yield named_check(check_encode, "encode", case)
     for case in [*cover(plain, *groups), headed]:
-        yield one(check_loss_and_gradients, "gradients", case)
-    yield one(check_transform, "transform", first)
+        yield named_check(check_loss_and_gradients, "gradients", case)
+    yield named_check(check_transform, "transform", first)
     for case in cover(plain, ("backbone",)):
-        yield one(check_grad_cache, "grad-cache", case)
+        yield named_check(check_grad_cache, "grad-cache", case)
     for number, case in enumerate(cover(dropped, ("backbone",))):
-        yield one(check_dropout_advances, "dropout", case, seeds=number == 0)
-    yield one(check_derivative, "derivative", dropped[0])
-    yield one(check_derivative, "derivative", dropped[0], name="cached", micro_batch=2)
-    yield one(check_uneven_batch, "uneven-batch", first)
-    yield one(check_frozen_columns, "frozen-columns", first)
-    yield one(check_towers, "towers", first)
-    yield one(check_prompts, "prompts", first)
-    yield one(check_clipping, "clipping", first)
-    yield one(check_moving_average, "moving-average", first)
-    yield one(check_not_finite, "not-finite", _with_state(plain) or first)
+        yield named_check(check_dropout_advances, "dropout", case, seeds=number == 0)
+    yield named_check(check_derivative, "derivative", dropped[0])
+    yield named_check(check_derivative, "derivative", dropped[0], name="cached", micro_batch=2)
+    yield named_check(check_uneven_batch, "uneven-batch", first)
+    yield named_check(check_frozen_columns, "frozen-columns", first)
+    yield named_check(check_towers, "towers", first)
+    yield named_check(check_prompts, "prompts", first)
+    yield named_check(check_clipping, "clipping", first)
+    yield named_check(check_moving_average, "moving-average", first)
+    yield named_check(check_not_finite, "not-finite", _with_state(plain) or first)
     optimizers = {name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()}
     for case in cover(plain, *EACH_PART):
         for name, optimizer in optimizers.items():
-            yield one(check_steps, "steps", case, name=name, optimizer=optimizer)
+            yield named_check(check_steps, "steps", case, name=name, optimizer=optimizer)
     for case in plain:
         if (case.backbone_name, case.pooler_name) == (first.backbone_name, first.pooler_name) and remembers(
             case
         ):
-            yield one(check_momentum_and_queue, "momentum-and-queue", case)
+            yield named_check(check_momentum_and_queue, "momentum-and-queue", case)
     resumed = [dropped[0], *cover(plain, ("loss",))[1:]]
     for case, (name, optimizer) in zip(resumed, cycle(optimizers.items()), strict=False):
-        yield one(check_state, "state", case, name=name, optimizer=optimizer)
+        yield named_check(check_state, "state", case, name=name, optimizer=optimizer)
 
 
 def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
@@ -140,8 +142,8 @@ def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
     """
     import pytest
 
-    found = engine_suite(runtime, **options)
-    return pytest.mark.parametrize("check", [pytest.param(check, id=name) for name, check in found])
+    checks = engine_suite(runtime, **options)
+    return pytest.mark.parametrize("check", [pytest.param(check, id=name) for name, check in checks])
 
 
 def remembers(case: Case) -> bool:
@@ -149,28 +151,28 @@ def remembers(case: Case) -> bool:
     return case.loss.traits.stateful or case.loss.traits.momentum is not None
 
 
-def _mean_first(found: Sequence[Case]) -> list[Case]:
+def _mean_first(candidates: Sequence[Case]) -> list[Case]:
     """Return the cases, with those in which padding matters most first."""
-    return sorted(found, key=lambda case: case.pooler_name != "mean")
+    return sorted(candidates, key=lambda case: case.pooler_name != "mean")
 
 
-def _limited(found: Sequence[Case], parts: Mapping[str, Sequence[str]]) -> list[Case]:
+def _limited(candidates: Sequence[Case], parts: Mapping[str, Sequence[str]]) -> list[Case]:
     """Return the cases whose parts are named, or of a kind that is not named."""
     kinds = ("backbone", "pooler", "loss")
     if unknown := sorted(set(parts) - set(kinds)):
         raise ValueError(f"`parts` names the kind `{unknown[0]}`; name some of {', '.join(kinds)}")
     for kind, names in parts.items():
-        known = sorted({getattr(case, f"{kind}_name") for case in found})
-        if missing := sorted(set(names) - set(known)):
-            raise ValueError(f"no case has the {kind} `{missing[0]}`.{suggest(missing[0], known)}")
-        found = [case for case in found if getattr(case, f"{kind}_name") in names]
-    if not found:
+        case_names = sorted({getattr(case, f"{kind}_name") for case in candidates})
+        if missing := sorted(set(names) - set(case_names)):
+            raise ValueError(f"no case has the {kind} `{missing[0]}`.{suggest(missing[0], case_names)}")
+        candidates = [case for case in candidates if getattr(case, f"{kind}_name") in names]
+    if not candidates:
         raise ValueError("the parts that `parts` names do not fit together; name others")
-    return list(found)
+    return list(candidates)
 
 
-def _with_state(found: Sequence[Case]) -> Case | None:
-    return next((case for case in found if remembers(case) and "positive" in case.columns), None)
+def _with_state(candidates: Sequence[Case]) -> Case | None:
+    return next((case for case in candidates if remembers(case) and "positive" in case.columns), None)
 
 
 def _runtime(of: Runtime | Table, plugins: Plugins) -> Runtime:

@@ -47,10 +47,10 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
         "one row": mixed[:1],
         "one short row": mixed[[shortest]],
     }
-    found = {}
+    vectors = {}
     for what, rows in layouts.items():
-        found[what], expected = encode(mine, rows), encode(theirs, rows)
-        shape, kind = found[what].shape, found[what].dtype
+        vectors[what], expected = encode(mine, rows), encode(theirs, rows)
+        shape, kind = vectors[what].shape, vectors[what].dtype
         holds(
             RULE,
             case.id,
@@ -59,17 +59,22 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
         )
         then = "compare masks, positions, and eval mode of backbone, pooler and head"
         at_most(
-            RULE, case.id, f"{what} differs from the reference", apart(found[what], expected), tolerance, then
+            RULE,
+            case.id,
+            f"{what} differs from the reference",
+            apart(vectors[what], expected),
+            tolerance,
+            then,
         )
 
-    whole = found["a batch with padding"]
+    whole = vectors["a batch with padding"]
     largest = np.abs(whole).max()
     apart_by = {
         "the rows in another order differ": encode(mine, mixed[::-1].copy())[::-1] - whole,
-        "a row alone differs from itself in a batch": found["one row"] - whole[:1],
-        "a short row alone differs from itself beside longer ones": found["one short row"]
+        "a row alone differs from itself in a batch": vectors["one row"] - whole[:1],
+        "a short row alone differs from itself beside longer ones": vectors["one short row"]
         - whole[[shortest]],
-        "a row without padding differs from itself beside longer ones": found["a batch without padding"][:1]
+        "a row without padding differs from itself beside longer ones": vectors["a batch without padding"][:1]
         - encode(mine, np.array([even[0], int(tokens.lengths.argmax()), shortest]))[:1],
     }
     for what, difference in apart_by.items():

@@ -37,10 +37,10 @@ def check_loss_and_gradients(
     mine = pair.trainer(case, pair.engine, encoder)
     columns = batch(case, encoder)
     before = encoder.encode(SENTENCES[:4])
-    found = mine.gradients(columns)
-    _agree(rule, case.id, found, expected, loss, gradient, "the reference's")
+    actual = mine.gradients(columns)
+    _agree(rule, case.id, actual, expected, loss, gradient, "the reference's")
     again = "those of a second call; `gradients` takes no step and leaves the loss's state as it is"
-    _agree(rule, case.id, mine.gradients(columns), found, loss, gradient, again)
+    _agree(rule, case.id, mine.gradients(columns), actual, loss, gradient, again)
     after = apart(encoder.encode(SENTENCES[:4]), before)
     then = "after `gradients`, `encode` is again in eval mode and has the same weights"
     at_most(rule, case.id, "vectors changed", after, loss, then)
@@ -94,9 +94,9 @@ def check_derivative(
     descent: Any = pair.descent
     trainer(attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)).step(columns)
     after, _ = trainer(pair.descent).gradients(columns)
-    found = abs((before - after) / (rate * squared) - 1)
+    disagreement = abs((before - after) / (rate * squared) - 1)
     then = "dropout differs between the loss and its gradient, or draws again with every pass of a batch"
-    at_most("derivative", case.id, "the loss and its gradient disagree", found, tolerance, then)
+    at_most("derivative", case.id, "the loss and its gradient disagree", disagreement, tolerance, then)
 
 
 def check_frozen_columns(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
@@ -119,9 +119,9 @@ def check_towers(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: flo
         trainer = pair.trainer(case, engine, encoders, towers=towers)
         return trainer.gradients(batch(case, encoders["left"]))
 
-    found, expected = gradients(pair.engine), gradients(pair.reference)
+    actual, expected = gradients(pair.engine), gradients(pair.reference)
     what = f"the reference's where `{first}` has an encoder of its own"
-    _agree("towers", case.id, found, expected, loss, gradient, what)
+    _agree("towers", case.id, actual, expected, loss, gradient, what)
 
 
 def check_prompts(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
@@ -142,8 +142,8 @@ def check_prompts(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: fl
         for micro_batch in (None, 2):
             parts = f", `micro_batch = {micro_batch}`" if micro_batch else ""
             what = f"the reference's of two prompts (`{how}`){parts}"
-            found = gradients(pair.engine, how, micro_batch)
-            _agree("prompts", case.id, found, expected, loss, gradient, what)
+            actual = gradients(pair.engine, how, micro_batch)
+            _agree("prompts", case.id, actual, expected, loss, gradient, what)
 
 
 def _of_reference(pair: EnginePair, case: Case, columns: Columns | None = None) -> Gradients:
@@ -152,10 +152,10 @@ def _of_reference(pair: EnginePair, case: Case, columns: Columns | None = None) 
 
 
 def _agree(
-    rule: str, case: str, found: Gradients, expected: Gradients, loss: float, gradient: float, what: str
+    rule: str, case: str, actual: Gradients, expected: Gradients, loss: float, gradient: float, what: str
 ) -> None:
     """Compare loss and gradients; `what` ends the sentence `the loss is not ...`."""
-    names, there = set(found[1]), set(expected[1])
+    names, there = set(actual[1]), set(expected[1])
     holds(
         rule,
         case,
@@ -163,13 +163,14 @@ def _agree(
         f"the gradients are not {what}: {sorted(names ^ there)[:3]} are in one of them only; name parameters "
         "`ENCODER.NAME` and `loss.NAME`, as the torch modules do",
     )
-    difference = abs(found[0] - expected[0]) / max(1.0, abs(expected[0]))
-    own = (
+    difference = abs(actual[0] - expected[0]) / max(1.0, abs(expected[0]))
+    hint = (
         "; where vectors agree, the loss's own weights may not: build its module by torch, first after `seed`"
     )
-    has_own = any(name.startswith("loss.") for name in there)
-    then = f"found {found[0]!r}, expected {expected[0]!r}{own * has_own}"
+    then = f"found {actual[0]!r}, expected {expected[0]!r}"
+    if any(name.startswith("loss.") for name in there):
+        then += hint
     at_most(rule, case, f"the loss is not {what}: it differs", difference, loss, then)
-    worst, where = farthest(found[1], expected[1], FLOOR)
+    worst, where = farthest(actual[1], expected[1], FLOOR)
     then = f"the farthest is `{where}`"
     at_most(rule, case, f"the gradients are not {what}: they differ", worst, gradient, then)

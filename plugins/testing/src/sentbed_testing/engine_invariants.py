@@ -46,12 +46,12 @@ def check_state(
     )
     trainer.load(state)
     again = _steps(trainer, case, later, range(steps, 2 * steps))
-    for number, (found, expected) in enumerate(zip(again, losses, strict=True), 1):
+    for number, (loss, expected) in enumerate(zip(again, losses, strict=True), 1):
         then = (
-            f"found {found!r}, expected {expected!r}; save and load weights, optimiser, loss, its state, "
+            f"found {loss!r}, expected {expected!r}; save and load weights, optimiser, loss, its state, "
             "averages, the number of steps and the generators"
         )
-        difference = abs(found - expected) / max(1.0, abs(expected))
+        difference = abs(loss - expected) / max(1.0, abs(expected))
         at_most(rule, case.id, f"{number} steps after `load` the loss differs", difference, tolerance, then)
     worst, where = farthest(_with_average(pair, later, trainer), weights, 1e-2)
     at_most(rule, case.id, "weights differ after going on", worst, tolerance, f"the farthest is `{where}`")
@@ -87,11 +87,17 @@ def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> 
     optimizer: Any = pair.optimizer
     still = attrs.evolve(optimizer, lr=STILL)
     trainer = pair.trainer(case, pair.engine, encoder, optimizer=still)
-    one, other = (trainer.step(columns).loss for _ in range(2))
+    first_loss, second_loss = (trainer.step(columns).loss for _ in range(2))
     message = (
-        f"the loss of two steps of rate {STILL} is {one!r}: there is no dropout, or it is always the same"
+        f"the loss of two steps of rate {STILL} is {first_loss!r}: there is no dropout, or it is always the "
+        "same"
     )
-    holds(rule, case.id, one != other, f"{message}; draw anew in every step, also in a compiled one")
+    holds(
+        rule,
+        case.id,
+        first_loss != second_loss,
+        f"{message}; draw anew in every step, also in a compiled one",
+    )
     unchanged = apart(encoder.encode(SENTENCES[:4]), before)
     then = "encode in eval mode, also after training"
     at_most(rule, case.id, "vectors of the same texts changed", unchanged, 1e-6, then)
@@ -127,9 +133,9 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
     bad["positive"] = bad["positive"].copy()
     bad["positive"][0, 0] = math.inf
     result = trainer.step(bad)
-    told = not (math.isfinite(result.loss) and math.isfinite(result.grad_norm))
+    reported = not (math.isfinite(result.loss) and math.isfinite(result.grad_norm))
     message = f"a vector was infinite, and the step says loss {result.loss} and norm {result.grad_norm}"
-    holds(rule, case.id, told, f"{message}; return what was computed")
+    holds(rule, case.id, reported, f"{message}; return what was computed")
     worst, where = farthest(pair.weights(encoder), weights, 1e-2)
     what = "a step whose loss is not finite changed weights"
     at_most(rule, case.id, what, worst, 0.0, f"the farthest is `{where}`; take no step then")
@@ -146,12 +152,17 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
 def check_counters_and_describe(pair: EnginePair) -> None:
     """The engine says what it is and what it has used, in values that a manifest can hold."""
     rule, engine = "describe", pair.engine
-    found = dict(engine.describe())
-    precision = found.get("precision")
-    said = isinstance(precision, str)
-    holds(rule, "engine", said, f"`describe()` has the precision {precision!r}, expected its name: `fp32`")
+    description = dict(engine.describe())
+    precision = description.get("precision")
+    has_precision = isinstance(precision, str)
+    holds(
+        rule,
+        "engine",
+        has_precision,
+        f"`describe()` has the precision {precision!r}, expected its name: `fp32`",
+    )
     try:
-        json.dumps(found)
+        json.dumps(description)
     except (TypeError, ValueError) as error:
         holds(rule, "engine", False, f"`describe()` is not for JSON: {error}; use strings and numbers")
     counters = dict(engine.counters())

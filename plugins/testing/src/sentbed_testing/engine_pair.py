@@ -32,10 +32,10 @@ TOWER = "encoder"
 _TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
 
 
-def _same(one: EncoderRecipe, other: EncoderRecipe) -> bool:
+def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
     """Whether two encoders are of the same classes, by identity, with the same fields."""
-    parts = ((one.backbone, other.backbone), (one.pooler, other.pooler))
-    return all(type(a) is type(b) for a, b in parts) and one == other and repr(one) == repr(other)
+    parts = ((recipe.backbone, other.backbone), (recipe.pooler, other.pooler))
+    return all(type(a) is type(b) for a, b in parts) and recipe == other and repr(recipe) == repr(other)
 
 
 def _directory() -> Path:

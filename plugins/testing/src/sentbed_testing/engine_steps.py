@@ -48,15 +48,15 @@ def check_steps(
     rule = f"steps of {(optimizer or pair.optimizer).name}"
     start = pair.weights(pair.shared(case, pair.reference))
     _, theirs, expected, tiny = _train(pair, case, pair.reference, optimizer, steps)
-    encoder, mine, found, _ = _train(pair, case, pair.engine, optimizer, steps)
-    for number, (one, other) in enumerate(zip(found, expected, strict=True), 1):
+    encoder, mine, results, _ = _train(pair, case, pair.engine, optimizer, steps)
+    for number, (result, expected_result) in enumerate(zip(results, expected, strict=True), 1):
         for what in ("loss", "grad_norm", "learning_rate"):
-            value, wanted = getattr(one, what), getattr(other, what)
-            least = wanted if what == "learning_rate" else max(1.0, abs(wanted))
+            value, expected_value = getattr(result, what), getattr(expected_result, what)
+            least = expected_value if what == "learning_rate" else max(1.0, abs(expected_value))
             # A norm is not what is minimised: it follows rounding in the weights ten times as closely.
             bound = tolerance * (10 if what == "grad_norm" else 1)
-            then = f"found {value!r}, expected {wanted!r}"
-            difference = abs(value - wanted) / least
+            then = f"found {value!r}, expected {expected_value!r}"
+            difference = abs(value - expected_value) / least
             at_most(
                 rule,
                 case.id,
@@ -80,13 +80,17 @@ def check_steps(
 def check_momentum_and_queue(pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4) -> None:
     """The memory of a loss and its moving average go on as the reference's: so do losses and metrics."""
     *_, expected, _ = _train(pair, case, pair.reference, None, steps)
-    *_, found, _ = _train(pair, case, pair.engine, None, steps)
-    for number, (one, other) in enumerate(zip(found, expected, strict=True), 1):
-        values = {"loss": (one.loss, other.loss)}
-        values |= {name: (one.metrics.get(name, math.nan), value) for name, value in other.metrics.items()}
-        for name, (value, wanted) in values.items():
-            then = f"found {value!r}, expected {wanted!r}; keep `LossOutput.state`, and update the average"
-            difference = abs(value - wanted) / max(1.0, abs(wanted))
+    *_, results, _ = _train(pair, case, pair.engine, None, steps)
+    for number, (result, expected_result) in enumerate(zip(results, expected, strict=True), 1):
+        values = {"loss": (result.loss, expected_result.loss)}
+        values |= {
+            name: (result.metrics.get(name, math.nan), value)
+            for name, value in expected_result.metrics.items()
+        }
+        for name, (value, expected_value) in values.items():
+            then = f"found {value!r}, expected {expected_value!r}"
+            then += "; keep `LossOutput.state`, and update the average"
+            difference = abs(value - expected_value) / max(1.0, abs(expected_value))
             what = f"`{name}` of step {number} differs from the reference's"
             at_most("momentum-and-queue", case.id, what, difference, tolerance, then)
 
@@ -159,10 +163,10 @@ def _train(
 
 def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
     _, gradients = trainer.gradients(batch(case, encoder))
-    own: dict[str, NDArray[Any]] = {
+    tower_gradients: dict[str, NDArray[Any]] = {
         name: value for name, value in gradients.items() if name.startswith(f"{TOWER}.")
     }
-    return without_gradient(own)
+    return without_gradient(tower_gradients)
 
 
 def _check_fresh(rule: str, pair: EnginePair, case: Case, encoder: Encoder) -> None:
@@ -171,6 +175,6 @@ def _check_fresh(rule: str, pair: EnginePair, case: Case, encoder: Encoder) -> N
     encoder.save(path)
     again = Encoder.build(case.recipe, pair.engine, saved=path)
     texts = SENTENCES[:8]
-    found = apart(encoder.encode(texts), again.encode(texts))
+    difference = apart(encoder.encode(texts), again.encode(texts))
     then = "drop what `encode` keeps of the weights with every step"
-    at_most(rule, case.id, "after training, `encode` differs from the saved weights", found, 1e-5, then)
+    at_most(rule, case.id, "after training, `encode` differs from the saved weights", difference, 1e-5, then)

@@ -49,34 +49,39 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
     rule = "transform"
     head = Head(projection=18, bias=True, dimensions=7, normalize=True, transform=Mix())
     headed = attrs.evolve(case, head=head)
-    found: dict[str, dict[str, NDArray[np.float32]]] = {}
+    vectors: dict[str, dict[str, NDArray[np.float32]]] = {}
     for name, engine in (("its", pair.engine), ("theirs", pair.reference)):
         encoder = pair.shared(headed, engine)
         before = encoder.encode(SENTENCES)
         bare = encoder.placed.transformed()
         inputs = attrs.evolve(encoder, placed=bare).encode(SENTENCES)
         fitted = bare.transformed(Mix().fit(inputs, encoder.backbone), {"texts": len(inputs)})
-        one = attrs.evolve(encoder, placed=fitted)
+        fitted_encoder = attrs.evolve(encoder, placed=fitted)
         with TemporaryDirectory() as directory:
-            one.save(Path(directory) / "encoder")
+            fitted_encoder.save(Path(directory) / "encoder")
             loaded = Encoder.build(headed.recipe, engine, saved=Path(directory) / "encoder")
-        said = dict(loaded.placed.fitted_on or {})
-        holds(rule, case.id, said == {"texts": len(inputs)}, f"of {name} encoder, loading leaves {said}")
+        fitted_on = dict(loaded.placed.fitted_on or {})
+        holds(
+            rule,
+            case.id,
+            fitted_on == {"texts": len(inputs)},
+            f"of {name} encoder, loading leaves {fitted_on}",
+        )
         after = encoder.encode(SENTENCES)
         what = f"{name} encoder changes with what `transformed` returns"
         holds(rule, case.id, np.array_equal(before, after) and encoder.placed.fitted_on is None, what)
-        found[name] = {
+        vectors[name] = {
             "the input of a transform": inputs,
-            "a fitted transform": one.encode(SENTENCES),
+            "a fitted transform": fitted_encoder.encode(SENTENCES),
             "a transform that was saved and loaded": loaded.encode(SENTENCES),
         }
     then = "see `PlacedEncoder.transformed`: transform, then cut, then norm"
-    for what, expected in found["theirs"].items():
+    for what, expected in vectors["theirs"].items():
         at_most(
             rule,
             case.id,
             f"{what} differs from the reference",
-            apart(found["its"][what], expected),
+            apart(vectors["its"][what], expected),
             tolerance,
             then,
         )

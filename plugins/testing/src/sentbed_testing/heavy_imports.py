@@ -72,7 +72,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
     except (TypeError, OSError) as error:
         raise NotRunError("the file of the class cannot be found") from error
     package = sys.modules.get(cls.__module__.partition(".")[0])
-    asked = {
+    request = {
         "path": [str(Path(place).resolve()) for place in sys.path],
         "heavy": HEAVY,
         "root": next(iter(getattr(package, "__path__", ())), file),
@@ -81,7 +81,7 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
         "name": cls.__qualname__,
         "fields": _fields(subject),
     }
-    command = [sys.executable, "-c", _CODE, json.dumps(asked)]
+    command = [sys.executable, "-c", _CODE, json.dumps(request)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise ImportError(f"alone, the module ends in `{done.stderr.strip().splitlines()[-1]}`")

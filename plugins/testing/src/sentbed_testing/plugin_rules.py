@@ -98,8 +98,8 @@ class _Plugin:
         """Source files of its package."""
         spec = find_spec(self.module.partition(".")[0])
         roots = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-        found = [file for root in roots for file in sorted(root.rglob("*.py"))]
-        return found or ([Path(spec.origin)] if spec and spec.origin else [])
+        paths = [file for root in roots for file in sorted(root.rglob("*.py"))]
+        return paths or ([Path(spec.origin)] if spec and spec.origin else [])
 
 
 def check_plugin(
@@ -124,12 +124,12 @@ def check_plugin(
         ConformanceError: if rules are broken; lists all of them.
     """
     __tracebackhide__ = True
-    found = load_plugins()
+    plugins = load_plugins()
     examples, skip = dict(examples or {}), dict(skip or {})
     title = f"the plugin `{name}` breaks rules"
-    infos = [info for info in found.plugins if name in (info.name, info.distribution, info.key)]
+    infos = [info for info in plugins.plugins if name in (info.name, info.distribution, info.key)]
     if not infos:
-        names = sorted({name for info in found.plugins for name in (info.name, info.distribution)})
+        names = sorted({name for info in plugins.plugins for name in (info.name, info.distribution)})
         what = f"no installed plugin is called `{name}`"
         close = suggest(name, names).partition(" Choose")[0]
         fix = f"install it (`pip install -e DIRECTORY`) with an entry point in the group `sentbed`.{close}"
@@ -145,12 +145,13 @@ def check_plugin(
                 Failure("loads", what, f"mend that, and see `sentbed plugins` for `{info.status}`")
             )
             continue
-        offers = {f"{offer.kind}/{offer.name}": offer for offer in _offers(found, info)}
-        plugin = _Plugin(info, found.manager.get_plugin(info.key), offers)
+        offers = {f"{offer.kind}/{offer.name}": offer for offer in _offers(plugins, info)}
+        plugin = _Plugin(info, plugins.manager.get_plugin(info.key), offers)
         for rule, findings in RULES.items():
             broken = [Failure(rule, what, fix) for what, fix in findings(plugin)]
             failures += broken
-            passed += [] if broken else [rule]
+            if not broken:
+                passed.append(rule)
         for at, offer in offers.items():
             more: dict[str, Any] = {"example": examples.pop(at, None), "skip": skip.pop(at, None), "jax": jax}
             try:
@@ -160,7 +161,9 @@ def check_plugin(
             except PluginError as error:
                 failures.append(Failure("offers", str(error), "mend what its hook returns"))
             except ConformanceError as error:
-                failures += (attrs.evolve(one, rule=f"{at}: {one.rule}") for one in error.failures)
+                failures += (
+                    attrs.evolve(failure, rule=f"{at}: {failure.rule}") for failure in error.failures
+                )
     for at in (*examples, *skip):
         what = f"`{at}`, for which there is an example or a reason, is nothing that it offers"
         failures.append(Failure("examples", what, "write `KIND/NAME`, such as `pooler/mean`"))
@@ -169,10 +172,10 @@ def check_plugin(
     return PluginReport(name, ("loads", *dict.fromkeys(passed)), MappingProxyType(reports))
 
 
-def _offers(found: Plugins, info: Any) -> Iterator[Offer]:
+def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
     """Yield what a plugin offers, also under a name that others claim."""
-    claims = (claim for clash in found.clashes.values() for claim in clash.claims)
-    every = (*found.components.values(), *claims, *found.commands.values(), *found.tables.values())
+    claims = (claim for clash in plugins.clashes.values() for claim in clash.claims)
+    every = (*plugins.components.values(), *claims, *plugins.commands.values(), *plugins.tables.values())
     for offer in dict.fromkeys(every):
         if (offer.distribution, offer.plugin) == (info.distribution, info.name):
             yield offer
@@ -184,7 +187,10 @@ def api(plugin: _Plugin) -> Findings:
         needed = [Requirement(line) for line in requires(plugin.info.distribution) or ()]
     except PackageNotFoundError:
         needed = []
-    pinned = any(one.name == "sentbed" and str(one.specifier).startswith("==") for one in needed)
+    pinned = any(
+        requirement.name == "sentbed" and str(requirement.specifier).startswith("==")
+        for requirement in needed
+    )
     if plugin.info.api is None and not pinned:
         yield (
             f"`{plugin.module}` does not say for which interface of sentbed it is written",
@@ -196,17 +202,17 @@ def hooks(plugin: _Plugin) -> Findings:
     """It implements a hook, and marks each function that is named like one."""
     if not plugin.info.kinds and not plugin.info.hooks:
         yield "it implements no hook", "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`"
-    known = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
-    for name in known:
+    hook_names = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
+    for name in hook_names:
         function = getattr(plugin.value, name, None)
-        own = inspect.isroutine(function) and function.__module__ == plugin.module
-        if own and not hasattr(function, "sentbed_impl"):
+        is_plugin_function = inspect.isroutine(function) and function.__module__ == plugin.module
+        if is_plugin_function and not hasattr(function, "sentbed_impl"):
             yield f"`{name}` is named like a hook, and is none", "decorate it with `@sentbed.hookimpl`"
 
 
 def imports(plugin: _Plugin) -> Findings:
     """Importing it is quick, and loads no heavy library."""
-    asked = {
+    request = {
         "path": [str(Path(place).resolve()) for place in sys.path],
         "heavy": HEAVY,
         "root": str(plugin.files[0].parent) if plugin.files else "",
@@ -214,7 +220,7 @@ def imports(plugin: _Plugin) -> Findings:
     }
     shortest = float("inf")
     for _ in range(TRIES):
-        command = [sys.executable, "-c", _CODE, json.dumps(asked)]
+        command = [sys.executable, "-c", _CODE, json.dumps(request)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["nothing"])[-1]

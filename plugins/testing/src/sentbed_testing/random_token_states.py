@@ -71,7 +71,7 @@ def draw_states(
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
     sentences = [torch.randn(LAYERS + 1, length, width, generator=generator) for length in lengths]
-    given = [torch.randn(len(lengths), width, generator=generator) for _ in range(2)]
+    extra_states = [torch.randn(len(lengths), width, generator=generator) for _ in range(2)]
     if side == "none":
         layers = torch.stack([sentence[:, : min(lengths)] for sentence in sentences], dim=1)
         mask = None
@@ -83,13 +83,14 @@ def draw_states(
             place = slice(0, length) if side == "right" else slice(longest - length, longest)
             layers[:, row, place] = sentence
             mask[row, place] = 1
-    return TokenStates(
-        layers[-1],
-        mask,
-        tuple(layers) if "layers" in needs else None,
-        given[0] if "decoder" in needs else None,
-        given[1] if "mask-token" in needs else None,
-    )
+    states = TokenStates(layers[-1], mask)
+    if "layers" in needs:
+        states = states._replace(layers=tuple(layers))
+    if "decoder" in needs:
+        states = states._replace(decoder_state=extra_states[0])
+    if "mask-token" in needs:
+        states = states._replace(mask_state=extra_states[1])
+    return states
 
 
 def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates:
@@ -121,6 +122,6 @@ def rows_of(states: TokenStates, rows: Any) -> TokenStates:
     return chosen if mask is None else chosen._replace(attention_mask=mask[rows])
 
 
-def distance(one: Tensor, other: Tensor) -> float:
-    """Return the largest difference as a share of the largest value of `other`; infinite for other shapes."""
-    return apart(one.detach().numpy(), other.detach().numpy())
+def distance(actual: Tensor, reference: Tensor) -> float:
+    """Return the largest difference over the largest value of `reference`; infinite for other shapes."""
+    return apart(actual.detach().numpy(), reference.detach().numpy())

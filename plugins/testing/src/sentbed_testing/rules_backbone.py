@@ -61,19 +61,19 @@ def _real(states: TokenStates, mask: Tensor) -> Tensor:
 
 def built(subject: Subject) -> Findings:
     """What it builds has a width, a length, an origin, and states of that width for every token."""
-    found = _build(subject)
+    backbone = _build(subject)
     for name, kind in (("width", int), ("max_length", int)):
-        value = getattr(found, name, None)
+        value = getattr(backbone, name, None)
         if not isinstance(value, kind) or value < 1:
             yield f"`{name}` of what it builds is {value!r}", "say it as a whole number above 0"
             return
-    if not found.origin:
+    if not backbone.origin:
         yield "`origin` says nothing", "say where the weights came from, with their hash"
-    ids, mask = _batch(found)
-    shape = tuple(_states(found.module, ids, mask).last_hidden_state.shape)
-    if shape != (*ids.shape, found.width):
+    ids, mask = _batch(backbone)
+    shape = tuple(_states(backbone.module, ids, mask).last_hidden_state.shape)
+    if shape != (*ids.shape, backbone.width):
         yield (
-            f"of ids {tuple(ids.shape)} the states are {shape}, not {(*ids.shape, found.width)}",
+            f"of ids {tuple(ids.shape)} the states are {shape}, not {(*ids.shape, backbone.width)}",
             "return one state per id, padding included, and let `width` be the size of a state",
         )
 
@@ -84,8 +84,8 @@ def offers(subject: Subject) -> Findings:
     for need in sorted(offered & GIVES.keys()):
         if need == "mask-token":
             continue  # Whether a text has the token is the prompt's business.
-        found = _build(subject, frozenset({need}))
-        if getattr(_states(found.module, *_batch(found)), GIVES[need]) is None:
+        backbone = _build(subject, frozenset({need}))
+        if getattr(_states(backbone.module, *_batch(backbone)), GIVES[need]) is None:
             yield (
                 f"it offers `{need}`, and `{GIVES[need]}` of its states is None where `needs` names it",
                 "heed `BuildContext.needs`, or take the word out of `offers`",
@@ -96,13 +96,13 @@ def offers(subject: Subject) -> Findings:
         yield from _span(_build(subject, frozenset({"span"})))
 
 
-def _span(found: BuiltBackbone) -> Findings:
+def _span(backbone: BuiltBackbone) -> Findings:
     torch, text = load_torch(), SENTENCES[0]
     read = []
     for start in (0, len(text) // 2):
-        tokens = found.tokenizer.encode_marked([text], [start], None)
-        read.append(_states(found.module, torch.from_numpy(tokens.ids).long()[None], None))
-    (whole, _), (half, mask) = ((one.last_hidden_state, one.attention_mask) for one in read)
+        tokens = backbone.tokenizer.encode_marked([text], [start], None)
+        read.append(_states(backbone.module, torch.from_numpy(tokens.ids).long()[None], None))
+    (whole, _), (half, mask) = ((states.last_hidden_state, states.attention_mask) for states in read)
     if not torch.equal(whole, half):
         yield "tokens that are hidden from the pooler change the states", "hide them by the mask alone"
     if mask is None or not 0 < int(mask.sum()) < mask.shape[1]:
@@ -114,13 +114,18 @@ def _span(found: BuiltBackbone) -> Findings:
 
 def padding(subject: Subject) -> Findings:
     """The states of a text are those that it has alone; a mask of None is one of ones only."""
-    found = _build(subject)
-    ids, mask = _batch(found)
-    together = _real(_states(found.module, ids, mask), mask)
+    backbone = _build(subject)
+    ids, mask = _batch(backbone)
+    together = _real(_states(backbone.module, ids, mask), mask)
     singly = [ids[row : row + 1, : int(mask[row].sum())] for row in range(len(ids))]
     torch = load_torch()
-    for name, given in (("None", lambda one: None), ("ones", torch.ones_like)):
-        alone = torch.cat([_states(found.module, one, given(one)).last_hidden_state[0] for one in singly])
+    for name, make_mask in (("None", lambda text_ids: None), ("ones", torch.ones_like)):
+        states_alone = []
+        for text_ids in singly:
+            states = _states(backbone.module, text_ids, make_mask(text_ids))
+            states_alone.append(states.last_hidden_state[0])
+
+        alone = torch.cat(states_alone)
         off = distance(alone, together)
         if not off <= PACKED:
             yield (
@@ -132,13 +137,13 @@ def padding(subject: Subject) -> Findings:
 
 def save(subject: Subject) -> Findings:
     """Saved and built again from there, it has the same tokens and the same states."""
-    one = _build(subject)
-    ids, mask = _batch(one)
-    before = _real(_states(one.module, ids, mask), mask)
+    backbone = _build(subject)
+    ids, mask = _batch(backbone)
+    before = _real(_states(backbone.module, ids, mask), mask)
     with tempfile.TemporaryDirectory() as name:
         # It makes the directory.
         place = Path(name) / "backbone"
-        one.save(place)
+        backbone.save(place)
         with seeded(1):
             context = BuildContext(tuple, place, frozenset())
             other: Any = subject.part.build(context)
@@ -161,12 +166,12 @@ def save(subject: Subject) -> Findings:
 def inference(subject: Subject) -> Findings:
     """The copy that encodes gives the states of the module in eval mode, and has no gradient."""
     torch = load_torch()
-    found = _build(subject)
-    ids, mask = _batch(found)
-    plain = _real(_states(found.module, ids, mask), mask)
+    backbone = _build(subject)
+    ids, mask = _batch(backbone)
+    plain = _real(_states(backbone.module, ids, mask), mask)
     for traceable in (False, True):
         with torch.no_grad():
-            states = found.inference(found.module, torch.float32, traceable)(ids, mask)
+            states = backbone.inference(backbone.module, torch.float32, traceable)(ids, mask)
         off = distance(_real(states, mask).float(), plain)
         if not off <= PACKED:
             yield (
@@ -178,9 +183,9 @@ def inference(subject: Subject) -> Findings:
 
 def tokenizer(subject: Subject) -> Findings:
     """The tokenizer keeps to a length, cuts at the end, and gives a text the same ids beside any other."""
-    found = _build(subject).tokenizer
+    tokenizer = _build(subject).tokenizer
     texts = [*SENTENCES[:3], *HARD]
-    together = found.encode(texts, MAX_LENGTH)
+    together = tokenizer.encode(texts, MAX_LENGTH)
     if len(together) != len(texts) or int(together.offsets[-1]) != len(together.ids):
         yield (
             f"for {len(texts)} texts `encode` gives {len(together)}",
@@ -193,22 +198,22 @@ def tokenizer(subject: Subject) -> Findings:
             "cut to `max_length`, special tokens included",
         )
     for row, text in enumerate(texts):
-        one = found.encode([text], MAX_LENGTH).ids.tolist()
-        if one != together.ids[together.offsets[row] : together.offsets[row + 1]].tolist():
+        ids_alone = tokenizer.encode([text], MAX_LENGTH).ids.tolist()
+        if ids_alone != together.ids[together.offsets[row] : together.offsets[row + 1]].tolist():
             yield (
                 f"{text[:30]!r} has other ids beside other texts",
                 "tokenise each text for itself, without padding",
             )
             return
-    for text, cut in zip(texts, found.truncate(texts, 3), strict=True):
+    for text, cut in zip(texts, tokenizer.truncate(texts, 3), strict=True):
         if not text.startswith(cut) or "�" in cut:
             yield (
                 f"cut to 3 tokens, {text[:30]!r} is {cut!r}",
                 "return the beginning of the text, character by character",
             )
             return
-    if not isinstance(found.pad_id, int):
-        yield f"`pad_id` is {found.pad_id!r}", "return the id that fills a batch"
+    if not isinstance(tokenizer.pad_id, int):
+        yield f"`pad_id` is {tokenizer.pad_id!r}", "return the id that fills a batch"
 
 
 def logits(subject: Subject) -> Findings:
@@ -217,25 +222,25 @@ def logits(subject: Subject) -> Findings:
 
     if not subject.part.traits.predicts:
         return
-    found = _build(subject)
-    size = len(found.vocabulary)
-    if not size or not all(isinstance(found.vocabulary[token], str) for token in (0, size - 1)):
+    backbone = _build(subject)
+    size = len(backbone.vocabulary)
+    if not size or not all(isinstance(backbone.vocabulary[token], str) for token in (0, size - 1)):
         yield "its `vocabulary` holds no strings", "give the text of each token, by its id"
         return
-    states = np.random.default_rng(0).standard_normal((3, found.width)).astype(np.float32)
-    for given in (states, states[:0]):
-        scored = np.asarray(found.logits(given))
-        if scored.shape != (len(given), size) or scored.dtype != np.float32:
+    states = np.random.default_rng(0).standard_normal((3, backbone.width)).astype(np.float32)
+    for batch in (states, states[:0]):
+        scored = np.asarray(backbone.logits(batch))
+        if scored.shape != (len(batch), size) or scored.dtype != np.float32:
             yield (
-                f"for states {given.shape} `logits` gives {scored.dtype} {scored.shape}, not float32 "
-                f"{(len(given), size)}",
+                f"for states {batch.shape} `logits` gives {scored.dtype} {scored.shape}, not float32 "
+                f"{(len(batch), size)}",
                 "return one logit per token of `vocabulary` for each state",
             )
             return
         if not np.isfinite(scored).all():
             yield "`logits` gives NaN or infinity", "return finite numbers"
-    alone = np.concatenate([found.logits(states[row : row + 1]) for row in range(3)])
-    if not np.allclose(alone, found.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
+    alone = np.concatenate([backbone.logits(states[row : row + 1]) for row in range(3)])
+    if not np.allclose(alone, backbone.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
         yield "a state has other logits beside other states", "compute each row for itself"
 
 

@@ -71,11 +71,11 @@ def documented(subject: Subject) -> Findings:
     if not attrs.has(subject.cls):
         return
     try:
-        said = field_docs(subject.cls)
+        docs = field_docs(subject.cls)
     except (OSError, TypeError) as error:
         raise NotRunError("the source of the class cannot be read") from error
     for field in attrs.fields(subject.cls):
-        if not field.metadata.get("skip") and not said.get(field.name, "").strip():
+        if not field.metadata.get("skip") and not docs.get(field.name, "").strip():
             yield (
                 f"the field `{field.name}` has no documentation",
                 "put a string under it: what it is, its unit and range, its source",
@@ -111,9 +111,9 @@ def _traits(subject: Subject) -> Findings:
     except Exception as error:  # noqa: BLE001 - this is what is looked for
         yield f"`traits` raises {type(error).__name__}: {error.args[0]}", "see `sentbed.protocols`"
         return
-    known = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
+    citation_keys = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
     for citation in cites:
-        if citation not in known and not re.match(ENTRY, citation.strip()):
+        if citation not in citation_keys and not re.match(ENTRY, citation.strip()):
             yield (
                 f"it cites {citation!r}, which is no key of `sentbed/citations.bib`",
                 "put the whole BibTeX entry there, which begins with `@` and has a key",

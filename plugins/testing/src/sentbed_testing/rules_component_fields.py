@@ -182,18 +182,18 @@ def odd_values(subject: Subject) -> Findings:
     for field in attrs.fields(subject.cls):
         key = field.metadata.get("key", field.name)
         for value in _odd(hints[field.name]):
-            said = f"with {key} = {value!r}"
-            made, problems = structure(
+            setting = f"with {key} = {value!r}"
+            component, problems = structure(
                 {**table, key: value}, subject.cls, Document({}), installed(), Path.cwd(), check=False
             )
             for problem in problems:
                 if problem.message.startswith("making `"):
                     yield (
-                        f"{said}, {problem.message}",
+                        f"{setting}, {problem.message}",
                         "raise ValueError with a sentence that says what is expected",
                     )
             if not problems:
-                yield from _sentences(made, said)
+                yield from _sentences(component, setting)
 
 
 def _odd(hint: Any) -> Iterator[Any]:
@@ -202,19 +202,19 @@ def _odd(hint: Any) -> Iterator[Any]:
         yield from ODD.get(get_origin(member) or member, ())
 
 
-def _sentences(part: Any, said: str) -> Findings:
+def _sentences(part: Any, setting: str) -> Findings:
     """Yield the faults of the problems that a component's `check` yields."""
     try:
         problems = list(part.check())
     except Exception as error:  # noqa: BLE001 - this is what is looked for
         yield (
-            f"{said}, `check` raises {type(error).__name__}: {error}",
+            f"{setting}, `check` raises {type(error).__name__}: {error}",
             "yield a sentence that ends in what to do",
         )
         return
     for problem in problems:
         if not isinstance(problem, str) or not problem.strip():
-            yield f"{said}, `check` yields {problem!r}", "yield a sentence that ends in what to do"
+            yield f"{setting}, `check` yields {problem!r}", "yield a sentence that ends in what to do"
 
 
 def machine(subject: Subject) -> Findings:

@@ -20,17 +20,25 @@ ROWS = 20
 
 def columns(subject: Subject) -> Findings:
     """Its columns are known before it is opened, and are those that it then has."""
-    said = subject.ready.columns
-    names_are_text = isinstance(said, tuple) and all(isinstance(name, str) and name for name in said)
-    if not names_are_text or not said or len(set(said)) < len(said):
-        yield f"`columns` is {said!r}", 'return a tuple of names, each once, such as `("anchor", "positive")`'
-        return
-    if unknown := sorted(subject.part.traits.numbers - set(said)):
-        yield f"its traits say `numbers` of `{unknown[0]}`, which is no column", f"name some of {said!r}"
-    opened = tuple(_open(subject).columns)
-    if opened != said:
+    column_names = subject.ready.columns
+    names_are_text = isinstance(column_names, tuple) and all(
+        isinstance(name, str) and name for name in column_names
+    )
+    if not names_are_text or not column_names or len(set(column_names)) < len(column_names):
         yield (
-            f"`columns` of the source is {said!r}, of what `open` returns {opened!r}",
+            f"`columns` is {column_names!r}",
+            'return a tuple of names, each once, such as `("anchor", "positive")`',
+        )
+        return
+    if unknown := sorted(subject.part.traits.numbers - set(column_names)):
+        yield (
+            f"its traits say `numbers` of `{unknown[0]}`, which is no column",
+            f"name some of {column_names!r}",
+        )
+    opened = tuple(_open(subject).columns)
+    if opened != column_names:
+        yield (
+            f"`columns` of the source is {column_names!r}, of what `open` returns {opened!r}",
             "let both say the same, in the same order",
         )
 
@@ -40,15 +48,15 @@ def _open(subject: Subject) -> Dataset:
     return dataset
 
 
-def _some(dataset: Dataset) -> list[int]:
+def _row_indices(dataset: Dataset) -> list[int]:
     """Return row indices that are not sorted, with one of them twice."""
     last = len(dataset) - 1
     spread = [place * last // ROWS for place in range(ROWS)]
     return [last, *dict.fromkeys(spread), 0]
 
 
-def _differing(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> str | None:
-    return next((name for name in one if list(one[name]) != list(other.get(name, ()))), None)
+def _differing(actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]) -> str | None:
+    return next((name for name in actual if list(actual[name]) != list(expected.get(name, ()))), None)
 
 
 def _is_finite(value: object) -> bool:
@@ -61,21 +69,24 @@ def rows(subject: Subject) -> Findings:
     if not len(dataset):
         yield "it has no rows", "give an `example` that names data with some rows"
         return
-    wanted = _some(dataset)
+    indices = _row_indices(dataset)
     for epoch in (0, 1):
-        found = dataset.rows(wanted, epoch)
-        if set(found) != set(dataset.columns):
-            yield f"`rows` gives {sorted(found)}", f"give the columns {list(dataset.columns)}, and no other"
+        values = dataset.rows(indices, epoch)
+        if set(values) != set(dataset.columns):
+            yield f"`rows` gives {sorted(values)}", f"give the columns {list(dataset.columns)}, and no other"
             return
-        for name, texts in found.items():
-            if len(texts) != len(wanted):
+        for name, texts in values.items():
+            if len(texts) != len(indices):
                 yield (
-                    f"for {len(wanted)} rows `{name}` has {len(texts)} values",
+                    f"for {len(indices)} rows `{name}` has {len(texts)} values",
                     "give one value for each index, also where an index comes twice",
                 )
                 return
             is_number = name in subject.part.traits.numbers
-            wrong = [text for text in texts if not (_is_finite(text) if is_number else isinstance(text, str))]
+            if is_number:
+                wrong = [number for number in texts if not _is_finite(number)]
+            else:
+                wrong = [text for text in texts if not isinstance(text, str)]
             if wrong and is_number:
                 yield f"`{name}` is a column of numbers and has {wrong[0]!r}", "give finite floats"
                 return
@@ -85,19 +96,21 @@ def rows(subject: Subject) -> Findings:
                     f'give strings, or say `DataTraits(numbers=frozenset({{"{name}"}}))`, and give floats',
                 )
                 return
-        if column := _differing(dataset.rows(wanted, epoch), found):
+        if column := _differing(dataset.rows(indices, epoch), values):
             yield (
                 f"`{column}` of the same rows in epoch {epoch} is another at the second call",
                 "draw from (seed, epoch, row) only",
             )
-        singly = [dataset.rows([index], epoch) for index in wanted]
-        together = {name: [row[name][0] for row in singly] for name in found}
-        if column := _differing(together, found):
+        singly = [dataset.rows([index], epoch) for index in indices]
+        together = {}
+        for name in values:
+            together[name] = [row[name][0] for row in singly]
+        if column := _differing(together, values):
             yield (
                 f"`{column}` of rows that are asked for one by one is another than of all together",
                 "give row i for index i, whatever else is asked for, in the order of the indices",
             )
-    if not dataset.varies and (column := _differing(dataset.rows(wanted, 1), dataset.rows(wanted, 0))):
+    if not dataset.varies and (column := _differing(dataset.rows(indices, 1), dataset.rows(indices, 0))):
         yield f"`{column}` changes from epoch to epoch", "say so: `varies = True` on what `open` returns"
 
 
@@ -116,16 +129,16 @@ def texts(subject: Subject) -> Findings:
     for name in dataset.columns:
         if name == LABEL or name in subject.part.traits.numbers:
             continue
-        here = set(dataset.rows(range(len(dataset)))[name])
-        if not all(isinstance(text, str) for text in here):
+        row_texts = set(dataset.rows(range(len(dataset)))[name])
+        if not all(isinstance(text, str) for text in row_texts):
             continue  # See the rule `rows`.
-        for what, given in ((f"`texts([{name!r}])`", set(dataset.texts([name]))), ("`texts()`", every)):
-            if missing := here - given:
+        for what, listed in ((f"`texts([{name!r}])`", set(dataset.texts([name]))), ("`texts()`", every)):
+            if missing := row_texts - listed:
                 yield (
                     f"{what} leaves out {len(missing)} texts of `{name}`, such as {min(missing)[:40]!r}",
                     "yield every text of the columns that are asked for; of all where it is None",
                 )
-        if more := set(dataset.texts([name])) - here:
+        if more := set(dataset.texts([name])) - row_texts:
             yield (
                 f"`texts([{name!r}])` gives {len(more)} texts that no row has there",
                 "yield the texts of these columns only",
@@ -134,10 +147,10 @@ def texts(subject: Subject) -> Findings:
 
 def fingerprint(subject: Subject) -> Findings:
     """The fingerprint is the same whenever the same data is opened."""
-    one, other = _open(subject), _open(subject)
-    if not isinstance(one.fingerprint, str) or not one.fingerprint:
-        yield f"`fingerprint` is {one.fingerprint!r}", "return a hash of the content, in hexadecimal"
-    elif one.fingerprint != other.fingerprint or len(one) != len(other):
+    dataset, other = _open(subject), _open(subject)
+    if not isinstance(dataset.fingerprint, str) or not dataset.fingerprint:
+        yield f"`fingerprint` is {dataset.fingerprint!r}", "return a hash of the content, in hexadecimal"
+    elif dataset.fingerprint != other.fingerprint or len(dataset) != len(other):
         yield (
             "opened twice, the same data has two fingerprints or lengths",
             "hash the content and what decides the rows; no time, no `hash()` of Python, no address",

@@ -123,10 +123,10 @@ def _prepared(subject: Subject) -> Preparation:
     """Prepare once for all rules. Raises `NotRunError` if the result cannot be evaluated."""
     if "prepared" not in subject.kept:
         subject.kept["prepared"] = subject.ready.prepare()
-    found = subject.kept["prepared"]
-    if not isinstance(found, Prepared | DrivesEncoder):
+    prepared = subject.kept["prepared"]
+    if not isinstance(prepared, Prepared | DrivesEncoder):
         raise NotRunError("it prepares nothing; see the rule `lists`")
-    return found
+    return prepared
 
 
 def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
@@ -139,23 +139,23 @@ def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
             subject.kept["evaluation"] = prepared.score(vectors), encoder
         else:
             subject.kept["evaluation"] = prepared.evaluate(encoder), encoder
-    found: tuple[Evaluation, LetterEncoder] = subject.kept["evaluation"]
-    return found
+    first: tuple[Evaluation, LetterEncoder] = subject.kept["evaluation"]
+    return first
 
 
 def lists(subject: Subject) -> Findings:
     """What it prepares are lists of strings; it scores each of them, and prepares the same again."""
-    found = subject.ready.prepare()
-    subject.kept.setdefault("prepared", found)
-    if isinstance(found, DrivesEncoder):
+    prepared = subject.ready.prepare()
+    subject.kept.setdefault("prepared", prepared)
+    if isinstance(prepared, DrivesEncoder):
         return
-    if not isinstance(found, Prepared):
+    if not isinstance(prepared, Prepared):
         yield (
-            f"`prepare` returns {type(found).__name__}",
+            f"`prepare` returns {type(prepared).__name__}",
             "return `Prepared`, or `DrivesEncoder` where it must drive the encoder itself",
         )
         return
-    for name, texts in found.lists.items():
+    for name, texts in prepared.lists.items():
         if not isinstance(texts, Texts):
             yield f"the list `{name}` is {type(texts).__name__}", "make it `Texts`"
             return
@@ -167,11 +167,11 @@ def lists(subject: Subject) -> Findings:
             fix = "say `EvaluatorTraits(two_sided=True)`, or make it one side"
             yield f"the list `{name}` has a second side", fix
     _first(subject)
-    if left := sorted(found.lists.keys() - subject.kept["vectors"].names):
+    if left := sorted(prepared.lists.keys() - subject.kept["vectors"].names):
         yield f"the vectors of the list `{left[0]}` are not used", "leave it out of what is prepared"
     again = subject.ready.prepare().lists
     if {name: texts.both for name, texts in again.items()} != {
-        name: texts.both for name, texts in found.lists.items()
+        name: texts.both for name, texts in prepared.lists.items()
     }:
         yield "it prepares other texts the second time", "draw from a `seed` that is a field"
 
@@ -191,24 +191,27 @@ class _Taken(Vectors):
 
 def scores(subject: Subject) -> Findings:
     """Its scores are finite numbers, each with its protocol, and the primary one too."""
-    found, encoder = _first(subject)
-    if not isinstance(found, Evaluation):
-        yield f"its score is {type(found).__name__}", "return an `Evaluation`"
+    evaluation, encoder = _first(subject)
+    if not isinstance(evaluation, Evaluation):
+        yield f"its score is {type(evaluation).__name__}", "return an `Evaluation`"
         return
-    if not found.scores:
+    if not evaluation.scores:
         yield "there are no scores", "return at least one `Score`"
-    if not _finite(found.primary):
-        yield f"`primary` is {found.primary!r}", "give the number that validation goes by: higher is better"
-    for score in found.scores:
-        said = f"{score.task}/{score.metric}"
+    if not _finite(evaluation.primary):
+        yield (
+            f"`primary` is {evaluation.primary!r}",
+            "give the number that validation goes by: higher is better",
+        )
+    for score in evaluation.scores:
+        score_name = f"{score.task}/{score.metric}"
         if not _finite(score.value):
-            yield f"the score {said} is {score.value!r}", "give a finite number, x 100 for a share"
+            yield f"the score {score_name} is {score.value!r}", "give a finite number, x 100 for a share"
         if not score.protocol.get("id"):
             yield (
-                f"the protocol of {said} has no `id`",
+                f"the protocol of {score_name} has no `id`",
                 "say in `protocol` how the number was obtained: `id`, `split`, all that makes it comparable",
             )
-    names = [(s.task, s.metric, repr(sorted(s.protocol.items(), key=str))) for s in found.scores]
+    names = [(s.task, s.metric, repr(sorted(s.protocol.items(), key=str))) for s in evaluation.scores]
     if len(set(names)) < len(names):
         yield "two scores have the same task, metric and protocol", "let the protocol say what differs"
     if encoder.misused:
@@ -228,22 +231,23 @@ def repeatable(subject: Subject) -> Findings:
             return
 
 
-def _differing(one: Mapping[tuple[str, ...], float], other: Mapping[tuple[str, ...], float]) -> Findings:
-    differing = sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+def _differing(first: Mapping[tuple[str, ...], float], second: Mapping[tuple[str, ...], float]) -> Findings:
+    differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     if differing:
         name = differing[0]
         yield (
-            f"the score {'/'.join(name[:2])} is {one.get(name)!r}, and {other.get(name)!r} the second time",
+            f"the score {'/'.join(name[:2])} is {first.get(name)!r}, and {second.get(name)!r} the second "
+            "time",
             "draw from a `seed` that is a field, and keep nothing between calls",
         )
 
 
-def _numbers(found: Evaluation) -> dict[tuple[str, ...], float]:
+def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
     named: dict[tuple[str, ...], float] = {
         (score.task, score.metric, repr(sorted(score.protocol.items(), key=str))): score.value
-        for score in found.scores
+        for score in evaluation.scores
     }
-    return {**named, ("", "primary", ""): found.primary}
+    return {**named, ("", "primary", ""): evaluation.primary}
 
 
 def items(subject: Subject) -> Findings:

@@ -20,13 +20,13 @@ def recognises(subject: Subject) -> Findings:
         for source in (directory, directory / "missing", text):
             if source == text:
                 text.write_text("no encoder", encoding="utf-8")
-            found = subject.ready.recognises(source)
-            if found is not False:
+            answer = subject.ready.recognises(source)
+            if answer is not False:
                 what = {text: "a text file", directory: "an empty directory"}.get(
                     source, "a path without a file"
                 )
                 yield (
-                    f"of {what} `recognises` says {found!r}",
+                    f"of {what} `recognises` says {answer!r}",
                     "return whether the files that it reads are there",
                 )
 

@@ -51,14 +51,16 @@ def _row(seen: BlockStates, row: int) -> BlockStates:
     assert seen.attention_mask is not None
     start = int(seen.attention_mask[row].argmax())
     kept = slice(start, start + LENGTHS[row])
-    one = slice(row, row + 1)
+    row_slice = slice(row, row + 1)
+    placeholder = None if seen.placeholder is None else seen.placeholder[row_slice] - start
+    auxiliary = None if seen.auxiliary is None else seen.auxiliary[row_slice]
     return seen._replace(
-        states=seen.states[one, kept],
-        input_ids=seen.input_ids[one, kept],
+        states=seen.states[row_slice, kept],
+        input_ids=seen.input_ids[row_slice, kept],
         attention_mask=None,
-        last=seen.last[one] - start,
-        placeholder=None if seen.placeholder is None else seen.placeholder[one] - start,
-        auxiliary=None if seen.auxiliary is None else seen.auxiliary[one],
+        last=seen.last[row_slice] - start,
+        placeholder=placeholder,
+        auxiliary=auxiliary,
     )
 
 
@@ -72,12 +74,12 @@ def _each(subject: Subject, side: str = "right") -> Iterator[tuple[str, BlockSta
 
 def places(subject: Subject) -> Findings:
     """It acts somewhere: at known points of blocks that are numbered from 0, each once."""
-    found = list(subject.ready.places)
-    if not found:
+    positions = list(subject.ready.places)
+    if not positions:
         yield "`places` is empty", "name at least one point and block"
-    if len(set(found)) < len(found):
+    if len(set(positions)) < len(positions):
         yield "`places` has the same place twice", "name each once"
-    for point, block in found:
+    for point, block in positions:
         if point not in POINTS:
             yield f"it acts at the point {point!r}", f"choose among {', '.join(POINTS)}"
         if not isinstance(block, int) or block < 0:
@@ -89,10 +91,10 @@ def shape(subject: Subject) -> Findings:
     torch = load_torch()
     for place, seen, _ in _each(subject):
         before = seen.states.clone()
-        found = subject.ready.build()(seen)
-        if found.shape != seen.states.shape:
+        states = subject.ready.build()(seen)
+        if states.shape != seen.states.shape:
             yield (
-                f"at {place} it returns {tuple(found.shape)} for states {tuple(seen.states.shape)}",
+                f"at {place} it returns {tuple(states.shape)} for states {tuple(seen.states.shape)}",
                 "return states of the same shape",
             )
         if not torch.equal(before, seen.states):
@@ -111,10 +113,10 @@ def padding(subject: Subject) -> Findings:
     """A row has the states that it has alone, on whichever side it is padded."""
     function = subject.ready.build()
     for side in ("right", "left"):
-        for place, seen, found in _each(subject, side):
+        for place, seen, states in _each(subject, side):
             assert seen.attention_mask is not None
             for row in range(len(LENGTHS)):
-                together = found[row][seen.attention_mask[row].bool()]
+                together = states[row][seen.attention_mask[row].bool()]
                 off = distance(function(_row(seen, row))[0], together)
                 if not off <= 1e-6:
                     yield (
@@ -130,10 +132,10 @@ def prefix(subject: Subject) -> Findings:
     if not subject.part.traits.shares_prefix:
         return
     torch = load_torch()
-    for place, seen, found in _each(subject):
+    for place, seen, states in _each(subject):
         ends = seen.last if seen.placeholder is None else seen.placeholder
         for row, end in enumerate(ends.tolist()):
-            if not torch.equal(found[row, :end], seen.states[row, :end]):
+            if not torch.equal(states[row, :end], seen.states[row, :end]):
                 yield (
                     f"at {place} it changes states before index {end} of row {row} under `shares_prefix`",
                     "take `shares_prefix` out of its traits",
@@ -141,14 +143,15 @@ def prefix(subject: Subject) -> Findings:
                 return
         cut = int(ends.min())
         assert seen.attention_mask is not None
+        placeholder = None if seen.placeholder is None else seen.placeholder - cut
         behind = seen._replace(
             states=seen.states[:, cut:],
             input_ids=seen.input_ids[:, cut:],
             attention_mask=seen.attention_mask[:, cut:],
             last=seen.last - cut,
-            placeholder=None if seen.placeholder is None else seen.placeholder - cut,
+            placeholder=placeholder,
         )
-        off = distance(subject.ready.build()(behind), found[:, cut:])
+        off = distance(subject.ready.build()(behind), states[:, cut:])
         if not off <= 1e-6:
             yield (
                 f"at {place} other states come of the same rows without their first {cut} (by {off:.2g} of "

@@ -75,10 +75,10 @@ def call(module: Module, inputs: Mapping[str, Tensor], *state: Any) -> LossOutpu
 def finite(subject: Subject) -> Findings:
     """The loss of a batch and its gradients are numbers."""
     module = build(subject)
-    given = draw_vectors(subject)
-    vectors = {name: value.requires_grad_() for name, value in vectors_in(given).items()}
+    inputs = draw_vectors(subject)
+    vectors = {name: value.requires_grad_() for name, value in vectors_in(inputs).items()}
     leaves = {**vectors, **dict(module.named_parameters())}
-    for name, _ in torch_module_checks.not_finite(lambda: call(module, given).loss, leaves):
+    for name, _ in torch_module_checks.not_finite(lambda: call(module, inputs).loss, leaves):
         what = f"the gradient of `{name}`" if name else "the loss"
         yield f"{what} is NaN or infinite", torch_module_checks.FINITE
 
@@ -91,24 +91,24 @@ def output(subject: Subject) -> Findings:
         inputs = draw_vectors(subject, rows, takes=takes)
         for value in vectors_in(inputs).values():
             value.requires_grad_()
-        found = call(module, inputs)
-        said = f"for {rows} row(s) of {', '.join(inputs)}"
-        if not isinstance(found, LossOutput):
-            yield f"it returns {type(found).__name__}", "return a `LossOutput`"
+        result = call(module, inputs)
+        batch = f"for {rows} row(s) of {', '.join(inputs)}"
+        if not isinstance(result, LossOutput):
+            yield f"it returns {type(result).__name__}", "return a `LossOutput`"
             return
-        loss = found.loss
+        loss = result.loss
         if not isinstance(loss, torch.Tensor) or loss.shape != () or loss.dtype != torch.float32:
             shown = f"{tuple(loss.shape)} of {loss.dtype}" if isinstance(loss, torch.Tensor) else repr(loss)
-            yield f"{said} the loss is {shown}", "return a scalar tensor in fp32, the mean over the batch"
+            yield f"{batch} the loss is {shown}", "return a scalar tensor in fp32, the mean over the batch"
             return
         if not torch.isfinite(loss):
-            yield f"{said} the loss is {float(loss.detach())}", "keep it finite: the last batch may be small"
-        attached = {**found.metrics, **(found.state or {})}
+            yield f"{batch} the loss is {float(loss.detach())}", "keep it finite: the last batch may be small"
+        attached = {**result.metrics, **(result.state or {})}
         for name, value in attached.items():
             if not isinstance(value, torch.Tensor) or value.requires_grad:
                 kind = "has a gradient" if isinstance(value, torch.Tensor) else "is no tensor"
                 yield f"`{name}` of its metrics and state {kind}", "return tensors, with `.detach()`"
-        for name, value in found.metrics.items():
+        for name, value in result.metrics.items():
             if isinstance(value, torch.Tensor) and value.shape != ():
                 yield f"the metric `{name}` has the shape {tuple(value.shape)}", "return scalars for the log"
 
@@ -150,10 +150,11 @@ def order(subject: Subject) -> Findings:
     inputs = draw_vectors(subject)
     turned = [3, 0, 4, 2, 1]
     plain = float(call(module, inputs).loss.detach())
-    found = float(call(module, {name: value[turned] for name, value in inputs.items()}).loss.detach())
-    if not abs(found - plain) <= TOLERANCE * max(1.0, abs(plain)):
+    reordered = float(call(module, {name: value[turned] for name, value in inputs.items()}).loss.detach())
+    if not abs(reordered - plain) <= TOLERANCE * max(1.0, abs(plain)):
         yield (
-            f"in another order of the rows the loss is {found:.6g}, not {plain:.6g} (allowed {TOLERANCE:g})",
+            f"in another order of the rows the loss is {reordered:.6g}, not {plain:.6g} "
+            f"(allowed {TOLERANCE:g})",
             "take the mean of what each row gives, and compare row i with row i of the other columns",
         )
 
@@ -162,15 +163,15 @@ def gradient(subject: Subject) -> Findings:
     """The gradient is that of finite differences, for vectors and for weights."""
     torch = load_torch()
     module = build(subject)
-    given = _arguments(subject, module)
+    arguments = _arguments(subject, module)
     fix = "let the gradient through; where it is stopped on purpose, `skip` the rule and say why"
 
     def total(inputs: Mapping[str, Tensor], **parameters: Tensor) -> Tensor:
         with seeded():
-            found: LossOutput = torch.func.functional_call(module, parameters, (inputs, *given[1:]))
-        return found.loss
+            result: LossOutput = torch.func.functional_call(module, parameters, (inputs, *arguments[1:]))
+        return result.loss
 
-    inputs = given[0]
+    inputs = arguments[0]
     tried: dict[str, tuple[Any, Tensor]] = {
         name: (lambda value, n=name: total({**inputs, n: value}), at)
         for name, at in vectors_in(inputs).items()
@@ -179,9 +180,9 @@ def gradient(subject: Subject) -> Findings:
         tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
     off: list[tuple[float, str]] = []
     for name, (function, at) in tried.items():
-        found = torch_module_checks.disagreement(function, at)
-        what = f"the gradient of `{name}` is off by {found:.2g} of its norm (allowed {GRADIENT:g})"
-        off.append((found, what))
+        difference = torch_module_checks.disagreement(function, at)
+        what = f"the gradient of `{name}` is off by {difference:.2g} of its norm (allowed {GRADIENT:g})"
+        off.append((difference, what))
     for what in torch_module_checks.worst_first(off, GRADIENT):
         yield what, fix
 
@@ -203,15 +204,15 @@ def stateless(subject: Subject) -> Findings:
     for training in (True, False):
         module.train(training)
         drawn = list(_arguments(subject, module))
-        given, copies = own_memory(drawn), own_memory(drawn)
-        before = torch_module_checks.held(module)
-        first = call(module, *given)
-        if names := torch_module_checks.changed(before, torch_module_checks.held(module)):
+        arguments, copies = own_memory(drawn), own_memory(drawn)
+        before = torch_module_checks.module_state(module)
+        first = call(module, *arguments)
+        if names := torch_module_checks.changed(before, torch_module_checks.module_state(module)):
             yield (
                 f"a call changes `{names[0]}`",
                 "what is kept from step to step is a state: write `initial_state`, and return the next one",
             )
-        if not torch_module_checks.same(given, copies):
+        if not torch_module_checks.same(arguments, copies):
             yield "a call writes into its arguments", "take copies: no operation that ends in `_`"
         again = call(module, *copies)
         if not torch_module_checks.same([first.loss, first.state], [again.loss, again.state]):
@@ -230,11 +231,11 @@ def save(subject: Subject) -> Findings:
             "make it a `torch.nn.Parameter`, or return it as state",
         )
     fresh.load_state_dict({name: value.clone() for name, value in module.state_dict().items()})
-    given = _arguments(subject, module)
-    one, other = (float(call(part, *given).loss.detach()) for part in (fresh, module))
-    if one != other:
+    arguments = _arguments(subject, module)
+    fresh_loss, loss = (float(call(part, *arguments).loss.detach()) for part in (fresh, module))
+    if fresh_loss != loss:
         yield (
-            f"a new module with the saved weights gives the loss {one:.6g}, not {other:.6g}",
+            f"a new module with the saved weights gives the loss {fresh_loss:.6g}, not {loss:.6g}",
             "register all that is drawn in `build` as a parameter",
         )
 
@@ -244,11 +245,11 @@ def traceable(subject: Subject) -> Findings:
     from sentbed_testing.conformance import place
 
     module = build(subject)
-    given = _arguments(subject, module)
-    module(*given)  # What fails with values has another reason.
+    arguments = _arguments(subject, module)
+    module(*arguments)  # What fails with values has another reason.
 
     def fakes(fake: Any) -> None:
-        module(*({name: fake(value) for name, value in part.items()} for part in given))
+        module(*({name: fake(value) for name, value in part.items()} for part in arguments))
 
     if error := torch_module_checks.data_dependence(fakes):
         yield (

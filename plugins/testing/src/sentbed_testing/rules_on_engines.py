@@ -82,15 +82,15 @@ def _case(subject: Subject) -> Case:
     plugins, part = installed(), subject.ready
     if subject.kind == "pooler":
         loss = plugins.find("loss", "info-nce").cls(temperature=0.5)
-        found = cases(plugins, poolers={part.name: part}, losses={loss.name: (loss, ())})
+        candidates = cases(plugins, poolers={part.name: part}, losses={loss.name: (loss, ())})
     else:
         takes = sorted(part.traits.takes or ())
         mean = plugins.find("pooler", "mean").cls()
-        found = cases(plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)})
-    if not found:
+        candidates = cases(plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)})
+    if not candidates:
         raise NotRunError("no installed backbone suits it in a tiny encoder")
 
-    return found[0]
+    return candidates[0]
 
 
 RULES = {"grad-cache": grad_cache, "jax": jax}

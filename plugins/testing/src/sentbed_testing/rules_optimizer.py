@@ -54,8 +54,8 @@ def descends(subject: Subject) -> Findings:
             f"after {STEPS} steps the loss is {losses[-1]:.6g}, it was {losses[0]:.6g}",
             "step against the gradient",
         )
-    for (name, _), one, other in zip(parameters, before, after, strict=True):
-        if torch.equal(one, other) or not torch.isfinite(other).all():
+    for (name, _), value_before, value_after in zip(parameters, before, after, strict=True):
+        if torch.equal(value_before, value_after) or not torch.isfinite(value_after).all():
             yield (
                 f"the parameter `{name}` does not move, or is not finite",
                 "update every parameter that it is given",
@@ -65,9 +65,9 @@ def descends(subject: Subject) -> Findings:
 def rate(subject: Subject) -> Findings:
     """The groups of parameters have `lr`, so that a schedule can change it."""
     optimizer = subject.ready.build(_parameters())
-    found = {float(group.get("lr", -1)) for group in optimizer.param_groups}
-    if found != {subject.part.lr}:
-        yield f"`lr` is {subject.part.lr!r}, and its groups have {sorted(found)}", "pass `lr` on as it is"
+    rates = {float(group.get("lr", -1)) for group in optimizer.param_groups}
+    if rates != {subject.part.lr}:
+        yield f"`lr` is {subject.part.lr!r}, and its groups have {sorted(rates)}", "pass `lr` on as it is"
     parameters = _parameters()
     stopped = subject.ready.build(parameters)
     for group in stopped.param_groups:
@@ -98,8 +98,8 @@ def resume(subject: Subject) -> Findings:
         _step(optimizer, parameters)
         _step(again, others)
     off = max(
-        random_token_states.distance(one, other)
-        for one, other in zip(_copies(others), _copies(parameters), strict=True)
+        random_token_states.distance(resumed_value, expected_value)
+        for resumed_value, expected_value in zip(_copies(others), _copies(parameters), strict=True)
     )
     if off > 0:
         yield (

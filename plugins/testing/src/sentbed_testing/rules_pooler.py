@@ -83,12 +83,12 @@ def shape(subject: Subject) -> Findings:
         for mode in (True, False):
             width, method = widths[mode]
             fix = f"return `(batch, {width})`; a pooler with another width says so in {method}"
-            found = _pool(module, states, mode)
-            if not isinstance(found, torch.Tensor):
-                yield f"it returns {type(found).__name__}, not a tensor", fix
+            vectors = _pool(module, states, mode)
+            if not isinstance(vectors, torch.Tensor):
+                yield f"it returns {type(vectors).__name__}, not a tensor", fix
                 return
-            if found.shape != (len(lengths), width) or not found.is_floating_point():
-                shown = f"{tuple(found.shape)} of {found.dtype}"
+            if vectors.shape != (len(lengths), width) or not vectors.is_floating_point():
+                shown = f"{tuple(vectors.shape)} of {vectors.dtype}"
                 yield f"for {len(lengths)} sentences (padding: {side}) it returns {shown}", fix
                 return
 
@@ -105,10 +105,10 @@ def padding(subject: Subject) -> Findings:
     for mode, pool in _modes(subject):
         plain = pool(_states(subject))
         for side, more in (("right", 5), ("left", 0), ("left", 5)):
-            found = distance(pool(_states(subject, side=side, more=more)), plain)
-            change = "become NaN" if math.isnan(found) else f"change by {found:.2g} of their size"
+            difference = distance(pool(_states(subject, side=side, more=more)), plain)
+            change = "become NaN" if math.isnan(difference) else f"change by {difference:.2g} of their size"
             where = f"padding is on the {side}" + (f", and {more} tokens longer" if more else "")
-            changes.append((found, f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})"))
+            changes.append((difference, f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})"))
         states = _states(subject)
         leaves = over(states, lambda value: value.detach().clone().requires_grad_())
         vectors = pool(leaves)
@@ -135,8 +135,8 @@ def alone(subject: Subject) -> Findings:
         vectors = pool(states)
         worst = 0.0
         for row, length in enumerate(random_token_states.LENGTHS):
-            one = over(rows_of(states, [row]), partial(_without_padding, length=length))
-            worst = max(worst, distance(pool(one._replace(attention_mask=None)), vectors[row : row + 1]))
+            sentence = over(rows_of(states, [row]), partial(_without_padding, length=length))
+            worst = max(worst, distance(pool(sentence._replace(attention_mask=None)), vectors[row : row + 1]))
         if not worst <= TOLERANCE:
             yield (
                 f"{mode}, a vector changes by {worst:.2g} of its size where the sentence is alone and has no "
@@ -154,10 +154,10 @@ def order(subject: Subject) -> Findings:
     for mode, pool in _modes(subject):
         states = _states(subject)
         turned = [3, 0, 4, 2, 1]
-        found = distance(pool(rows_of(states, turned)), pool(states)[turned])
-        if not found <= TOLERANCE:
+        difference = distance(pool(rows_of(states, turned)), pool(states)[turned])
+        if not difference <= TOLERANCE:
             yield (
-                f"{mode}, rows in another order have vectors that differ by {found:.2g} of their size "
+                f"{mode}, rows in another order have vectors that differ by {difference:.2g} of their size "
                 f"(allowed {TOLERANCE:g})",
                 "compute each row from its own states only, and keep the order",
             )
@@ -197,9 +197,9 @@ def gradient(subject: Subject) -> Findings:
         for name, weight in module.named_parameters():
             tried[name] = (lambda value, n=name: total(states, **{n: value}), weight.detach())
         for name, (function, at) in tried.items():
-            found = torch_module_checks.disagreement(function, at)
-            what = f"{mode}, the gradient of `{name}` is off by {found:.2g} of its norm"
-            off.append((found, f"{what} (allowed {GRADIENT:g})"))
+            difference = torch_module_checks.disagreement(function, at)
+            what = f"{mode}, the gradient of `{name}` is off by {difference:.2g} of its norm"
+            off.append((difference, f"{what} (allowed {GRADIENT:g})"))
     for what in torch_module_checks.worst_first(off, GRADIENT):
         yield what, fix
 
@@ -211,9 +211,9 @@ def stateless(subject: Subject) -> Findings:
         mode = "in training" if training else "when encoding"
         drawn = _states(subject)
         states, copied = own_memory(drawn), own_memory(drawn)
-        before = torch_module_checks.held(module)
+        before = torch_module_checks.module_state(module)
         first = _pool(module, states, training)
-        if names := torch_module_checks.changed(before, torch_module_checks.held(module)):
+        if names := torch_module_checks.changed(before, torch_module_checks.module_state(module)):
             yield (
                 f"{mode}, a call changes `{names[0]}`",
                 "compute from the arguments alone; what is to be learned is a parameter",
@@ -238,12 +238,12 @@ def save(subject: Subject) -> Findings:
     fresh.load_state_dict({name: value.clone() for name, value in module.state_dict().items()})
     for training in (True, False):
         states = _states(subject)
-        found = distance(_pool(fresh, states, training), _pool(module, states, training))
-        if found > 0:
+        difference = distance(_pool(fresh, states, training), _pool(module, states, training))
+        if difference > 0:
             mode = "in training" if training else "when encoding"
             yield (
-                f"{mode}, a new module with the saved weights gives vectors that differ by {found:.2g} of "
-                "their size (allowed 0)",
+                f"{mode}, a new module with the saved weights gives vectors that differ by {difference:.2g} "
+                "of their size (allowed 0)",
                 "register all that is drawn in `build` as parameter or persistent buffer",
             )
 

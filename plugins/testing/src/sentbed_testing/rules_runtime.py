@@ -35,10 +35,10 @@ def engine(subject: Subject) -> Findings:
             f"`token_budget` is {budget!r}",
             "say how many tokens a batch may have when encoding, at least 1",
         )
-    said = built.describe()
-    if not isinstance(said, Mapping) or "precision" not in said:
+    description = built.describe()
+    if not isinstance(description, Mapping) or "precision" not in description:
         yield (
-            f"`describe()` gives {said!r}",
+            f"`describe()` gives {description!r}",
             "give a table with at least `precision`, which every score carries",
         )
     for name, value in built.counters().items():

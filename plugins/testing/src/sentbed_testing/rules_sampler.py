@@ -24,29 +24,31 @@ def choice(subject: Subject) -> Findings:
         scores: dict[int, float | None] = {}
         while len(scores) < len(CELLS):
             count = min(batch, len(CELLS) - len(scores))
-            found = list(subject.ready.choose(CELLS, dict(scores), count, 0))
-            new = {*found} & ({*range(len(CELLS))} - {*scores})
-            if len(new) != count or len(found) != count:
+            chosen = list(subject.ready.choose(CELLS, dict(scores), count, 0))
+            new = {*chosen} & ({*range(len(CELLS))} - {*scores})
+            if len(new) != count or len(chosen) != count:
                 yield (
-                    f"with {len(scores)} of {len(CELLS)} cells chosen it returns {found!r:.80} for {count}",
+                    f"with {len(scores)} of {len(CELLS)} cells chosen it returns {chosen!r:.80} for {count}",
                     "return as many indices of `cells` as `count` says, none of which is in `scores`",
                 )
                 return
-            # A run that failed has no score.
-            scores |= {cell: None if cell % 7 == 3 else float(-abs(cell - 8)) for cell in found}
+            for cell in chosen:
+                # A run that failed has no score.
+                failed = cell % 7 == 3
+                scores[cell] = None if failed else float(-abs(cell - 8))
 
 
 def repeats(subject: Subject) -> Findings:
     """A second call with equal arguments gives the same cells, and changes none of them."""
     scores: dict[int, float | None] = {3: 0.5, 11: None, 0: 2.0, 7: -1.0}
-    told = dict(scores)
-    found = [list(subject.ready.choose(CELLS, told, 4, seed)) for seed in (0, 1, 0)]
-    if found[0] != found[2]:
+    passed_scores = dict(scores)
+    choices = [list(subject.ready.choose(CELLS, passed_scores, 4, seed)) for seed in (0, 1, 0)]
+    if choices[0] != choices[2]:
         yield (
             "a second call gives other cells",
             "draw from a generator made of `seed` and `scores`, and keep nothing between calls",
         )
-    if list(told.items()) != list(scores.items()):
+    if list(passed_scores.items()) != list(scores.items()):
         yield "it changes `scores`", "make a copy"
 
 

@@ -17,18 +17,18 @@ def factor(subject: Subject) -> Findings:
     """The multiplier of every step is a number in [0, 1], the same one every time, and not always 0."""
     part = subject.ready
     for total in TOTALS:
-        found = [part.factor(step, total) for step in range(total)]
-        for step, value in enumerate(found):
+        factors = [part.factor(step, total) for step in range(total)]
+        for step, value in enumerate(factors):
             fits = isinstance(value, float | int) and math.isfinite(value) and 0 <= value <= 1
             if not fits:
                 yield f"step {step} of {total} has the multiplier {value!r}", "return a number in [0, 1]"
                 return
-        if found != [part.factor(step, total) for step in range(total)]:
+        if factors != [part.factor(step, total) for step in range(total)]:
             yield (
                 f"of {total} steps, a second call gives others",
                 "compute from `step` and `total_steps` alone",
             )
-    if not any(found):
+    if not any(factors):
         yield f"all {total} steps have the multiplier 0", "return 1 where the learning rate is to be `lr`"
 
 

@@ -35,10 +35,10 @@ class RandomEmbedding(BuiltBackbone):
 def texts(subject: Subject) -> Findings:
     """The texts to fit on are a list of strings, the same ones every time."""
     part = subject.ready
-    found = part.texts(subject.width)
-    if not isinstance(found, list | tuple) or not all(isinstance(text, str) for text in found):
-        yield f"`texts` returned {found!r:.80}", "return a list of strings, empty if it is fitted on none"
-    elif list(part.texts(subject.width)) != list(found):
+    sentences = part.texts(subject.width)
+    if not isinstance(sentences, list | tuple) or not all(isinstance(text, str) for text in sentences):
+        yield f"`texts` returned {sentences!r:.80}", "return a list of strings, empty if it is fitted on none"
+    elif list(part.texts(subject.width)) != list(sentences):
         yield "a second call of `texts` gives others", "let nothing be drawn, or from a seed that is a field"
 
 
@@ -53,12 +53,12 @@ def fit(subject: Subject) -> Findings:
         return
     rows = len(part.texts(width))
     vectors = np.random.default_rng(0).standard_normal((rows, width)).astype(np.float32)
-    given, backbone = vectors.copy(), RandomEmbedding(width)
-    found = _arrays(part.fit(given, backbone))
-    if found is None:
+    passed_vectors, backbone = vectors.copy(), RandomEmbedding(width)
+    transform = _arrays(part.fit(passed_vectors, backbone))
+    if transform is None:
         yield "`fit` returned no mean and matrix", "return two arrays of NumPy"
         return
-    mean, matrix = found
+    mean, matrix = transform
     if mean.shape != (width,) or matrix.shape != (width, to):
         yield (
             f"`fit` returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}",
@@ -66,10 +66,10 @@ def fit(subject: Subject) -> Findings:
         )
     elif not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
         yield "`fit` returned NaN or infinite values", "raise `ModelError` where vectors allow no fit"
-    if not np.array_equal(given, vectors):
+    if not np.array_equal(passed_vectors, vectors):
         yield "`fit` writes into its vectors", "take a copy first"
     again = _arrays(part.fit(vectors.copy(), backbone))
-    if again is None or not all(map(np.array_equal, found, again)):
+    if again is None or not all(map(np.array_equal, transform, again)):
         yield "a second call of `fit` gives another transform", "let nothing be drawn or kept between calls"
 
 
@@ -83,21 +83,21 @@ def equal_vectors(subject: Subject) -> Findings:
     if not rows:
         raise NotRunError("it is fitted on no texts")
     try:
-        found = _arrays(part.fit(np.ones((rows, width), np.float32), RandomEmbedding(width)))
+        transform = _arrays(part.fit(np.ones((rows, width), np.float32), RandomEmbedding(width)))
     except ModelError:
         return
-    if found is None or not all(np.isfinite(array).all() for array in found):
+    if transform is None or not all(np.isfinite(array).all() for array in transform):
         yield (
             "of vectors that are all equal, `fit` returned NaN or infinite values",
             "raise `ModelError`, with what was found and what to do",
         )
 
 
-def _arrays(found: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _arrays(transform: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     import numpy as np
 
     try:
-        mean, matrix = (np.asarray(one, np.float64) for one in found)
+        mean, matrix = (np.asarray(array, np.float64) for array in transform)
     except (TypeError, ValueError):
         return None
     return mean, matrix

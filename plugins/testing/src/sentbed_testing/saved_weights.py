@@ -20,16 +20,16 @@ def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
     """
     import numpy as np
 
-    found: dict[str, NDArray[Any]] = {}
+    weights: dict[str, NDArray[Any]] = {}
     for path in sorted(directory.rglob("*")):
         file = path.relative_to(directory).as_posix()
         if path.suffix == ".npy":
-            found[f"{file}:{path.stem}"] = np.load(path)
+            weights[f"{file}:{path.stem}"] = np.load(path)
         elif path.suffix == ".safetensors":
-            found |= {f"{file}:{name}": value for name, value in _safetensors(path).items()}
-    if not found:
+            weights |= {f"{file}:{name}": value for name, value in _safetensors(path).items()}
+    if not weights:
         raise ModelError(f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both")
-    return found
+    return weights
 
 
 _TYPES = {
@@ -44,7 +44,7 @@ def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
 
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
-    found = {}
+    weights = {}
     for name, entry in json.loads(data[8:start]).items():
         if name == "__metadata__":
             continue
@@ -55,5 +55,5 @@ def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
             values = (np.frombuffer(raw, "<u2").astype("<u4") << 16).view("<f4")
         else:
             values = np.frombuffer(raw, _TYPES[entry["dtype"]])
-        found[name] = values.reshape(entry["shape"])
-    return found
+        weights[name] = values.reshape(entry["shape"])
+    return weights

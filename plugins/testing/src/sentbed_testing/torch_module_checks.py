@@ -24,22 +24,22 @@ STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
 """Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
 
 
-def held(module: Module) -> dict[str, Any]:
+def module_state(module: Module) -> dict[str, Any]:
     """Return a copy of all attributes of a module and its submodules, by name."""
     of_torch = vars(load_torch().nn.Module())
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name, part in module.named_modules():
         for kind in ("_parameters", "_buffers"):
             for key, value in getattr(part, kind).items():
-                found[f"{name}.{key}".strip(".")] = None if value is None else value.detach().clone()
+                attributes[f"{name}.{key}".strip(".")] = None if value is None else value.detach().clone()
         for key, value in vars(part).items():
             if key not in of_torch:
-                found[f"{name}.{key}".strip(".")] = _copy(value)
-    return found
+                attributes[f"{name}.{key}".strip(".")] = _copy(value)
+    return attributes
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of differences between two results of `held`."""
+    """Return the names of differences between two results of `module_state`."""
     return sorted(
         name
         for name in before.keys() | after.keys()
@@ -47,22 +47,22 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     )
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """Whether two values are equal, tensors element by element."""
     torch = load_torch()
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.shape == other.shape and one.dtype == other.dtype and bool(torch.equal(one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+        return value.shape == other.shape and value.dtype == other.dtype and bool(torch.equal(value, other))
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(same, value, other))
     try:
-        if bool(one == other):
+        if bool(value == other):
             return True
     except Exception:  # noqa: BLE001 - what cannot be compared says nothing
         return True
     # A value without `__eq__` never equals its copy.
-    return type(one) is type(other) and getattr(type(one), "__eq__", None) is _NO_EQUALITY
+    return type(value) is type(other) and getattr(type(value), "__eq__", None) is _NO_EQUALITY
 
 
 def _copy(value: Any) -> Any:
@@ -114,9 +114,9 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
         for step in STEPS:
             with torch.no_grad():
                 above, below = (function(at + sign * step * direction) for sign in (1, -1))
-            found = float(above.double() - below.double()) / (2 * step)
-            scale = max(float(gradient.norm()), abs(found), 1e-3 * (1 + size))
-            least = min(least, abs(found - expected) / scale)
+            slope = float(above.double() - below.double()) / (2 * step)
+            scale = max(float(gradient.norm()), abs(slope), 1e-3 * (1 + size))
+            least = min(least, abs(slope - expected) / scale)
         worst = max(worst, least)
     return worst
 
@@ -128,11 +128,11 @@ def not_finite(call: Callable[[], Tensor], leaves: Mapping[str, Tensor]) -> Iter
     """
     torch = load_torch()
     try:
-        found = call()
-        tried = {"": found}
-        if bool(torch.isfinite(found).all()) and found.requires_grad:
+        result = call()
+        tried = {"": result}
+        if bool(torch.isfinite(result).all()) and result.requires_grad:
             read = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
-            gradients = torch.autograd.grad(found.sum(), list(read.values()), allow_unused=True)
+            gradients = torch.autograd.grad(result.sum(), list(read.values()), allow_unused=True)
             tried |= {name: g for name, g in zip(read, gradients, strict=True) if g is not None}
     except Exception as error:
         raise NotRunError("a call of it fails; see the other rules") from error
@@ -142,10 +142,16 @@ def not_finite(call: Callable[[], Tensor], leaves: Mapping[str, Tensor]) -> Iter
             yield name, wrong
 
 
-def worst_first(found: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
+def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[str]:
     """Yield what is said of the figures above a bound, the largest first; a NaN is larger than any."""
-    ranked = [(math.inf if math.isnan(figure) else figure, said) for figure, said in found]
-    yield from (said for figure, said in sorted(ranked, key=lambda one: -one[0]) if figure > bound)
+    ranked: list[tuple[float, str]] = []
+    for figure, message in figures:
+        size = math.inf if math.isnan(figure) else figure
+        ranked.append((size, message))
+    ranked.sort(key=lambda pair: -pair[0])
+    for figure, message in ranked:
+        if figure > bound:
+            yield message
 
 
 def data_dependence(call: Callable[[Callable[[Tensor], Tensor]], object]) -> BaseException | None:

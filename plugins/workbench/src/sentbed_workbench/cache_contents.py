@@ -31,15 +31,15 @@ class Held:
 
 def held(store: VectorCache) -> list[Held]:
     """Return the content of the store, most recently used space first."""
-    found = []
+    spaces = []
     for directory, group in groupby(sorted(store.segments()), lambda item: item[0].parent):
         states = [state for _, state in group]
         about = _about(directory / ABOUT)
         size = sum(state.st_size for state in states)
         row = 4 * about["width"] if about else 0
         vectors = (size - HEADER_SIZE * len(states)) // row if row else 0
-        found.append(Held(about, vectors, size, max(state.st_mtime for state in states)))
-    return sorted(found, key=lambda space: -space.used)
+        spaces.append(Held(about, vectors, size, max(state.st_mtime for state in states)))
+    return sorted(spaces, key=lambda space: -space.used)
 
 
 def converted_weights() -> int:
@@ -67,7 +67,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
 
 def _about(path: Path) -> Mapping[str, Any]:
     try:
-        found = read_json(path)
-        return found if isinstance(found["width"], int) else {}
+        about = read_json(path)
+        return about if isinstance(about["width"], int) else {}
     except (OSError, ValueError, KeyError, TypeError, DataError):
         return {}

@@ -35,17 +35,17 @@ def describe(info: ComponentInfo) -> str:
     lines = [f"{info.kind} {info.name}  ({info.distribution} {info.version})", ""]
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
-    if said := traits_lines(info):
-        lines += ["", "traits:", *(f"  {line}" for line in said)]
+    if trait_lines := traits_lines(info):
+        lines += ["", "traits:", *(f"  {line}" for line in trait_lines)]
     return "\n".join([*lines, "", "example:", textwrap.indent(example(info), "  ")])
 
 
 def traits_lines(info: ComponentInfo) -> list[str]:
     """Return `name: value` for each trait not at its default, for a component with default fields."""
-    said = KINDS[info.kind].traits_of(info.cls)
-    if said is None:
+    traits = KINDS[info.kind].traits_of(info.cls)
+    if traits is None:
         return ["they follow from the fields"]
-    fields = ((field, getattr(said, field.name)) for field in attrs.fields(type(said)))
+    fields = ((field, getattr(traits, field.name)) for field in attrs.fields(type(traits)))
     shown = {field.name: value for field, value in fields if value != field.default}
     return [f"{name}: {_trait(value)}" for name, value in shown.items()]
 

@@ -36,10 +36,10 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
 
     if len(cells) > 2:
         raise click.UsageError("`--cell` names one cell for both recipes, or one for each")
-    found = compare(*read((a, b), overrides, load_plugins(), cells))
+    differences = compare(*read((a, b), overrides, load_plugins(), cells))
     if as_json:
-        echo(json.dumps(record(found, (a, b)), indent=2, ensure_ascii=False, default=str))
+        echo(json.dumps(record(differences, (a, b)), indent=2, ensure_ascii=False, default=str))
     else:
-        echo("\n".join(text(found, (a, b))))
-    if any(difference.decides for difference in found):
+        echo("\n".join(text(differences, (a, b))))
+    if any(difference.decides for difference in differences):
         sys.exit(FAILED)

@@ -67,8 +67,8 @@ def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) ->
 
     findings: list[Finding] = []
     broken: list[str] = []
-    for area, what, look in _OWN:
-        findings += _guarded(area, what, look)
+    for area, what, check in _OWN:
+        findings += _guarded(area, what, check)
     try:
         plugins = (load or load_plugins)()
     except PluginError as error:
@@ -77,9 +77,10 @@ def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) ->
     else:
         broken += [f"{info.distribution}:{info.name}" for info in plugins.plugins if info.problem]
         findings += _guarded("installation", "plugins", lambda: _distributions(plugins))
-        for name, found in _asked(plugins):
-            broken += [name] if any(isinstance(finding, _Failed) for finding in found) else []
-            findings += found
+        for name, plugin_findings in _plugin_findings(plugins):
+            if any(isinstance(finding, _Failed) for finding in plugin_findings):
+                broken.append(name)
+            findings += plugin_findings
     trials = [finding for finding in findings if isinstance(finding, Trial)]
     if attempt:
         findings = [_tried(finding) if isinstance(finding, Trial) else finding for finding in findings]
@@ -94,41 +95,42 @@ class _Failed(Finding):
     """Finding for a check that failed."""
 
 
-def _guarded(area: str, what: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def _guarded(area: str, what: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
-        return list(look())
+        return list(check())
     except Exception as error:  # noqa: BLE001 - what one look stumbles over must not hide what others find
-        return [_Failed(area, what, "no", f"could not look: {_said(error)}")]
+        return [_Failed(area, what, "no", f"could not look: {_error_text(error)}")]
 
 
-def _asked(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
+def _plugin_findings(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
     """Yield the findings of each plugin; checks run concurrently, as most wait for a process."""
     with ThreadPoolExecutor() as pool:
-        asked = {}
+        futures = {}
         for implementation in plugins.manager.hook.findings.get_hookimpls():
-            name, look = implementation.plugin_name, partial(_checked, implementation, plugins)
-            asked[name] = pool.submit(_guarded, "installation", f"findings of {name}", look)
-        yield from ((name, found.result()) for name, found in sorted(asked.items()))
+            name, check = implementation.plugin_name, partial(_checked, implementation, plugins)
+            futures[name] = pool.submit(_guarded, "installation", f"findings of {name}", check)
+        yield from ((name, future.result()) for name, future in sorted(futures.items()))
 
 
 def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
     """Return the findings of one plugin. Raises `TypeError` if the result is not a sequence of findings."""
-    found: list[Any] = list(implementation.function(*([plugins] if implementation.argnames else [])))  # type: ignore[call-overload]
-    for finding in found:
+    arguments = [plugins] if implementation.argnames else []
+    findings: list[Any] = list(implementation.function(*arguments))  # type: ignore[call-overload]
+    for finding in findings:
         if not isinstance(finding, Finding):
             raise TypeError(f"the hook returned {finding!r}, expected a `Finding`")
-    return found
+    return findings
 
 
 def _tried(trial: Trial) -> Finding:
     try:
         return trial.attempt()
     except Exception as error:  # noqa: BLE001 - what is tried may fail in any way
-        detail = f"{trial.detail}; tried: {_said(error)}"
+        detail = f"{trial.detail}; tried: {_error_text(error)}"
         return Finding(trial.area, trial.what, "no", detail, trial.remedy)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, SentbedError) else f"{type(error).__name__}: {error}"
 
 
@@ -257,7 +259,7 @@ def _unmet(distribution: str) -> list[str]:
     """Return a message for each unmet requirement of an installed distribution."""
     problems = []
     for requirement in requirements(distribution):
-        found = version_of(requirement.name)
-        if found is None or not requirement.specifier.contains(found, prereleases=True):
-            problems.append(f"needs {requirement.name}{requirement.specifier}, found {found or 'none'}")
+        version = version_of(requirement.name)
+        if version is None or not requirement.specifier.contains(version, prereleases=True):
+            problems.append(f"needs {requirement.name}{requirement.specifier}, found {version or 'none'}")
     return problems

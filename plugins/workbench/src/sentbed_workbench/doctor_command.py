@@ -35,29 +35,29 @@ def doctor(attempt: bool, as_json: bool) -> None:
     from sentbed_workbench.doctor import examine
 
     with Console(stderr=True).status("looking at this machine"):
-        found = examine(attempt)
+        diagnosis = examine(attempt)
     if as_json:
-        echo(_as_json(found))
+        echo(_as_json(diagnosis))
     else:
-        echo(_as_text(found), coloured=True)
-    if found.broken:
+        echo(_as_text(diagnosis), coloured=True)
+    if diagnosis.broken:
         sys.exit(1)
 
 
-def _as_json(found: Diagnosis) -> str:
+def _as_json(diagnosis: Diagnosis) -> str:
     import json
 
     import attrs
     from sentbed_common import Finding
 
     names = [field.name for field in attrs.fields(Finding)]
-    findings = [{name: getattr(finding, name) for name in names} for finding in found.findings]
+    findings = [{name: getattr(finding, name) for name in names} for finding in diagnosis.findings]
     return json.dumps(
-        {"findings": findings, "broken": list(found.broken), "untried": list(found.untried)}, indent=2
+        {"findings": findings, "broken": list(diagnosis.broken), "untried": list(diagnosis.untried)}, indent=2
     )
 
 
-def _as_text(found: Diagnosis) -> str:
+def _as_text(diagnosis: Diagnosis) -> str:
     """Return the findings by area; lines are wrapped only for a terminal, commands never."""
     from rich.console import Console
     from rich.table import Table
@@ -65,10 +65,10 @@ def _as_text(found: Diagnosis) -> str:
 
     width = None if Console().is_terminal else UNWRAPPED
     console = Console(highlight=False, soft_wrap=True, width=width)
-    column = max(len(finding.what) for finding in found.findings)
+    column = max(len(finding.what) for finding in diagnosis.findings)
     area = None
     with console.capture() as capture:
-        for finding in found.findings:
+        for finding in diagnosis.findings:
             if finding.area != area:
                 area = finding.area
                 console.print(Text(f"\n{area}", "bold"))
@@ -80,6 +80,6 @@ def _as_text(found: Diagnosis) -> str:
             console.print(table, soft_wrap=False)
             if finding.remedy:
                 console.print(Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim"))
-        if found.untried:
-            console.print(Text(f"\nnot tried: {', '.join(found.untried)}; `sentbed doctor --try` does"))
+        if diagnosis.untried:
+            console.print(Text(f"\nnot tried: {', '.join(diagnosis.untried)}; `sentbed doctor --try` does"))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

@@ -25,14 +25,14 @@ def _bars() -> Iterator[PartProgress]:
     with progress_bars() as progress:
         tasks: dict[str, TaskID] = {}
 
-        def told(what: str, done: int, total: int) -> None:
+        def show_progress(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = progress.add_task(what, total=total)
             progress.update(tasks[what], completed=done, total=total)
             if done >= total:
                 progress.remove_task(tasks.pop(what))
 
-        yield told
+        yield show_progress
 
 
 @attrs.frozen
@@ -83,9 +83,12 @@ def evaluate_loaded(
     """Evaluate an encoder as `name`. Raises `RecipeError` if the evaluator cannot score it."""
     evaluator = request.evaluate
     recipe = encoder.recipe
-    found = [said for one in recipe.backbones for said in evaluator.misfits(one, recipe.pooler, recipe.head)]
-    if misfits := sentences(found, evaluator, "misfits"):
+    messages: list[str] = []
+    for backbone in recipe.backbones:
+        messages.extend(evaluator.misfits(backbone, recipe.pooler, recipe.head))
+    misfits = sentences(messages, evaluator, "misfits")
+    if misfits:
         document = Document({})
         raise RecipeError([document.problem(message, ("evaluate",)) for message in misfits])
-    with _bars() as told:
-        return encoder.evaluate(evaluator, name, progress=told, store=store, plugins=load_plugins())
+    with _bars() as show_progress:
+        return encoder.evaluate(evaluator, name, progress=show_progress, store=store, plugins=load_plugins())

@@ -23,8 +23,9 @@ def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str
     from sentbed_workbench.value_origins import explain as explain_recipe
 
     _require_recipe(recipe)
-    found = explain_recipe(recipe, overrides, load_plugins(), cell)
-    echo("\n".join(found.listing() if path is None else found.one(path)))
+    explanation = explain_recipe(recipe, overrides, load_plugins(), cell)
+    lines = explanation.listing() if path is None else explanation.one(path)
+    echo("\n".join(lines))
 
 
 def _require_recipe(recipe: str) -> None:

@@ -7,17 +7,23 @@ from collections.abc import Iterator
 from sentbed.tools import LIFECYCLE, History, Plugins, columns
 
 
-def heard(found: Plugins) -> dict[str, list[str]]:
+def heard(plugins: Plugins) -> dict[str, list[str]]:
     """Return the plugins that implement each lifecycle hook, in call order."""
     # A run registers it after the plugins, too.
-    found.manager.register(History(), name="history")
-    calls = {hook: getattr(found.manager.hook, hook).get_hookimpls() for hook in LIFECYCLE}
-    return {hook: [one.plugin_name for one in reversed(calls[hook])] for hook in LIFECYCLE}
+    plugins.manager.register(History(), name="history")
+    calls = {hook: getattr(plugins.manager.hook, hook).get_hookimpls() for hook in LIFECYCLE}
+    listeners: dict[str, list[str]] = {}
+    for hook, implementations in calls.items():
+        listeners[hook] = [implementation.plugin_name for implementation in reversed(implementations)]
+    return listeners
 
 
-def lines_of_hooks(found: Plugins) -> Iterator[str]:
+def lines_of_hooks(plugins: Plugins) -> Iterator[str]:
     """Yield a line for each lifecycle hook, and the warnings about plugins."""
     yield "In a run the recipe's trackers hear each hook first, the last of them before the others, then:"
     yield ""
-    yield from columns([(hook, ", ".join(names) or "–") for hook, names in heard(found).items()])
-    yield from ["", *(f"warning: {warning}" for warning in found.warnings)] if found.warnings else []
+    yield from columns([(hook, ", ".join(names) or "–") for hook, names in heard(plugins).items()])
+    if plugins.warnings:
+        yield ""
+    for warning in plugins.warnings:
+        yield f"warning: {warning}"

@@ -73,8 +73,8 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
     def readable(offer: Offer, what: str) -> bool:
         try:
             alone, cls = _Tables(bare), offer.value
-            found = alone.keys(cls), alone.complete(cls), alone.definitions
-            json.dumps(found, allow_nan=False)
+            schemas = alone.keys(cls), alone.complete(cls), alone.definitions
+            json.dumps(schemas, allow_nan=False)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
             warn(
                 f"the schema is without the {what}: its fields cannot be read ({type(error).__name__}: "
@@ -135,13 +135,15 @@ class _Tables:
         members = [member for member in get_args(kind) if member is not type(None)]
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
-        if (known := kind_of(kind)) is not None:
-            return self.define(known.name, lambda: self.choice(known.name))
+        if (component := kind_of(kind)) is not None:
+            return self.define(component.name, lambda: self.choice(component.name))
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
-            found = [self.keys_of(member) for member in members]
-            return found[0] if len(found) == 1 else {"anyOf": found}
+            alternatives = [self.keys_of(member) for member in members]
+            if len(alternatives) == 1:
+                return alternatives[0]
+            return {"anyOf": alternatives}
         if get_origin(kind) is tuple:
             return self.array(members)
         if get_origin(kind) in (Mapping, dict):
@@ -164,11 +166,16 @@ class _Tables:
 
     def complete(self, kind: Any) -> Schema:
         """Return the requirements on a value that no other file adds to; empty if there are none."""
-        if (known := kind_of(kind)) is not None:
-            return self.define(f"{known.name}.complete", lambda: self.required_choice(known.name))
+        if (component := kind_of(kind)) is not None:
+            return self.define(f"{component.name}.complete", lambda: self.required_choice(component.name))
         if get_origin(kind) in (Union, types.UnionType):
-            found = [schema for member in get_args(kind) if (schema := self.complete(member))]
-            return found[0] if len(found) == 1 else {"allOf": found} if found else {}
+            member_schemas = [self.complete(member) for member in get_args(kind)]
+            requirements = [schema for schema in member_schemas if schema]
+            if not requirements:
+                return {}
+            if len(requirements) == 1:
+                return requirements[0]
+            return {"allOf": requirements}
         if get_origin(kind) is tuple and _named(get_args(kind)[0]):
             return {"items": self.complete(get_args(kind)[0])}
         if get_origin(kind) in (Mapping, dict) and (schema := self.complete(get_args(kind)[1])):
@@ -191,7 +198,7 @@ class _Tables:
 
     def properties(self, cls: type[Any]) -> dict[str, Schema]:
         documented, hints = field_docs(cls), get_type_hints(cls)
-        found = {}
+        schemas = {}
         for key, field in _fields(cls).items():
             schema = self.keys_of(hints[field.name])
             limit(schema, field.validator)
@@ -201,8 +208,8 @@ class _Tables:
             if (default := default_of(field)) not in (None, attrs.NOTHING):
                 about["default"] = default
             # Keywords beside a `$ref` are ignored.
-            found[key] = {"allOf": [schema], **about} if about and "$ref" in schema else schema | about
-        return found
+            schemas[key] = {"allOf": [schema], **about} if about and "$ref" in schema else schema | about
+        return schemas
 
     def required(self, cls: type[Any]) -> Schema:
         hints = get_type_hints(cls)
@@ -211,16 +218,16 @@ class _Tables:
         required = [key for key, field in fields.items() if field.default is attrs.NOTHING]
         return {**({"required": required} if required else {}), **({"properties": inner} if inner else {})}
 
-    def choice(self, kind: str, own: type[Any] | None = None) -> Schema:
-        """Return the schema of a table whose `use` selects a component's fields, besides those of `own`."""
+    def choice(self, kind: str, table_class: type[Any] | None = None) -> Schema:
+        """Return the schema of a table whose `use` selects a component's fields, beside `table_class`'s."""
         parts = [(name, self.plugins.find(kind, name).cls) for name in self.plugins.names(kind)]
         use = {
             "enum": [name for name, _ in parts],
             "description": f"The {kind} by its name.",
             "x-taplo": {"docs": {"enumValues": [_first_line(cls) for _, cls in parts]}},
         }
-        beside = self.properties(own) if own is not None else {}
-        label = kind if own is None else _path(own)
+        beside = self.properties(table_class) if table_class is not None else {}
+        label = kind if table_class is None else _path(table_class)
         variants: list[Schema] = []
         fields: dict[str, dict[str, Schema]] = {}
         for name, cls in parts:
@@ -228,12 +235,14 @@ class _Tables:
             schema["properties"] |= beside
             variant = self.put(f"{label}.{name}", schema)
             variants.append({"if": _uses(name), "then": variant})
-            for key, found in schema["properties"].items():
-                if found not in fields.setdefault(key, {}).values():
-                    fields[key][f"{variant['$ref']}/properties/{key}"] = found
+            for key, property_schema in schema["properties"].items():
+                if property_schema not in fields.setdefault(key, {}).values():
+                    fields[key][f"{variant['$ref']}/properties/{key}"] = property_schema
             schema["properties"] = {"use": {"const": name}, **schema["properties"]}
-        refs = {key: [{"$ref": ref} for ref in found] for key, found in fields.items()}
-        union = {key: found[0] if len(found) == 1 else {"anyOf": found} for key, found in refs.items()}
+        refs = {key: [{"$ref": ref} for ref in by_ref] for key, by_ref in fields.items()}
+        union: dict[str, Schema] = {}
+        for key, alternatives in refs.items():
+            union[key] = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
         any_of_them = self.put(
             f"{label}.any",
             {"type": "object", "properties": {"use": use, **union}, "additionalProperties": False},
@@ -250,11 +259,13 @@ class _Tables:
         }
 
     def required_choice(self, kind: str) -> Schema:
-        found = [
+        requirements = [
             (name, self.required(self.plugins.find(kind, name).cls)) for name in self.plugins.names(kind)
         ]
-        variants = [{"if": _uses(name), "then": schema} for name, schema in found if schema]
-        return {"required": ["use"], **({"allOf": variants} if variants else {})}
+        variants = [{"if": _uses(name), "then": schema} for name, schema in requirements if schema]
+        if not variants:
+            return {"required": ["use"]}
+        return {"required": ["use"], "allOf": variants}
 
     def define(self, name: str, make: Callable[[], Schema]) -> Schema:
         """Return a reference to the definition `name`, creating it if needed."""
@@ -278,8 +289,8 @@ def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 def _inline(cls: type[Any]) -> Any:
     """Return the base class of the inline component of a table, if it has one."""
-    found = next((field.name for field in attrs.fields(cls) if field.metadata.get("inline")), None)
-    return None if found is None else get_type_hints(cls)[found]
+    field_name = next((field.name for field in attrs.fields(cls) if field.metadata.get("inline")), None)
+    return None if field_name is None else get_type_hints(cls)[field_name]
 
 
 def _named(kind: Any) -> bool:

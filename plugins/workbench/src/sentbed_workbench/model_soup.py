@@ -95,16 +95,17 @@ def make_soup(
         parents.append(Parent(str(path), _weights_hash(place), score))
     best: float | None = None
     if request is not None:
-        for number in sorted(range(len(parents)), key=lambda one: -(parents[one].score or 0.0)):
+        for number in sorted(range(len(parents)), key=lambda index: -(parents[index].score or 0.0)):
             # Loaded again: there is memory for one beside the mean.
             before = mean.add(_load(places[number], request))
             mean.put()
             score = evaluate_loaded(base, request, str(output), store).primary
             kept = best is None or score >= best
-            say(f"with {encoders[number]}: {score:.2f}{'' if kept else ', left out'}")
             if kept:
                 best = score
+                say(f"with {encoders[number]}: {score:.2f}")
             else:
+                say(f"with {encoders[number]}: {score:.2f}, left out")
                 mean.take_back(before)
                 parents[number] = attrs.evolve(parents[number], kept=False)
     mean.put()
@@ -181,15 +182,17 @@ def _load(place: Path, request: Request | None) -> Encoder:
 
 def _require_alike(base: Encoder, other: Encoder, first: Path, place: Path) -> None:
     """Raise `ModelError` if two encoders differ in more than their weights."""
-    own, theirs = unstructure(base.recipe), unstructure(other.recipe)
-    for table in (own, theirs):
+    base_table, other_table = unstructure(base.recipe), unstructure(other.recipe)
+    for table in (base_table, other_table):
         # Where the weights of before training came from.
         table["backbone"] = {k: v for k, v in table["backbone"].items() if k not in {"model", "revision"}}
-    differ = sorted(key for key in own.keys() | theirs.keys() if own.get(key) != theirs.get(key))
+    differ = sorted(
+        key for key in base_table.keys() | other_table.keys() if base_table.get(key) != other_table.get(key)
+    )
     if differ:
         raise ModelError(
-            f"`{first}` and `{place}` differ in `{differ[0]}` ({own.get(differ[0])!r} and "
-            f"{theirs.get(differ[0])!r}); average encoders of one recipe"
+            f"`{first}` and `{place}` differ in `{differ[0]}` ({base_table.get(differ[0])!r} and "
+            f"{other_table.get(differ[0])!r}); average encoders of one recipe"
         )
     if base.backbone.tokenizer.fingerprint != other.backbone.tokenizer.fingerprint:
         raise ModelError(f"`{first}` and `{place}` have other tokenizers; average encoders of one vocabulary")

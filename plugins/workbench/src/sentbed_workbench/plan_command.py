@@ -38,31 +38,36 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
         loaded = load_recipe(recipe, overrides, look=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
             echo(f"not here: {message}", err=True)
-    found = plan_recipe(loaded, on)
-    echo(_as_json(found) if as_json else "\n".join(_lines(found)))
+    resource_plan = plan_recipe(loaded, on)
+    if as_json:
+        echo(_as_json(resource_plan))
+    else:
+        echo("\n".join(_lines(resource_plan)))
 
 
-def _as_json(found: Plan) -> str:
+def _as_json(resource_plan: Plan) -> str:
     import json
 
     import attrs
 
-    return json.dumps(attrs.asdict(found), indent=2)
+    return json.dumps(attrs.asdict(resource_plan), indent=2)
 
 
-def _lines(found: Plan) -> Iterator[str]:
-    yield from _device(found.device, found.device_problem)
-    for encoder in found.encoders:
+def _lines(resource_plan: Plan) -> Iterator[str]:
+    yield from _device(resource_plan.device, resource_plan.device_problem)
+    for encoder in resource_plan.encoders:
         yield ""
         yield from _encoder(encoder)
-    for stage in found.stages:
+    for stage in resource_plan.stages:
         yield ""
-        yield from _stage(stage, found.device)
-    if not found.stages and found.encoding:
+        yield from _stage(stage, resource_plan.device)
+    if not resource_plan.stages and resource_plan.encoding:
         yield ""
         yield "evaluation"
-        yield from _memory(found.encoding, found.device, found.encoding_fits, "memory")
-    if found.stages:
+        yield from _memory(
+            resource_plan.encoding, resource_plan.device, resource_plan.encoding_fits, "memory"
+        )
+    if resource_plan.stages:
         yield ""
         yield "Evaluations take time of their own: how many sentences they have is not known here."
 

@@ -76,7 +76,7 @@ class Difference:
         """Whether a score may depend on it."""
         if self.table.startswith("stage.") and self.key == "name":
             return False
-        return not any(f"{self.path}.".startswith(f"{one}.") for one in NO_SCORE)
+        return not any(f"{self.path}.".startswith(f"{excluded}.") for excluded in NO_SCORE)
 
 
 def read(
@@ -136,20 +136,20 @@ class _Comparison:
         self, a: Sequence[Any], b: Sequence[Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
     ) -> Iterator[Difference]:
         named = all(isinstance(item.get("name"), str) for item in (*a, *b))
-        found = _pairs(a, b, named, shown)
-        if named and list(found.values()) != sorted(found.values()):
+        pairs = _pairs(a, b, named, shown)
+        if named and list(pairs.values()) != sorted(pairs.values()):
             first, second = ([item["name"] for item in side] for side in (a, b))
             where = ".".join(part for part in _split(shown) if part)
             sides = self.side(self.a, first, at[0]), self.side(self.b, second, at[1])
             yield Difference(where, "order", *sides)
         for i, element in enumerate(a):
             path = (*shown, element.get("name", i))
-            if i in found:
-                yield from self.tables(element, b[found[i]], ((*at[0], i), (*at[1], found[i])), path)
+            if i in pairs:
+                yield from self.tables(element, b[pairs[i]], ((*at[0], i), (*at[1], pairs[i])), path)
             else:
                 yield _only(self.side(self.a, element, (*at[0], i)), True, path)
         for i, element in enumerate(b):
-            if i not in found.values():
+            if i not in pairs.values():
                 path = (*shown, element.get("name", i))
                 yield _only(self.side(self.b, element, (*at[1], i)), False, path)
 
@@ -158,10 +158,15 @@ class _Comparison:
             path = path[1:]
         origin = explanation.origin(path)
         if isinstance(value, Mapping):
-            said = {at: one for at, _ in leaves(value, path) if (one := explanation.origin(at)) != DEFAULT}
+            origins: dict[KeyPath, str] = {}
+            for at, _ in leaves(value, path):
+                value_origin = explanation.origin(at)
+                if value_origin != DEFAULT:
+                    origins[at] = value_origin
+
             # A table has the origin of its first value; its defaults need not be shown.
-            origin = next(iter(said.values()), DEFAULT)
-            value = _without_defaults(value, path, said.keys()) or value
+            origin = next(iter(origins.values()), DEFAULT)
+            value = _without_defaults(value, path, origins.keys()) or value
         return Side(path, value, origin)
 
 
@@ -169,8 +174,8 @@ def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
     return Difference(*_split(shown), side if first else None, None if first else side)
 
 
-def _without_defaults(value: Any, at: KeyPath, said: Collection[KeyPath]) -> Any:
-    inner = [path for path in said if path[: len(at)] == at]
+def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -> Any:
+    inner = [path for path in set_paths if path[: len(at)] == at]
     if not isinstance(value, Mapping):
         return value
     below = {key: (*at, key) for key in value}
@@ -189,12 +194,12 @@ def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> d
         rules = [lambda _, item: item, lambda _, item: item.get("use")]
     elif named:
         rules.insert(0, lambda _, item: item["name"])
-    found: dict[int, int] = {}
+    pairs: dict[int, int] = {}
     for key in rules:
         for i, j in itertools.product(range(len(a)), range(len(b))):
-            if i not in found and j not in found.values() and key(i, a[i]) == key(j, b[j]):
-                found[i] = j
-    return dict(sorted(found.items()))
+            if i not in pairs and j not in pairs.values() and key(i, a[i]) == key(j, b[j]):
+                pairs[i] = j
+    return dict(sorted(pairs.items()))
 
 
 def _split(path: KeyPath) -> tuple[str, str]:
@@ -232,17 +237,22 @@ def _shown(value: Any) -> str:
 def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[str, Any]:
     """Return the differences as a dict, for JSON."""
 
-    def side(found: Side | None) -> dict[str, Any] | None:
-        if found is None:
+    def side(value_side: Side | None) -> dict[str, Any] | None:
+        if value_side is None:
             return None
-        return {"path": spelled(found.path), "value": found.value, "origin": found.origin}
+        return {"path": spelled(value_side.path), "value": value_side.value, "origin": value_side.origin}
 
     return {
         "a": names[0],
         "b": names[1],
         "same_scores": not any(difference.decides for difference in differences),
         "differences": [
-            {"path": one.path, "a": side(one.a), "b": side(one.b), "decides": one.decides}
-            for one in differences
+            {
+                "path": difference.path,
+                "a": side(difference.a),
+                "b": side(difference.b),
+                "decides": difference.decides,
+            }
+            for difference in differences
         ],
     }

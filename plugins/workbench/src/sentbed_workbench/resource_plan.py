@@ -19,7 +19,7 @@ from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Stage, Validate, Watc
 from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
 from sentbed_workbench.step_cost_estimates import Costs, Parts, encoding, fits, numbers, unsaid
-from sentbed_workbench.workload_estimates import Listed, Texts, encoded, listed, look
+from sentbed_workbench.workload_estimates import Listed, Texts, encoded, listed, sample_text_lengths
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class Planner:
         """Return the plan of a recipe."""
         device, problem = self.device(recipe.runtime)
         encoders = self.encoders(recipe, device)
-        held = encoding(encoders, list(encoders), device)
+        encoding_memory = encoding(encoders, list(encoders), device)
         return Plan(
             name=recipe.run.name,
             device=device,
@@ -140,8 +140,8 @@ class Planner:
             stages=tuple(
                 self._stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))
             ),
-            encoding=held,
-            encoding_fits=fits(sum(held.values()), device) if held else None,
+            encoding=encoding_memory,
+            encoding_fits=fits(sum(encoding_memory.values()), device) if encoding_memory else None,
         )
 
     def device(self, runtime: Runtime) -> tuple[Device, str]:
@@ -166,14 +166,14 @@ class Planner:
         device, problem = self.device(recipe.runtime)
         # In evaluations an encoder is as it is for training, but for the backward pass.
         parts = self.encoders(recipe, device)[name]
-        found = self.once(("listed", entry.with_), lambda: listed(entry.with_))
-        self._note(found)
-        if parts.outline is None or device.flops is None or found.problem:
-            return found.problem or parts.problem or problem or "the speed of the device is unknown"
+        texts = self.once(("listed", entry.with_), lambda: listed(entry.with_))
+        self._note(texts)
+        if parts.outline is None or device.flops is None or texts.problem:
+            return texts.problem or parts.problem or problem or "the speed of the device is unknown"
         outline, encoder = parts.outline, recipe.encoders[name]
         flops = self.once(
-            ("encoded", id(found), id(outline), encoder.max_length, encoder.resolved_prompts),
-            lambda: encoded(found, encoder, outline, device.token_budget),
+            ("encoded", id(texts), id(outline), encoder.max_length, encoder.resolved_prompts),
+            lambda: encoded(texts, encoder, outline, device.token_budget),
         )
         slow, fast = (flops / (device.flops * share) for share in device.share)
         return fast, slow
@@ -184,8 +184,8 @@ class Planner:
         named = repr([(type(part), part) for part in key])
         if named not in self._known:
             self._known[named] = find()
-        found: T = self._known[named]
-        return found
+        result: T = self._known[named]
+        return result
 
     def _note(self, data: Texts | Listed) -> None:
         """Note the problem of data that cannot be used, once."""
@@ -194,8 +194,8 @@ class Planner:
 
     def _encoder(self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
         context = OutlineContext(recipe.needs, device.precision, device.kind, training, recipe.readings)
-        asked = sorted(context.needs), context.readings
-        outlined = ("outline", recipe.backbone, *asked, device.precision, device.kind, training)
+        context_key = sorted(context.needs), context.readings
+        outlined = ("outline", recipe.backbone, *context_key, device.precision, device.kind, training)
         backbone = self.once(outlined, lambda: _outline(recipe.backbone, context))
         if isinstance(backbone, str):
             return Parts(recipe, problem=backbone)
@@ -229,7 +229,7 @@ class Planner:
         outlines = {name: encoder.outline for name, encoder in encoders.items()}
         texts = self.once(
             ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
-            lambda: look(recipe, index, outlines),
+            lambda: sample_text_lengths(recipe, index, outlines),
         )
         self._note(texts)
         steps = stage.steps
@@ -278,14 +278,14 @@ def _validations(stage: Stage, steps: int | None) -> int | None:
 
 
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
-    said = unstructure(runtime)
-    precision = said.get("precision", "fp32")
+    runtime_table = unstructure(runtime)
+    precision = runtime_table.get("precision", "fp32")
     unknown = Device(
         runtime.name,
         "unknown",
         "bf16" if precision == "auto" else precision,
-        count=(said.get("devices") or 1) * said.get("nodes", 1),
-        parallel=said.get("parallel", "ddp"),
+        count=(runtime_table.get("devices") or 1) * runtime_table.get("nodes", 1),
+        parallel=runtime_table.get("parallel", "ddp"),
     )
     try:
         if not isinstance(runtime, PlannedRuntime):
@@ -342,7 +342,7 @@ def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
         heads=outline.heads,
         vocabulary=outline.vocabulary,
         positions=outline.max_length,
-        weight_bytes=encoder.held,
+        weight_bytes=encoder.weight_bytes,
         copy_bytes=outline.copy_bytes,
         tokens_a_second=speed,
     )

@@ -26,8 +26,8 @@ def schema(output: str | None) -> None:
     def warn(message: str) -> None:
         echo(f"warning: {message}", err=True)
 
-    found = recipe_schema(load_plugins(), warn)
-    text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False)
+    json_schema = recipe_schema(load_plugins(), warn)
+    text = json.dumps(json_schema, indent=2, ensure_ascii=False, allow_nan=False)
     if output is None:
         echo(text)
     else:

@@ -31,26 +31,26 @@ def show(kind: str, name: str | None) -> None:
     from sentbed_workbench.component_docs import describe, describe_table, tables
     from sentbed_workbench.hook_listeners import lines_of_hooks
 
-    found = load_plugins()
-    known = [*KINDS, *tables(found), HOOKS] if name is None else [*KINDS]
-    if kind not in known:
+    plugins = load_plugins()
+    choices = [*KINDS, *tables(plugins), HOOKS] if name is None else [*KINDS]
+    if kind not in choices:
         what = "kind of component" + (" or table of a recipe" if name is None else "")
-        raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(known)}")
+        raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(choices)}")
     if name is not None:
-        echo(describe(found.find(kind, name)))
+        echo(describe(plugins.find(kind, name)))
     elif kind == HOOKS:
-        echo("\n".join(lines_of_hooks(found)))
+        echo("\n".join(lines_of_hooks(plugins)))
     elif kind in KINDS:
-        echo("\n".join(_components(kind, found)))
+        echo("\n".join(_components(kind, plugins)))
     else:
-        echo(describe_table(kind, found))
+        echo(describe_table(kind, plugins))
 
 
-def _components(kind: str, found: Plugins) -> Iterator[str]:
+def _components(kind: str, plugins: Plugins) -> Iterator[str]:
     """Yield a line for each component of a kind, and how to show one in detail."""
     from sentbed.tools import columns, component_rows
 
-    rows = [row[1:] for row in component_rows(found) if row[0] == kind]
+    rows = [row[1:] for row in component_rows(plugins) if row[0] == kind]
     if not rows:
         yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
         return

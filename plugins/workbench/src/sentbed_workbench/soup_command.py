@@ -23,7 +23,7 @@ def soup(output: str, encoders: tuple[str, ...], evaluator: str | None, override
     from sentbed_workbench.vector_cache import VectorCache
 
     say = partial(echo, err=True)
-    made = make_soup(output, encoders, evaluator, overrides, VectorCache(say=say), say)
-    kept = sum(parent.kept for parent in made.parents)
-    score = "" if made.score is None else f", which scores {made.score:.2f}"
-    echo(f"{output}: the mean of {kept} of {len(made.parents)} encoders{score}")
+    average = make_soup(output, encoders, evaluator, overrides, VectorCache(say=say), say)
+    kept = sum(parent.kept for parent in average.parents)
+    score = "" if average.score is None else f", which scores {average.score:.2f}"
+    echo(f"{output}: the mean of {kept} of {len(average.parents)} encoders{score}")

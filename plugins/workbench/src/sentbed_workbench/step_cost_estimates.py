@@ -48,7 +48,7 @@ class Parts:
         return {**(self.outline.trained if self.outline else {}), **self.after}
 
     @property
-    def held(self) -> int:
+    def weight_bytes(self) -> int:
         """Size of the weights in bytes."""
         return (self.outline.weight_bytes if self.outline else 0) + 4 * numbers(self.after)
 
@@ -86,14 +86,14 @@ class Costs:
             )
         self.sketch = Sketch()
         width = encoders[self.trained[0]].width
-        found = once(
+        sketch = once(
             ("loss", recipe.runtime, _sized(stage.loss), width, self.rows, stage.columns_used),
             lambda: _sketch(recipe, stage, width, self.rows),
         )
-        if isinstance(found, str):
-            self.problems.append(found)
+        if isinstance(sketch, str):
+            self.problems.append(sketch)
         else:
-            self.sketch = found
+            self.sketch = sketch
         self.width = width
         self.shapes = {
             f"{name}.{key}": shape for name in self.trained for key, shape in encoders[name].trained.items()
@@ -133,9 +133,9 @@ class Costs:
         return [c for c, t in self.towers.items() if t == tower and (c in self.keys) == keys]
 
     def _outline(self, tower: str) -> Outline:
-        found = self.encoders[tower].outline
-        assert found is not None
-        return found
+        outline = self.encoders[tower].outline
+        assert outline is not None
+        return outline
 
     def _train(self, tower: str, micro_batch: int | None) -> Work:
         columns = self._columns(tower, False), self._columns(tower, True)
@@ -165,8 +165,10 @@ class Costs:
         """Return the memory in bytes of one device during training, by part."""
         trained, sketch = numbers(self.shapes), self.sketch
         vectors = 2 * 4 * self.rows * self.width * len(self.towers)
-        held = {name: encoder.held for name, encoder in self.encoders.items()}
-        weights = sum(size // (self.shard if name in self.trained else 1) for name, size in held.items())
+        weights = 0
+        for name, encoder in self.encoders.items():
+            shard = self.shard if name in self.trained else 1
+            weights += encoder.weight_bytes // shard
         parts = {
             "weights": weights + 4 * numbers(sketch.trained),
             "gradients": 4 * trained // self.shard,
@@ -183,7 +185,9 @@ class Costs:
 
     def _optimizer(self) -> int:
         try:
-            return known(self.stage.optimizer.state_bytes(self.shapes), self.stage.optimizer, "state_bytes")
+            return required_result(
+                self.stage.optimizer.state_bytes(self.shapes), self.stage.optimizer, "state_bytes"
+            )
         except SentbedError as error:
             if (message := f"the optimiser's state: {error}") not in self.problems:
                 self.problems.append(message)
@@ -196,10 +200,16 @@ class Costs:
 
     def _evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:
         """Return the memory in bytes of one device during validation, by part; empty without validation."""
-        looks = [look for look in (self.stage.validate, *self.stage.watch) if look is not None]
-        if not looks:
+        validations = [
+            validation for validation in (self.stage.validate, *self.stage.watch) if validation is not None
+        ]
+        if not validations:
             return {}
-        names = {name for look in looks for name in (look.encoder or self.trained[0], look.second) if name}
+        names: set[str] = set()
+        for validation in validations:
+            names.add(validation.encoder or self.trained[0])
+            if validation.second:
+                names.add(validation.second)
         if any(self.encoders[name].outline is None for name in names):
             return {}
         kept = {name: memory[name] for name in memory if name not in TRAINING_ONLY}
@@ -276,7 +286,7 @@ def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device
         return {}
     outlines = [encoder.outline for name in names if (encoder := encoders[name]).outline is not None]
     parts = {
-        "weights": sum(encoder.held for encoder in encoders.values()),
+        "weights": sum(encoder.weight_bytes for encoder in encoders.values()),
         "encoding copies": sum(outline.copy_bytes for outline in outlines if outline is not None),
         "encoding buffers": max((encoders[name].buffers(device.token_budget) for name in names), default=0),
         "libraries": device.libraries,
@@ -294,11 +304,11 @@ def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
     return sum(math.prod(shape) for shape in shapes.values())
 
 
-def known(found: T | None, component: Component, name: str) -> T:
+def required_result(result: T | None, component: Component, name: str) -> T:
     """Return the result of a component's method. Raises `PluginError` if it is None."""
-    if found is None:
+    if result is None:
         raise unsaid(component, name)
-    return found
+    return result
 
 
 def unsaid(component: Component, name: str) -> PluginError:

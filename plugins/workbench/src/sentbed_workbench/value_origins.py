@@ -64,23 +64,23 @@ class Explanation:
 
     def history(self, path: KeyPath) -> list[tuple[Any, str]]:
         """Return the settings of a value with their origins, latest first; empty for a default."""
-        found: list[tuple[Any, str]] = []
+        history: list[tuple[Any, str]] = []
         for document, settings in reversed(self.layers[1:]):
             setters = [who for at, who in settings.items() if at[: len(path)] == path[: len(at)]]
             if setters:
-                found.append((_value(document.data, path), setters[-1]))
+                history.append((_value(document.data, path), setters[-1]))
         document, _ = self.layers[0]
         value = _value(document.data, path)
         if value is not _ABSENT:
-            found.append((value, _place(*document.place(path))))
-        elif found:
-            found.append((_ABSENT, DEFAULT))
-        return found + list(_replaced(document, path))
+            history.append((value, _place(*document.place(path))))
+        elif history:
+            history.append((_ABSENT, DEFAULT))
+        return history + list(_replaced(document, path))
 
     def origin(self, path: KeyPath) -> str:
         """Return the origin of a value."""
-        said = self.history(path)
-        return said[0][1] if said and said[0][0] is not _ABSENT else DEFAULT
+        history = self.history(path)
+        return history[0][1] if history and history[0][0] is not _ABSENT else DEFAULT
 
     def listing(self, below: KeyPath = ()) -> Iterator[str]:
         """Yield a line for each value at or below a path."""
@@ -104,9 +104,10 @@ class Explanation:
         if len(below) == 1:
             history = self.history(below[0])
             # If the default is in effect, all of these were replaced.
-            for said, who in history if self.origin(below[0]) == DEFAULT else history[1:]:
+            replaced = history if self.origin(below[0]) == DEFAULT else history[1:]
+            for earlier_value, who in replaced:
                 if who != DEFAULT:
-                    what = "took it out" if said is _ABSENT else f"said {written(said)}"
+                    what = "took it out" if earlier_value is _ABSENT else f"said {written(earlier_value)}"
                     yield f"  before: {who} {what}"
         if meaning:
             yield from ("", *(f"  {line}".rstrip() for line in inspect.cleandoc(meaning).splitlines()))
@@ -154,14 +155,16 @@ def explain(
             )
             raise RecipeError([document.problem(message, ())])
         table = plugins.tables[key].value
-        found = table.variant(document, plugins, base, cell)
-        setters = {path: f"{spelled((key, *said[:-1]))} {said[-1]}" for path, said in found.setters.items()}
+        variant = table.variant(document, plugins, base, cell)
+        setters = {
+            path: f"{spelled((key, *labels[:-1]))} {labels[-1]}" for path, labels in variant.setters.items()
+        }
         # What the variant alone sets: overrides inside of it come after it.
         of_table = [override for override in overrides if override.strip().startswith(f"{key}.")]
         layers.append(
             (table.variant(apply_overrides(files, of_table), plugins, base, cell).document, setters)
         )
-        document = found.document
+        document = variant.document
         inside = {
             path: "--set"
             for override, path in zip(overrides, map(document.key_path, texts), strict=True)
@@ -298,14 +301,14 @@ def _below(part: Any) -> dict[str, tuple[Any, str]]:
         return {str(i): (value, "") for i, value in enumerate(part)}
     if not attrs.has(type(part)):
         return {}
-    found: dict[str, tuple[Any, str]] = {}
+    contents: dict[str, tuple[Any, str]] = {}
     docs = field_docs(type(part))
     for field in attrs.fields(type(part)):
         value = getattr(part, field.name)
         if field.metadata.get("inline"):
-            found = {**_below(value), **found}
+            contents = {**_below(value), **contents}
         elif not field.metadata.get("skip"):
-            found[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
+            contents[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
     if isinstance(part, Component):
-        found["use"] = (part.name, inspect.getdoc(type(part)) or "")
-    return found
+        contents["use"] = (part.name, inspect.getdoc(type(part)) or "")
+    return contents

@@ -194,9 +194,9 @@ class VectorCache(VectorStore):
 
         This is only a part of the room left below the limit: other processes fill the store as well.
         """
-        found = sorted(self.segments(), key=lambda item: item[1].st_mtime)
-        excess = sum(state.st_size for _, state in found) - self.limit
-        for path, state in found:
+        segments = sorted(self.segments(), key=lambda item: item[1].st_mtime)
+        excess = sum(state.st_size for _, state in segments) - self.limit
+        for path, state in segments:
             if excess <= 0:
                 break
             path.unlink(missing_ok=True)

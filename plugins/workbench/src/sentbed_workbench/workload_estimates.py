@@ -65,7 +65,7 @@ class Work:
     """Maximum bytes kept for the backward pass."""
 
 
-def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
+def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
     """Sample text lengths from a stage's data; assume `max_length` if it cannot be read."""
     import numpy as np
 
@@ -98,11 +98,11 @@ def look(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> 
         outline = outlines[tower]
         encoder, most = recipe.encoders[tower], stage.max_length
         prompts = []
-        for one in _passes_of(encoder):
-            counted = _count(one, outline, texts[column], most, stage.normalize_text)
+        for encoder_pass in _passes_of(encoder):
+            counted = _count(encoder_pass, outline, texts[column], most, stage.normalize_text)
             guessed |= counted is None
             if counted is None:
-                counted = _guess(one, texts[column], most, stage.normalize_text)
+                counted = _guess(encoder_pass, texts[column], most, stage.normalize_text)
             prompts.append(counted)
         lengths[column] = np.stack(prompts, 1)
     source = f"tokenised, {len(numbers):,} rows"
@@ -161,11 +161,11 @@ def draw(texts: Texts, rows: int) -> list[dict[str, NDArray[np.int64]]]:
     """Return the lengths in some batches of `rows` rows, by column."""
     import numpy as np
 
-    known = len(next(iter(texts.lengths.values())))
+    row_count = len(next(iter(texts.lengths.values())))
     generator = np.random.default_rng(0)
     batches = []
     for _ in range(TRIED):
-        chosen = generator.choice(known, rows, replace=rows > known)
+        chosen = generator.choice(row_count, rows, replace=rows > row_count)
         batches.append({column: lengths[chosen] for column, lengths in texts.lengths.items()})
     return batches
 
@@ -180,7 +180,7 @@ def train(
     """Return the work of a tower in a step: `columns` with gradient, `keys` without."""
     import numpy as np
 
-    found = []
+    work_of_batches = []
     for batch in batches:
         tokens = forward = backward = kept = 0.0
         if columns:
@@ -198,13 +198,13 @@ def train(
             lengths = np.concatenate([batch[column].ravel() for column in keys])
             forward += _sum(outline.forward, _passes(lengths))
             tokens += float(lengths.sum())
-        found.append(Work(tokens, forward, backward, kept))
-    count = len(found)
+        work_of_batches.append(Work(tokens, forward, backward, kept))
+    count = len(work_of_batches)
     return Work(
-        sum(work.tokens for work in found) / count,
-        sum(work.forward for work in found) / count,
-        sum(work.backward for work in found) / count,
-        max(work.kept for work in found),
+        sum(work.tokens for work in work_of_batches) / count,
+        sum(work.forward for work in work_of_batches) / count,
+        sum(work.backward for work in work_of_batches) / count,
+        max(work.kept for work in work_of_batches),
     )
 
 
@@ -276,12 +276,12 @@ def _size(evaluator: Evaluator) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def encoded(found: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
+def encoded(evaluation_texts: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
     """Return the floating-point operations of encoding an evaluation's texts."""
     flops = 0.0
-    for one, (count, texts) in product(_passes_of(encoder), found.lists):
-        lengths = _count(one, outline, texts, None, True)
+    for encoder_pass, (count, texts) in product(_passes_of(encoder), evaluation_texts.lists):
+        lengths = _count(encoder_pass, outline, texts, None, True)
         if lengths is None:
-            lengths = _guess(one, texts, None, True)
+            lengths = _guess(encoder_pass, texts, None, True)
         flops += _sum(outline.forward, _passes(lengths, token_budget)) * count / len(texts)
     return flops

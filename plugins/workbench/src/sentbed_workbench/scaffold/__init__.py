@@ -143,8 +143,8 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
     distribution = f"sentbed-{name}"
     if distribution in {*catalog(), *(plugin.distribution for plugin in plugins.plugins)}:
         return f"there is a distribution `{distribution}` already"
-    made = {_module(name), _class(name)}
-    if made & {*keyword.kwlist, *_taken(kind)}:
+    new_names = {_module(name), _class(name)}
+    if new_names & {*keyword.kwlist, *_taken(kind)}:
         return f"the module `{_module(name)}` or the class `{_class(name)}` would have a name that is taken"
     return None
 
@@ -210,12 +210,12 @@ def _class(name: str) -> str:
 
 def _taken(kind: str) -> set[str]:
     """Return the module and variable names used in the code of a template."""
-    found = set()
+    names = set()
     for path, text in _files(kind):
         if path.endswith(".py") and not path.startswith("tests/"):
-            found.add(Path(path).stem)
+            names.add(Path(path).stem)
             for node in ast.walk(ast.parse(text)):
                 match node:
                     case ast.Name(id=word) | ast.alias(name=word) | ast.ClassDef(name=word):
-                        found.add(word)
-    return found - {"new_name", "NewName"}
+                        names.add(word)
+    return names - {"new_name", "NewName"}
