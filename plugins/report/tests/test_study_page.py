@@ -371,7 +371,7 @@ def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path:
     last = [(reference.name, reference.values[-1]) for reference in summary.references]
     assert last == [("BERT", 71.5), ("untrained", untrained)]
     (plot,) = number_plots(data, summary)
-    assert plot.svg.count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
+    assert plot.element("f-").count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
     assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {untrained:.2f} (this study).")
     report = report_of(tmp_path, data)
     assert "| BERT | (Table 1) | 70.00 | 71.00 | 72.00 | 73.00 | 71.50 |" in report.markdown

@@ -158,7 +158,7 @@ def test_the_section_has_the_plot_and_the_table(study: Callable[..., StudyData])
         in plot.caption
     )
     # Each point is numbered in the plot as in the table.
-    assert re.findall(r"<text[^>]*>([123])</text>", plot.svg) == ["1", "2", "3"]
+    assert re.findall(r"<text[^>]*>([123])</text>", plot.element("f-")) == ["1", "2", "3"]
     rows = {row.cell: row.cells for row in table.rows}
     numbers = (Estimate(value=3), Estimate(value=70.0, place=1), Estimate(value=800.0), Estimate(value=8.0))
     assert rows["eight, all"] == numbers

@@ -21,7 +21,9 @@ def test_each_label_has_its_mean_at_its_row() -> None:
     for row, label in enumerate(("first", "mean")):
         values = [row.cells[-1].value or 0 for row in summary.rows if row.labels["pooler"] == label]
         assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))  # type: ignore[index]
-    assert f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}" in plot.svg
+    assert f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}" in plot.element(
+        "f-"
+    )
 
 
 def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:

@@ -57,8 +57,8 @@ def test_points_are_coloured_by_the_score_of_a_task() -> None:
     }
     # Viridis: the least is its first colour, the greatest its last.
     assert min(means.values()) < max(means.values())
-    fills = re.findall(r"fill: (#[0-9a-f]{6})", coloured.svg)
+    fills = re.findall(r"fill: (#[0-9a-f]{6})", coloured.element("f-"))
     assert {"#440154", "#fde725"} <= set(fills)
-    assert not {"#440154", "#fde725"} & set(re.findall(r"#[0-9a-f]{6}", plain.svg))
+    assert not {"#440154", "#fde725"} & set(re.findall(r"#[0-9a-f]{6}", plain.element("f-")))
     (without,) = geometry_plots(attrs.evolve(data, colour="none"))
-    assert without.svg == plain.svg
+    assert without.element("f-") == plain.element("f-")

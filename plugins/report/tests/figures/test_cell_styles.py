@@ -24,7 +24,7 @@ def test_of_many_cells_some_are_drawn_by_a_rule_that_is_said(kind: str) -> None:
     data = study(axes, seeds=(1,), baseline="mean, 3", several=True, expected={})
     (plot,) = plots_of(KINDS[kind], data, ())
     assert f"Of 32 cells {MOST_LINES} are drawn: the baseline" in plot.caption
-    assert "mean, 3" in plot.svg
+    assert "mean, 3" in plot.element("f-")
     if kind == "learning":
         assert len(named_lines(plot)) == MOST_LINES
 

@@ -80,7 +80,7 @@ def test_of_many_cells_the_baseline_and_the_first_are_drawn() -> None:
     cells = {f"cell {i}": [record(watched(*LOOKS))] for i in range(9)}
     (plot,) = trajectory_plots(study_of(cells, "cell 8"))
     assert "Of 9 cells 6 are drawn: the baseline and the first ones." in plot.caption
-    drawn = [name for name in cells if name in plot.svg]
+    drawn = [name for name in cells if name in plot.element("f-")]
     assert drawn == ["cell 0", "cell 1", "cell 2", "cell 3", "cell 4", "cell 8"]
 
 

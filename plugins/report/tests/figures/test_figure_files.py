@@ -131,7 +131,7 @@ def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path: Path) -> None
     for name, found in figures.items():
         write_figure(found.figure(3.3), tmp_path / f"{name}.svg")
         assert "#0101" not in (tmp_path / f"{name}.svg").read_text()
-        assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.svg), "the page keeps its variables"
+        assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.element("f-")), "the page keeps its variables"
 
 
 def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> None:

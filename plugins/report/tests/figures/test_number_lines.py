@@ -70,7 +70,7 @@ def test_references_are_dashed_lines() -> None:
     (summary,) = summarise(data, resamples=10)
     (mean,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
     (plot,) = number_plots(data, summary)
-    assert plot.svg.count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
+    assert plot.element("f-").count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
     assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {mean:.2f} (this study).")
     lines = named_lines(plot)
     assert (lines["BERT"][0][1], lines["untrained"][0][1]) == pytest.approx((71.5, mean))

@@ -25,11 +25,11 @@ def test_the_plot_has_a_row_for_each_of_the_best_cells_and_a_bar_a_group(
     plot = rank_groups_plot(data, summary)
     assert plot is not None
     assert summary.groups is not None
-    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.svg)
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.element("f-"))
     rows = summary.groups.rows
     assert [row.name for row in rows if row.name in texts] == [row.name for row in rows[:limit]]
     assert {letter for row in rows[:limit] for letter in row.letters} <= set(texts)
-    assert "ranks" in plot.svg.partition("aria-label=")[2][:800]
+    assert "ranks" in plot.element("f-").partition("aria-label=")[2][:800]
     assert "Ringed: the baseline." in plot.caption
     assert ("Of 6 cells the best 2 are drawn." in plot.caption) is (limit == 2)
 

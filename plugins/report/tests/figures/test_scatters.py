@@ -17,7 +17,7 @@ def test_a_scatter_draws_each_of_its_points() -> None:
     rng = np.random.default_rng(0)
     points = Scatter("t", "x", "y", rng.uniform(size=700), rng.uniform(size=700))
     (plot,) = scatter_plots([("encoder", points)])
-    assert dots(plot.svg) == 700
+    assert dots(plot.element("f-")) == 700
     assert plot.caption == "700 points"
 
 
@@ -25,5 +25,5 @@ def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
     x = np.arange(5000.0)
     points = Scatter("t", "x", "y", x, x)
     plots = scatter_plots([("encoder@start", points), ("encoder", points)])
-    assert [dots(plot.svg) for plot in plots] == [POINTS_PER_SCATTER] * 2
+    assert [dots(plot.element("f-")) for plot in plots] == [POINTS_PER_SCATTER] * 2
     assert [plot.caption for plot in plots] == ["1,500 of 5,000 points, evenly chosen"] * 2

@@ -17,7 +17,11 @@ def test_a_spike_in_a_long_curve_is_drawn() -> None:
         plot = loss_plot(StageCurve("s", list(range(len(losses))), losses, []))
         assert plot is not None
         return len(
-            {y for d in re.findall(r' d="(M[^"]*)"', plot.svg) for y in re.findall(r"[ML] \S+ (\S+)", d)}
+            {
+                y
+                for d in re.findall(r' d="(M[^"]*)"', plot.element("f-"))
+                for y in re.findall(r"[ML] \S+ (\S+)", d)
+            }
         )
 
     flat = [1.0] * 20_000
@@ -40,10 +44,12 @@ def test_a_plot_says_what_it_shows_and_keeps_its_text() -> None:
     losses = [3 / step + 0.1 * (step % 3) for step in steps]
     plot = loss_plot(StageCurve("nli", steps, losses, [1e-5] * 40))
     assert plot is not None
-    assert re.search(r'aria-label="Training loss. loss. loss: from 3.1\S* at 1 to \S+ at 40\.', plot.svg)
-    assert ">step</text>" in plot.svg
-    assert "xmlns" not in plot.svg
-    assert "<style" not in plot.svg
+    assert re.search(
+        r'aria-label="Training loss. loss. loss: from 3.1\S* at 1 to \S+ at 40\.', plot.element("f-")
+    )
+    assert ">step</text>" in plot.element("f-")
+    assert "xmlns" not in plot.element("f-")
+    assert "<style" not in plot.element("f-")
 
 
 def test_the_smoothed_loss_is_a_centred_mean_over_as_many_steps_on_both_sides() -> None:

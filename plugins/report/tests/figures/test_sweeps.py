@@ -88,7 +88,7 @@ def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
 def test_lines_are_labels_of_an_axis_and_panels_are_the_rest() -> None:
     by_length = sweep_plots(study(lengths=(32, 64)))[2]
     for text in ("size base", "size large", "CPU, batch 512", "GPU, batch 1024"):
-        assert f">{text}<" in by_length.svg
+        assert f">{text}<" in by_length.element("f-")
     assert by_length.caption == ""
 
 
@@ -129,8 +129,8 @@ def test_the_figures_of_a_study_have_the_plots() -> None:
 
 def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:
     by_length = sweep_plots(study(lengths=(32, 64), batches=(512,)))[2]
-    assert ">1,000<" in by_length.svg
-    assert "mathdefault" not in by_length.svg
+    assert ">1,000<" in by_length.element("f-")
+    assert "mathdefault" not in by_length.element("f-")
 
 
 def test_cells_without_scores_are_said_in_the_caption() -> None:

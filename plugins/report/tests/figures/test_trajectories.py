@@ -66,9 +66,9 @@ def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point() -> None:
     plot = trajectory_plot(plane)
     assert named_lines(plot) == {"en": [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25)]}
     assert axis_labels(plot) == ("t (uniformity)", "t (alignment)")
-    assert plot.svg.count("fill: var(--page)") == 1
+    assert plot.element("f-").count("fill: var(--page)") == 1
     assert "From step 0 (hollow) to step 200" in plot.caption
-    assert ">en<" not in plot.svg, "one line needs no legend"
+    assert ">en<" not in plot.element("f-"), "one line needs no legend"
 
 
 def test_the_arrows_of_a_trajectory_are_its_moves() -> None:
@@ -82,4 +82,4 @@ def test_the_arrows_of_a_trajectory_are_its_moves() -> None:
 def test_a_long_trajectory_has_few_arrows_and_a_small_drawing() -> None:
     places = [(-3 * i / 1000, 1 - i / 2000) for i in range(1000)]
     (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
-    assert len(trajectory_plot(plane).svg) < 40_000
+    assert len(trajectory_plot(plane).element("f-")) < 40_000

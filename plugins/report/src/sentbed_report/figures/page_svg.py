@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
 
@@ -11,13 +10,12 @@ from sentbed_report.figures.colours import PAGE_COLOURS
 _VARIABLES = {stand_in: f"var(--{name})" for name, stand_in in PAGE_COLOURS.items()}
 
 
-def page_svg(text: str, label: str) -> str:
+def page_svg(text: str, label: str, prefix: str) -> str:
     """Return an `<svg>` element for a page.
 
-    `text` is a file that matplotlib has written, and `label` is what a screen reader says.
+    `text` is a file that matplotlib has written, and `label` is what a screen reader says. Ids begin with
+    `prefix`, so that they differ between the figures of a page.
     """
-    # Of the text, so that ids differ between the figures of a page.
-    prefix = f"f{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
 
     def page_tag(match: re.Match[str]) -> str:
         # Groups have names, of which each figure has the same.

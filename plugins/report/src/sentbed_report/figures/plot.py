@@ -65,9 +65,11 @@ class Plot:
     """Draws into an empty figure; colours are those of `colour`."""
     width: int = 440
 
-    @property
-    def svg(self) -> str:
-        """An `<svg>` element for a page, safe markup; the same figure gives the same text."""
+    def element(self, prefix: str) -> str:
+        """Return an `<svg>` element for a page, safe markup, whose ids begin with `prefix`.
+
+        The same figure gives the same text.
+        """
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -80,7 +82,7 @@ class Plot:
             undated = {"Date": None, "Creator": None}
             figure.savefig(buffer, format="svg", transparent=True, metadata=undated)
             label = label_text(f"{self.title}. {describe(figure)}", _LONGEST_LABEL)
-        return page_svg(buffer.getvalue(), label)
+        return page_svg(buffer.getvalue(), label, prefix)
 
     def figure(self, width: float, height: float | None = None, theme: Theme = "light") -> Figure:
         """Return a figure of its own, in inches; its height is by default in proportion to that in a page.

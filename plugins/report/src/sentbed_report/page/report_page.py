@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING
 
 import attrs
 
+from sentbed_report.figures.plot import Plot
 from sentbed_report.page.sections import Section
 from sentbed_report.page_template import Script, page_template, resource
 from sentbed_report.recipe_facts import Fact
@@ -73,6 +75,12 @@ class Page:
 
 def page_html(page: Page, script: str = "") -> str:
     """Return the page; `script` is one that a served page runs besides its own."""
+    numbers = count()
+
+    def figure_html(plot: Plot) -> str:
+        # Two figures may be the same, and ids must differ.
+        return plot.element(f"f{next(numbers)}-")
+
     scripts = [Script(resource("sentbed_report.page", "page.js"))]
     if script:
         scripts.append(Script(script))
@@ -83,6 +91,7 @@ def page_html(page: Page, script: str = "") -> str:
         scripts=scripts,
         style=resource("sentbed_report.page", "style.css"),
         table_html=table_html,
+        figure_html=figure_html,
     )
 
 
