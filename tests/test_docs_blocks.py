@@ -19,6 +19,7 @@ import sentbed
 from blocks import ROOT, Block, blocks, pages
 from click.testing import CliRunner
 from fragments import command_fault, commands, python_fault, toml_faults
+from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_testing import component_rules
@@ -116,6 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         only = ["--only", "temperature=0.01", "--only", "temperature=0.05"]
         found = CliRunner().invoke(main, ["study", "recipes/mini/studies/quick.toml", *words, *only])
         assert found.exit_code == 0, found.output
+    write_mteb_folder(directory / "results")
     return directory
 
 

@@ -20,6 +20,7 @@ import torch
 from blocks import ROOT, blocks, pages
 from click.testing import CliRunner
 from fragments import commands, understood
+from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_hardware._torch.cpu import BF16_INSTRUCTIONS, INT8_INSTRUCTIONS
@@ -100,6 +101,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "pairs.tsv").write_text("\n".join(rows) + "\n")
     asked = [f"what is a {one}?\ta {one} is {two}" for one, two in zip(WORDS, reversed(WORDS), strict=True)]
     (place / "questions.tsv").write_text("\n".join(["question\tanswer", *asked]) + "\n")
+    write_mteb_folder(place / "results")
     return place
 
 

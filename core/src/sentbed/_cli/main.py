@@ -83,10 +83,11 @@ class _Group(click.Group):
 
 def _sentence(error: Exception) -> str:
     """Return what an error says: its own words, the system's, or whose code raised it."""
-    if isinstance(error, SentbedError):
-        return str(error)
+    # A plugin that ran out of it has raised an error that says so, and is not to blame.
     if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY_LEFT):
         return OUT_OF_MEMORY
+    if isinstance(error, SentbedError):
+        return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         name = str(error.filename)
         shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
