@@ -75,6 +75,7 @@ def test_a_file_with_the_names_of_both_formats_is_read_by_its_scores() -> None:
         (new_file(test=[{"main_score": True}]), "expected a number"),
         ({**new_file(), "scores": {}}, "`scores` has no split"),
         (old_file(other={}), "none of the splits"),
+        ({**new_file(), "task_name": None}, "names no task"),
     ],
 )
 def test_a_damaged_file_says_what_is_wrong(content: dict[str, Any], reason: str) -> None:

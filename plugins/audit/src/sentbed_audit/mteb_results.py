@@ -57,12 +57,14 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
     """Yield the main score of each split and subset.
 
     Raises:
-        ValueError: if the file has no score, or one that is no number.
+        ValueError: if the file names no task, or has no score, or one that is no number.
     """
     model, revision = model_of_path(path)
     version = content.get("mteb_version")
     is_old = "scores" not in content
-    task = content.get("task_name") or content["mteb_dataset_name"]
+    task = content.get("task_name") or content.get("mteb_dataset_name")
+    if not isinstance(task, str):
+        raise ValueError("it names no task")  # noqa: TRY004
     data_revision = str(content.get("dataset_revision") or "")
     layout = "mteb 1.0" if is_old else "mteb 1.11"
     scores = _old_scores(content) if is_old else _scores(content)
@@ -70,7 +72,7 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
         yield ScoreRow(
             model=model,
             revision=revision,
-            task=str(task),
+            task=task,
             split=split,
             subset=subset,
             metric="main_score",
