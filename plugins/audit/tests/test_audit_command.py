@@ -17,7 +17,7 @@ from scipy import stats
 from sentbed_audit.audit import audit_results
 from sentbed_audit.audit_command import audit
 from sentbed_audit.audit_report import pair_counts
-from sentbed_audit.benchmarks import benchmark
+from sentbed_audit.benchmarks import BenchmarkTask, benchmark, benchmarks
 
 
 def run(*arguments: str | Path) -> Result:
@@ -123,3 +123,16 @@ def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
     assert counts["neighbours"] - counts["neighbours_differ"] == alike
     several = [finding for finding in result.comparable.findings if finding.kind == "model revision"]
     assert len(several) == sum(len(names) > 1 for names in revisions.values())
+
+
+@pytest.mark.slow
+def test_the_benchmarks_are_those_of_mteb() -> None:
+    mteb = pytest.importorskip("mteb", reason="needs the library of MTEB")
+    for name, tasks in benchmarks().items():
+        expected = {
+            task.metadata.name: BenchmarkTask(
+                task.metadata.type, tuple(task.eval_splits), tuple(task.hf_subsets)
+            )
+            for task in mteb.get_benchmark(name).tasks
+        }
+        assert dict(tasks) == expected

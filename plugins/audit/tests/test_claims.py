@@ -6,7 +6,14 @@ import numpy as np
 import pandas
 import pytest
 from scipy import stats
-from sentbed_audit.claims import Claims, claims_of, compare_all, holm, tasks_needed, without_columns
+from sentbed_audit.claims import (
+    Claims,
+    claims_of,
+    compare_all,
+    corrected_p_values,
+    tasks_needed,
+    without_columns,
+)
 from sentbed_audit.comparable_scores import ComparableScores
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -45,6 +52,8 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data() -> None:
             assert pairs.tasks[first, second] == shared.sum()
             assert pairs.differences[first, second] == pytest.approx(apart.mean())
             assert pairs.differences[second, first] == pytest.approx(-apart.mean())
+            assert pairs.wins[first, second] == (apart > 0).sum()
+            assert pairs.wins[second, first] == (apart < 0).sum()
             assert pairs.spreads[first, second] == pytest.approx(apart.std(ddof=1))
             assert pairs.p_values[first, second] == pytest.approx(stats.wilcoxon(apart).pvalue)
             p_values.append(pairs.p_values[first, second])
@@ -53,7 +62,8 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data() -> None:
 
 
 def test_holm_leaves_out_what_was_not_tested() -> None:
-    np.testing.assert_allclose(holm(np.array([0.01, np.nan, 0.04, 0.03])), [0.03, np.nan, 0.06, 0.06])
+    corrected = corrected_p_values(np.array([0.01, np.nan, 0.04, 0.03]))
+    np.testing.assert_allclose(corrected, [0.03, np.nan, 0.06, 0.06])
 
 
 @pytest.mark.parametrize("effect", [0.2, 0.5, 1.3])

@@ -8,12 +8,23 @@ from pathlib import Path
 import attrs
 from sentbed.errors import DataError, suggest
 
-from sentbed_audit.audit_report import Audit
 from sentbed_audit.benchmarks import benchmark as benchmark_named
 from sentbed_audit.benchmarks import task_types
-from sentbed_audit.claims import claims_of
-from sentbed_audit.comparable_scores import comparable_scores
+from sentbed_audit.claims import Claims, claims_of
+from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
 from sentbed_audit.read_results import Results, read_results
+
+
+@attrs.frozen(eq=False)
+class Audit:
+    """All that an audit has found."""
+
+    name: str
+    results: Results
+    comparable: ComparableScores
+    claims: Claims | None
+    problem: str = ""
+    """Why nothing can be claimed."""
 
 
 def audit_results(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,17 @@ from typing import Any
 import attrs
 from sentbed.helpers import write_atomic
 from sentbed.tools import plain
+from sentbed_report.formatting import count, first_names
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
-from sentbed_report.page.sections import Section
+from sentbed_report.page.sections import Section, Value, table_of
+from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import Estimate
-from sentbed_report.tables.table import Cell, Header, Row, Table
+from sentbed_report.tables.table import Table
 
-from sentbed_audit.claims import LEVEL, Claims, Neighbours, WithoutPart
-from sentbed_audit.comparable_scores import ComparableScores
-from sentbed_audit.findings import SENTENCES, Finding, listed
-from sentbed_audit.read_results import Results
+from sentbed_audit.audit import Audit
+from sentbed_audit.claims import Claims, Neighbours, WithoutPart
+from sentbed_audit.findings import SENTENCES, Finding
 
 MOST_DETAILS = 300
 """Findings that the page lists; `audit.json` has all of them."""
@@ -32,22 +33,13 @@ METHOD = (
     "The tests ask whether other tasks of this kind would give the same order. Tasks that resemble each "
     "other, such as parts of one collection, make them too certain. Seeds and items play no part.",
 )
+FEWEST_TASKS = 6
+"""Of five differences, also all on one side have a p-value above 5 %."""
+
 NEEDED = (
     "Tasks needed: how many tasks like these separate the two in four of five cases, without correction; "
     "none where they are more than 10,000."
 )
-
-
-@attrs.frozen(eq=False)
-class Audit:
-    """All that an audit has found."""
-
-    name: str
-    results: Results
-    comparable: ComparableScores
-    claims: Claims | None
-    problem: str = ""
-    """Why nothing can be claimed."""
 
 
 def write_audit(directory: Path, audit: Audit) -> Path:
@@ -105,8 +97,8 @@ def pair_counts(claims: Claims) -> dict[str, int]:
         "differ": int(claims.pairs.better(corrected=False).sum()),
         "differ_corrected": int(claims.pairs.better().sum()),
         "neighbours": rows - 1,
-        "neighbours_differ": sum(pair.p_value < LEVEL for pair in claims.neighbours),
-        "neighbours_differ_corrected": sum(pair.corrected < LEVEL for pair in claims.neighbours),
+        "neighbours_differ": sum(pair.p_value < SIGNIFICANT for pair in claims.neighbours),
+        "neighbours_differ_corrected": sum(pair.corrected < SIGNIFICANT for pair in claims.neighbours),
         "neighbours_in_conflict": sum(pair.is_conflict for pair in claims.neighbours),
     }
 
@@ -129,7 +121,7 @@ def answers(audit: Audit) -> list[AnswerLine]:
 
 def _first_sentence(claims: Claims) -> str:
     rows, tasks = claims.scores.shape
-    others = _count(claims.not_told_apart_from_first, "model")
+    others = count(claims.not_told_apart_from_first, "model")
     return (
         f"{claims.scores.index[0]} has the best mean, {claims.means.iloc[0]:.2f}; {others} of {rows - 1} "
         f"cannot be told apart from it over {tasks} tasks."
@@ -144,10 +136,6 @@ def _ranking_sentence(counts: dict[str, int]) -> str:
         f"{alike} of {neighbours} neighbours cannot be told apart without correction, {alike_corrected} with "
         f"it; of all {counts['all']:,} pairs {counts['differ_corrected']:,} differ."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
@@ -168,7 +156,7 @@ def _parts_sentence(claims: Claims) -> str:
     if types:
         parts.append(f"without the type {' or '.join(types)}")
     if tasks:
-        parts.append(f"without any one of {_count(len(tasks), 'task')} ({listed(tasks)})")
+        parts.append(f"without any one of {count(len(tasks), 'task')} ({first_names(tasks)})")
     if not parts:
         return "Without any one task or type of tasks, the same model is first."
     return f"Another model is first {', or '.join(parts)}."
@@ -176,33 +164,31 @@ def _parts_sentence(claims: Claims) -> str:
 
 def mixture_sentence(findings: Sequence[Finding]) -> str:
     """Return how many findings there are of each kind, as a sentence; empty where there are none."""
-    counts: dict[str, int] = {}
-    for finding in findings:
-        counts[finding.kind] = counts.get(finding.kind, 0) + 1
+    counts = Counter(finding.kind for finding in findings)
     if not counts:
         return ""
-    return "Findings: " + ", ".join(f"{kind} {counts[kind]}" for kind in SENTENCES if kind in counts) + "."
+    listed = [f"{kind} {counts[kind]}" for kind in SENTENCES if kind in counts]
+    return f"Findings: {', '.join(listed)}."
 
 
 def audit_page(audit: Audit) -> Page:
     """Return the page of an audit."""
     scores = audit.comparable.scores
-    claims = audit.claims
-    sections = [_findings_section(audit.comparable.findings)]
-    if claims is not None:
-        sections = [
-            _ranking_section(claims),
-            _neighbours_section(claims.neighbours),
-            _without_section(claims),
-            *sections,
-        ]
+    status_class, status = "failed", "Nothing can be claimed."
+    sections = []
+    if audit.claims is not None:
+        status_class, status = "finished", "Audited."
+        sections.append(_ranking_section(audit.claims))
+        sections.append(_neighbours_section(audit.claims.neighbours))
+        sections.append(_without_section(audit.claims))
+    sections.append(_findings_section(audit.comparable.findings))
     return Page(
         title=audit.name,
-        status_class="finished" if claims is not None else "failed",
-        status="Audited." if claims is not None else "Nothing can be claimed.",
+        status_class=status_class,
+        status=status,
         summary=(
             f"{len(audit.results.scores):,} scores in {audit.results.files:,} files: "
-            f"{_count(len(scores), 'model')}, {_count(scores.shape[1], 'task')}."
+            f"{count(len(scores), 'model')}, {count(scores.shape[1], 'task')}."
         ),
         answer=tuple(answers(audit)),
         facts=(),
@@ -211,78 +197,59 @@ def audit_page(audit: Audit) -> Page:
 
 
 def _findings_section(findings: Sequence[Finding]) -> Section:
-    kinds = []
-    for kind, sentence in SENTENCES.items():
-        members = [finding for finding in findings if finding.kind == kind]
-        if members:
-            kinds.append(Row((kind,), (Estimate(value=len(members)), members[0].consequence, sentence)))
-    count = Column("findings", form="count")
-    summary = Table(
-        title="Kinds of findings",
-        headers=(Header("kind"),),
-        columns=(count, Column("consequence"), Column("what they are")),
-        rows=tuple(kinds),
+    counts = Counter(finding.kind for finding in findings)
+    consequences = {finding.kind: finding.consequence for finding in findings}
+    kinds = [
+        (kind, counts[kind], consequences[kind], sentence)
+        for kind, sentence in SENTENCES.items()
+        if kind in counts
+    ]
+    summary = table_of(
+        "Kinds of findings",
+        ["kind"],
+        [Column("findings", form="count"), "consequence", "what they are"],
+        kinds,
     )
     order = list(SENTENCES)
-    details = []
-    for finding in sorted(findings, key=lambda finding: order.index(finding.kind))[:MOST_DETAILS]:
-        details.append(
-            Row((finding.kind, finding.subject), (finding.detail, listed(list(finding.files), 2) or None))
-        )
-    rest = len(findings) - len(details)
-    notes = (f"{rest:,} more are in audit.json.",) if rest > 0 else ()
-    listing = Table(
-        title="Findings",
-        headers=(Header("kind"), Header("about")),
-        columns=(Column("finding"), Column("files")),
-        rows=tuple(details),
-        notes=notes,
-    )
+    ordered = sorted(findings, key=lambda finding: order.index(finding.kind))
+    details = [
+        (finding.kind, finding.subject, finding.detail, first_names(finding.files))
+        for finding in ordered[:MOST_DETAILS]
+    ]
+    notes = []
+    if len(findings) > MOST_DETAILS:
+        notes.append(f"{len(findings) - MOST_DETAILS:,} more are in audit.json.")
+    listing = table_of("Findings", ["kind", "about"], ["finding", "files"], details, notes)
     return Section("What may be compared", mixture_sentence(findings), tables=(summary, listing))
 
 
 def _ranking_section(claims: Claims) -> Section:
-    columns = [
+    columns: list[Column | str] = [
         Column("mean", direction="higher"),
-        Column("ranks"),
+        "ranks",
         Column("mean rank", direction="lower"),
     ]
     columns += [Column(name, direction="higher", group="types of tasks") for name in claims.type_means]
-    columns += [Column(f"ranks in {name}") for name in claims.type_rank_intervals]
+    columns += [f"ranks in {name}" for name in claims.type_rank_intervals]
     rows = []
     for place, model in enumerate(claims.scores.index):
-        cells: list[Cell] = [
-            Estimate(value=float(claims.means.iloc[place])),
-            _interval(claims.rank_intervals[place]),
-            Estimate(value=float(claims.mean_ranks.iloc[place])),
-        ]
-        for name in claims.type_means:
-            cells.append(Estimate(value=float(claims.type_means[name].iloc[place])))
-        for intervals in claims.type_rank_intervals.values():
-            cells.append(_interval(intervals[place]))
-        rows.append(Row((str(place + 1), str(model)), tuple(cells)))
-    table = Table(
-        title="Ranking",
-        headers=(Header("place"), Header("model")),
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=METHOD,
-    )
-    few = [f"{name} ({count})" for name, count in _task_counts(claims).items() if count < 6]
+        row: list[Value] = [str(place + 1), str(model)]
+        row.append(float(claims.means.iloc[place]))
+        row.append(_interval(claims.rank_intervals[place]))
+        row.append(float(claims.mean_ranks.iloc[place]))
+        row += [float(claims.type_means[name].iloc[place]) for name in claims.type_means]
+        row += [_interval(intervals[place]) for intervals in claims.type_rank_intervals.values()]
+        rows.append(row)
+    table = table_of("Ranking", ["place", "model"], columns, rows, METHOD)
+    tasks_of_type = Counter(claims.types.values())
+    few = [f"{name} ({tasks})" for name, tasks in tasks_of_type.items() if tasks < FEWEST_TASKS]
     notes = []
     if few:
         notes.append(
             "Fewer than six tasks separate no two models by this test, whatever their scores: "
             f"{', '.join(few)}."
         )
-    return Section("Ranking", "intervals of ranks", tables=(table,), notes=tuple(notes), is_open=True)
-
-
-def _task_counts(claims: Claims) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in claims.types.values():
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+    return Section("Ranking", "intervals of ranks", tables=(table,), notes=notes, is_open=True)
 
 
 def _interval(interval: tuple[int, int]) -> str:
@@ -293,24 +260,21 @@ def _interval(interval: tuple[int, int]) -> str:
 def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
     rows = []
     for pair in neighbours:
-        cells: tuple[Cell, ...] = (
-            Estimate(value=pair.difference),
-            Estimate(value=pair.p_value),
-            Estimate(value=pair.corrected),
-            f"{pair.wins} of {pair.tasks}" + (" (fewer)" if pair.is_conflict else ""),
-            None if pair.tasks_needed is None else Estimate(value=pair.tasks_needed),
+        won = f"{pair.wins} of {pair.tasks}"
+        if pair.is_conflict:
+            won += " (fewer)"
+        rows.append(
+            (pair.first, pair.second, pair.difference, pair.p_value, pair.corrected, won, pair.tasks_needed)
         )
-        rows.append(Row((pair.first, pair.second), cells))
-    columns = (
+    columns: list[Column | str] = [
         Column("difference", form="signed"),
         Column("p", form="p-value"),
         Column("p, corrected", form="p-value"),
-        Column("tasks won"),
+        "tasks won",
         Column("tasks needed", form="count"),
-    )
-    headers = (Header("model"), Header("next one"))
-    apart = sum(pair.corrected < LEVEL for pair in neighbours)
-    table = Table("Neighbours in the ranking", headers, columns, tuple(rows), notes=(NEEDED,))
+    ]
+    table = table_of("Neighbours in the ranking", ["model", "next one"], columns, rows, [NEEDED])
+    apart = sum(pair.corrected < SIGNIFICANT for pair in neighbours)
     return Section("Neighbours", f"{apart} of {len(rows)} can be told apart", tables=(table,))
 
 
@@ -320,26 +284,23 @@ def _without_section(claims: Claims) -> Section:
         ("duplicates", claims.without_duplicates),
         ("a task", claims.without_task),
     )
-    tables = tuple(_without_table(name, changes) for name, changes in parts if changes)
+    tables = [_without_table(name, changes) for name, changes in parts if changes]
     first = str(claims.scores.index[0])
-    others = sum(part.first != first for _, changes in parts for part in changes)
+    others = 0
+    for _, changes in parts:
+        others += sum(part.first != first for part in changes)
     return Section("What the ranking hangs on", f"{others} parts decide who is first", tables=tables)
 
 
 def _without_table(name: str, changes: Sequence[WithoutPart]) -> Table:
-    rows = []
-    for part in sorted(changes, key=lambda part: part.tau):
-        cells: tuple[Cell, ...] = (
-            part.first,
-            Estimate(value=part.rank_changes),
-            Estimate(value=part.largest_move),
-            Estimate(value=part.tau),
-        )
-        rows.append(Row((part.left_out,), cells))
-    columns = (
-        Column("first then"),
+    rows = [
+        (part.left_out, part.first, part.rank_changes, part.largest_move, part.tau)
+        for part in sorted(changes, key=lambda part: part.tau)
+    ]
+    columns: list[Column | str] = [
+        "first then",
         Column("ranks that change", form="count"),
         Column("largest move", form="count"),
         Column("Kendall's tau", digits=3),
-    )
-    return Table(f"Without {name}", (Header("left out"),), columns, tuple(rows))
+    ]
+    return table_of(f"Without {name}", ["left out"], columns, rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -18,11 +19,12 @@ import pandas
 from numpy.typing import NDArray
 from scipy import stats
 from sentbed_report.statistics.letter_groups import rank_intervals
+from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.significance import holm
 
 from sentbed_audit.comparable_scores import ComparableScores
 from sentbed_audit.signed_ranks import signed_rank_p_values
 
-LEVEL = 0.05
 POWER = 0.8
 EFFICIENCY = 3 / math.pi
 """Of Wilcoxon's test beside the t-test, for normal differences (Lehmann, 1975)."""
@@ -43,6 +45,8 @@ class Pairs:
     """Standard deviation of the differences over these tasks."""
     tasks: NDArray[np.int64]
     """Number of tasks that both rows have on the same data."""
+    wins: NDArray[np.int64]
+    """Number of these tasks on which the row is better than the column."""
     p_values: Floats
     corrected: Floats
     """P-values of all pairs by Holm's method."""
@@ -50,7 +54,7 @@ class Pairs:
     def better(self, corrected: bool = True) -> NDArray[np.bool_]:
         """Return which rows are significantly better than which others, the columns."""
         p_values = self.corrected if corrected else self.p_values
-        return (p_values < LEVEL) & (self.differences > 0)
+        return (p_values < SIGNIFICANT) & (self.differences > 0)
 
 
 @attrs.frozen
@@ -146,7 +150,7 @@ def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_dat
     scores = scores.loc[order]
     revisions = comparable.revisions.loc[order]
     if ignore_data:
-        revisions = revisions.where(revisions == "", "")
+        revisions = pandas.DataFrame("", revisions.index, revisions.columns)
     tasks_of_type: dict[str, list[str]] = {}
     for task in scores.columns:
         if task in types:
@@ -165,7 +169,7 @@ def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_dat
         rank_intervals=tuple(rank_intervals(pairs.better())),
         type_rank_intervals=within_types,
         pairs=pairs,
-        neighbours=tuple(_neighbours(scores, revisions, pairs)),
+        neighbours=tuple(_neighbours([str(name) for name in scores.index], pairs)),
         without_task=tuple(without_columns(scores, {task: [task] for task in scores.columns})),
         without_type=tuple(without_columns(scores, tasks_of_type)),
         without_duplicates=tuple(_without_duplicates(scores, comparable.duplicates)),
@@ -187,21 +191,24 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     squares = np.nansum((apart - means[:, None]) ** 2, axis=1)
     variances = np.divide(squares, count - 1, out=np.full(len(total), np.nan), where=count > 1)
     p_values = signed_rank_p_values(apart)
+    corrected = corrected_p_values(p_values)
+    deviations = np.sqrt(variances)
     return Pairs(
-        differences=_matrix(means, rows, sign=-1),
-        spreads=_matrix(np.sqrt(variances), rows),
-        tasks=_matrix(count, rows),
-        p_values=_matrix(p_values, rows),
-        corrected=_matrix(holm(p_values), rows),
+        differences=_matrix(rows, means, -means),
+        spreads=_matrix(rows, deviations, deviations),
+        tasks=_matrix(rows, count, count),
+        wins=_matrix(rows, (apart > 0).sum(axis=1), (apart < 0).sum(axis=1)),
+        p_values=_matrix(rows, p_values, p_values),
+        corrected=_matrix(rows, corrected, corrected),
     )
 
 
-def _matrix(values: NDArray[Any], rows: int, sign: int = 1) -> NDArray[Any]:
-    """Return values of all pairs as a matrix; below its diagonal they have the sign."""
-    matrix = np.zeros((rows, rows), values.dtype)
+def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
+    """Return values of all pairs as a matrix; `below` its diagonal are those of the second with the first."""
+    matrix = np.zeros((rows, rows), above.dtype)
     firsts, seconds = np.triu_indices(rows, 1)
-    matrix[firsts, seconds] = values
-    matrix[seconds, firsts] = sign * values
+    matrix[firsts, seconds] = above
+    matrix[seconds, firsts] = below
     return matrix
 
 
@@ -211,33 +218,28 @@ def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
     return codes
 
 
-def holm(p_values: Floats) -> Floats:
-    """Return p-values corrected by Holm's method (1979); NaN stays, and counts as no test."""
+def corrected_p_values(p_values: Floats) -> Floats:
+    """Return p-values corrected by Holm's method; NaN stays, and counts as no test."""
+    tested = {place: p_value for place, p_value in enumerate(p_values.tolist()) if math.isfinite(p_value)}
     corrected = np.full(len(p_values), np.nan)
-    tested = np.flatnonzero(np.isfinite(p_values))
-    order = tested[np.argsort(p_values[tested], kind="stable")]
-    factors = np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1)
+    for place, p_value in holm(tested).items():
+        corrected[place] = p_value
     return corrected
 
 
-def _neighbours(scores: pandas.DataFrame, revisions: pandas.DataFrame, pairs: Pairs) -> Iterator[Neighbours]:
-    values = scores.to_numpy()
-    codes = _codes(revisions)
-    for row in range(len(scores) - 1):
-        is_shared = codes[row] == codes[row + 1]
-        wins = (values[row] > values[row + 1]) & is_shared
+def _neighbours(names: Sequence[str], pairs: Pairs) -> Iterator[Neighbours]:
+    for place, (first, second) in enumerate(pairwise(names)):
+        pair = place, place + 1
+        difference = float(pairs.differences[pair])
         yield Neighbours(
-            first=str(scores.index[row]),
-            second=str(scores.index[row + 1]),
-            difference=float(pairs.differences[row, row + 1]),
-            p_value=float(pairs.p_values[row, row + 1]),
-            corrected=float(pairs.corrected[row, row + 1]),
-            tasks=int(pairs.tasks[row, row + 1]),
-            wins=int(wins.sum()),
-            tasks_needed=tasks_needed(
-                float(pairs.differences[row, row + 1]), float(pairs.spreads[row, row + 1])
-            ),
+            first=first,
+            second=second,
+            difference=difference,
+            p_value=float(pairs.p_values[pair]),
+            corrected=float(pairs.corrected[pair]),
+            tasks=int(pairs.tasks[pair]),
+            wins=int(pairs.wins[pair]),
+            tasks_needed=tasks_needed(difference, float(pairs.spreads[pair])),
         )
 
 
@@ -268,7 +270,7 @@ def tasks_needed(difference: float, spread: float) -> int | None:
 
 def _power(effect: float, tasks: int) -> float:
     """Return the power of the two-sided paired t-test."""
-    critical = stats.t.ppf(1 - LEVEL / 2, tasks - 1)
+    critical = stats.t.ppf(1 - SIGNIFICANT / 2, tasks - 1)
     shift = effect * math.sqrt(tasks)
     return float(stats.nct.sf(critical, tasks - 1, shift) + stats.nct.cdf(-critical, tasks - 1, shift))
 

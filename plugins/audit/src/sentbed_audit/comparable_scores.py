@@ -12,16 +12,14 @@ from typing import Literal
 import attrs
 import numpy as np
 import pandas
+from sentbed_report.formatting import first_names
 
 from sentbed_audit.benchmarks import BenchmarkTask
-from sentbed_audit.findings import Finding, Kind, listed
+from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
 COMMON = 0.95
 """Share of the models with a task's most common subset that must have another one for it to count."""
-
-UNKNOWN_REVISIONS = ("", "no_revision_available", "external")
-"""Revisions of models that are not known."""
 
 OTHER_SCALE = 20.0
 """A score that is so many times the median of its task is on another scale."""
@@ -67,9 +65,7 @@ def comparable_scores(results: Results, tasks: Mapping[str, BenchmarkTask] | Non
     findings += _missing_tasks(scores)
     duplicates = _duplicates(scores)
     for group in duplicates:
-        findings.append(
-            Finding("duplicate", "mind", group[0], f"has the scores of {listed(list(group[1:]))}")
-        )
+        findings.append(Finding("duplicate", "mind", group[0], f"has the scores of {first_names(group[1:])}"))
     return ComparableScores(scores, revisions.fillna(""), tuple(findings), duplicates)
 
 
@@ -86,7 +82,7 @@ def _model_revisions(frame: pandas.DataFrame) -> Iterator[Finding]:
         if len(revisions) > 1:
             named = [revision or "unknown" for revision in revisions]
             yield Finding(
-                "model revision", "mind", str(model), f"{len(revisions)} revisions: {listed(named)}"
+                "model revision", "mind", str(model), f"{len(revisions)} revisions: {first_names(named)}"
             )
 
 
@@ -132,8 +128,8 @@ def _without(
     has_value = rows[rows[column].isin(values)]["system"].unique()
     others = rows[~rows["system"].isin(has_value)]
     for (system, task), part in others.groupby(KEY):
-        present = listed(sorted(part[column].unique()))
-        detail = f"{task}: has the {column} {present}, compared is {listed(values)}"
+        present = first_names(sorted(part[column].unique()))
+        detail = f"{task}: has the {column} {present}, compared is {first_names(values)}"
         yield Finding(column, "left out", system, detail, tuple(part["file"].unique()))
 
 
@@ -151,7 +147,7 @@ def _with_all_subsets(
     partial = counts[counts < len(subsets)].index
     for (system, task), part in rows[rows["system"].isin(partial)].groupby(KEY):
         missing = sorted(set(subsets) - set(part["subset"]))
-        detail = f"{task}: lacks the subset {listed(missing)}"
+        detail = f"{task}: lacks the subset {first_names(missing)}"
         findings.append(Finding("subset", "left out", system, detail, tuple(part["file"].unique())))
     return rows[~rows["system"].isin(partial)]
 
@@ -180,7 +176,7 @@ def _one_score_each(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.
     contradicted = from_files[spread > 1e-9]
     for (system, task), part in contradicted.groupby(KEY):
         scores = [f"{score:.4f}" for score in part["score"]]
-        detail = f"{task}: {listed(scores)}"
+        detail = f"{task}: {first_names(scores)}"
         findings.append(Finding("two scores", "left out", system, detail, tuple(part["file"].unique())))
     places = pandas.MultiIndex.from_frame(contradicted[KEY])
     return frame[~pandas.MultiIndex.from_frame(frame[KEY]).isin(places)]
@@ -203,7 +199,7 @@ def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
         versions = rows["software"].replace("", "unknown").value_counts()
         if len(versions) > 1:
             named = [f"{version} ({count})" for version, count in versions.items()]
-            yield Finding("software", "mind", str(task), f"{len(versions)} versions: {listed(named)}")
+            yield Finding("software", "mind", str(task), f"{len(versions)} versions: {first_names(named)}")
 
 
 def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
@@ -213,7 +209,7 @@ def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Findi
         if len(counts) > 1:
             named = [f"{revision[:12]} ({count})" for revision, count in counts.items()]
             others = rows[revisions != counts.index[0]]
-            detail = f"{len(counts)} revisions of the data: {listed(named)}"
+            detail = f"{len(counts)} revisions of the data: {first_names(named)}"
             yield Finding("data revision", "not paired", str(task), detail, tuple(others["file"]))
 
 
@@ -221,7 +217,7 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
     for system, row in scores.iterrows():
         missing = list(row.index[row.isna()])
         if missing:
-            detail = f"{len(missing)} of {len(row)} tasks: {listed(missing)}"
+            detail = f"{len(missing)} of {len(row)} tasks: {first_names(missing)}"
             yield Finding("missing tasks", "left out", str(system), detail)
 
 

@@ -54,10 +54,3 @@ class Finding:
     """The model or task that it is about."""
     detail: str
     files: tuple[str, ...] = ()
-
-
-def listed(names: list[str], most: int = 4) -> str:
-    """Return the first names, and how many more there are."""
-    shown = ", ".join(names[:most])
-    rest = len(names) - most
-    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -17,7 +17,7 @@ DEFAULT = "default"
 """Subset of a task without parts, as MTEB calls it."""
 
 UNKNOWN_REVISIONS = ("no_revision_available", "external", "None")
-"""What MTEB calls the revision of a model or data set that is not known."""
+"""What MTEB calls a revision that is not known."""
 
 SPLITS = ("test", "validation", "dev", "train")
 

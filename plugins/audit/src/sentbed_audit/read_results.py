@@ -25,7 +25,7 @@ LARGEST_FILE = 64 << 20
 """Bytes of the largest file of results; those of retrieval with many metrics have some hundred kB."""
 
 MOST_FILES = 200_000
-"""Files that are read of one archive or folder."""
+"""Files that are read of one archive."""
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 RUN, STUDY = "report.json", "study.json"
