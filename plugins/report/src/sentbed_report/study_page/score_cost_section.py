@@ -45,7 +45,7 @@ def _table(against: ScoreAgainstCost) -> Table:
     order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
     columns = [
         Column("front", form="count"),
-        attrs.evolve(scores.columns[-1], digits=scores.digits, address=""),
+        attrs.evolve(scores.columns[-1], digits=scores.digits),
         # Units are in the headings of the table of costs; here are many columns.
         *(attrs.evolve(costs.columns[index], heading=costs.columns[index].task) for index in order),
     ]
