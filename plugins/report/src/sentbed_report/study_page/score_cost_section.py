@@ -31,10 +31,11 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
     if against:
         front = [point.row.name for point in against[0].points if point.front]
         line = f"{len(front)} of {len(against[0].points)} cells are on the Pareto front"
+    sentences = [unknown] if unknown else []
     return Section(
         "Score against cost",
         line,
-        [unknown] if unknown else [],
+        sentences,
         [*map(_table, against)],
         plots=plots_of(KINDS["cost"], data, summaries),
     )
