@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.cell_scores import mean_over_seeds, scores_after_training
@@ -92,4 +93,10 @@ def _draw_colourbar(figure: Figure, scores: pandas.Series, task: str) -> list[st
     scale = ScalarMappable(Normalize(scores.min(), scores.max()), colormaps["viridis"].resampled(24))
     bar = figure.colorbar(scale, ax=figure.axes[0], label=label_text(task), use_gridspec=False)
     bar.outline.set_visible(False)
-    return [None if score != score else to_hex(tuple(scale.to_rgba(score))) for score in scores]
+    tones: list[str | None] = []
+    for score in scores:
+        tone = None
+        if not math.isnan(score):
+            tone = to_hex(tuple(scale.to_rgba(score)))
+        tones.append(tone)
+    return tones

@@ -67,13 +67,13 @@ class AxisEffect:
     @property
     def compared(self) -> bool:
         """Whether labels are compared at all."""
-        return any(one.mean is not None for one in self.labels)
+        return any(label.mean is not None for label in self.labels)
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
         """Number and mean of each label, in order of the numbers; empty if the axis has no numbers."""
         pairs = zip(self.numbers or (), self.labels, strict=bool(self.numbers))
-        return tuple(sorted((number, one.mean) for number, one in pairs if one.mean is not None))
+        return tuple(sorted((number, label.mean) for number, label in pairs if label.mean is not None))
 
 
 @attrs.frozen
