@@ -18,7 +18,7 @@ from sentbed_report.statistics.resampling import value
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import TaskItems, item_differences, item_shares, task_items
 from sentbed_report.study_page.study_report import write_study_report
-from toy_study import study
+from toy_study import study, study_of
 
 FIRST, SECOND = "first, 0.05", "mean, 0.05"
 
@@ -93,6 +93,16 @@ def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_aw
         *(f"senteval-sts-{task}.html" for task in ("sickr", "sts12", "sts13", "stsb")),
     }
     assert outside.read_text() == "a stranger's"
+
+
+def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_own() -> None:
+    tasks = {"a": 50.0, "a-2": 60.0, "A": 70.0}
+    data = study_of({"first": {1: tasks}, "mean": {1: tasks}}, items=True)
+    assert [page.address for page in item_pages(summarise(data, resamples=10), data)] == [
+        "pages/transfer-p-a.html",
+        "pages/transfer-p-a-2.html",
+        "pages/transfer-p-a-3.html",
+    ]
 
 
 def test_pages_are_not_taken_away_through_a_link(tmp_path: Path) -> None:

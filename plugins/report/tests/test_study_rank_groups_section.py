@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from sentbed_report.figures.rank_groups import rank_groups_plot
 from sentbed_report.statistics import letter_groups
+from sentbed_report.statistics.significance import TableScores
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.exports import to_json
+from sentbed_report.study.exports import to_json, write_exports
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
+from sentbed_report.study_page.study_report import write_study_report
 from sentbed_report.tables.estimate import Estimate
 from toy_study import study
 
@@ -139,3 +142,22 @@ def test_results_have_the_groups(study_of: Callable[..., StudyData]) -> None:
     assert found["over_tasks"]["critical_difference"] == pytest.approx(groups.tasks.critical)
     none = json.loads(to_json(data, summarise(attrs.evolve(data, groups=False), resamples=50)))
     assert none["tables"][0]["groups"] is None
+
+
+def test_the_pairs_of_a_table_are_compared_once_for_results_and_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compared: list[Sequence[Any]] = []
+    pairs = TableScores.pairs
+
+    def counted(scores: TableScores[Any], rows: Sequence[Any]) -> Any:
+        compared.append(rows)
+        return pairs(scores, rows)
+
+    monkeypatch.setattr(TableScores, "pairs", counted)
+    data = study()
+    summaries = summarise(data, resamples=50)
+    write_exports(tmp_path, data, summaries)
+    write_study_report(tmp_path, data, summaries)
+    (rows,) = compared
+    assert len(rows) == len(data.cells)

@@ -68,7 +68,9 @@ def compare(
             differences = difference_table(summary)
             if differences.rows:
                 echo(to_text(differences))
-        for cell in data.cells if not data.axes else ():
+        # Cells of axes are called after what they differ in.
+        compared = [] if data.axes else data.cells
+        for cell in compared:
             if cell.name != data.baseline:
                 echo(f"{cell.name} differs from {data.baseline} in:")
                 for difference in cell.differences or ["nothing but the seed"]:

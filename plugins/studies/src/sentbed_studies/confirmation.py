@@ -23,13 +23,13 @@ class Confirmation:
     """Their number."""
     work: Work | None = None
     """Their work; None as long as the chosen cell is not known."""
-    left: tuple[Task, ...] | None = None
-    """Those that have not finished; None as long as the chosen cell is not known."""
+    left: tuple[Task, ...] = ()
+    """Those of `work` that have not finished."""
 
     @property
     def number_left(self) -> int:
         """Number of runs that have not finished."""
-        return self.runs if self.left is None else len(self.left)
+        return self.runs if self.work is None else len(self.left)
 
 
 def confirmation_of(

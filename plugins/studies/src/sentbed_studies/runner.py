@@ -233,7 +233,7 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
 def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner) -> None:
     """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
     confirmation = confirmation_of(study, whole, runner.directory, keys, share, is_over=True)
-    if confirmation is None or confirmation.work is None or confirmation.left is None:
+    if confirmation is None or confirmation.work is None:
         return
     work = confirmation.work
     note_confirmation(runner.directory, work)
@@ -400,7 +400,9 @@ class _Runner:
             words = self.left.in_words()
 
         if outcome.result != "failed":
-            self.say(line if words is None else f"{line}; about {words} left")
+            if words is not None:
+                line += f"; about {words} left"
+            self.say(line)
             return
         self.say(f"{line}: {outcome.error}")
         self.failed.append(outcome)

@@ -245,7 +245,7 @@ def time_left(
         left.fresh = [mean_cell] * confirmation.runs
         left.whole = _sum([left.whole, *left.fresh])
         left.alone = _sum([left.alone, *left.fresh])
-        if confirmation.left is not None:
+        if confirmation.work is not None:
             left.chosen([task.directory for task in confirmation.left])
     return left
 

@@ -40,9 +40,9 @@ def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
 
 def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:
     labels = [label.label for label in effect.labels]
-    for rows, hollow in ((drawn.sound, False), (drawn.degenerate, True)):
+    for rows, hollow, alpha in ((drawn.sound, False, 0.35), (drawn.degenerate, True, 1)):
         places = [labels.index(row.labels[effect.axis]) for row in rows["row"]]
-        draw_points(axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=1 if hollow else 0.35)
+        draw_points(axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=alpha)
     for place, label in enumerate(effect.labels):
         if label.mean is not None:
             draw_points(axes, label.mean, place, tone, effect.axis, marker="D")

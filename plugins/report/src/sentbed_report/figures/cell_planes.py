@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.cell_scores import mean_over_seeds, scores_after_training
@@ -53,13 +54,14 @@ def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
 def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
     markers = CellMarkers(data)
     named = len(points) <= MOST_LINES
+    height, alpha = (320, 1.0) if named else (380, 0.75)
     coloured = points["shade"].nunique() > 1
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         axes.margins(0.15)
         label_plane(axes, plane)
-        drawn = points.assign(alpha=1.0 if named else 0.75)
+        drawn = points.assign(alpha=alpha)
         if named:
             drawn["text"] = points["name"]
         if coloured:
@@ -78,7 +80,7 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
     if not named:
         captions.append(f"Points are named where there are no more than {MOST_LINES}.")
     captions.append(sentence_on_missing(data, set(points["cell"]), "scores"))
-    return Plot(plane.title, captions, 320 if named else 380, paint)
+    return Plot(plane.title, captions, height, paint)
 
 
 def _draw_colourbar(figure: Figure, scores: pandas.Series, task: str) -> list[str | None]:
@@ -91,4 +93,10 @@ def _draw_colourbar(figure: Figure, scores: pandas.Series, task: str) -> list[st
     scale = ScalarMappable(Normalize(scores.min(), scores.max()), colormaps["viridis"].resampled(24))
     bar = figure.colorbar(scale, ax=figure.axes[0], label=label_text(task), use_gridspec=False)
     bar.outline.set_visible(False)
-    return [None if score != score else to_hex(tuple(scale.to_rgba(score))) for score in scores]
+    tones: list[str | None] = []
+    for score in scores:
+        tone = None
+        if not math.isnan(score):
+            tone = to_hex(tuple(scale.to_rgba(score)))
+        tones.append(tone)
+    return tones

@@ -65,25 +65,26 @@ class CellMarkers:
         middle = (points["x"].min() + points["x"].max()) / 2
         for point in points.to_dict("records"):
             first, second, *_ = places[point["cell"]]
+            label = "" if point["degenerate"] else point["name"]
             draw_points(
                 axes,
                 point["x"],
                 point["y"],
                 point.get("tone") or series_colour(first),
-                "" if point["degenerate"] else point["name"],
+                label,
                 marker=_MARKERS[second],
                 hollow=bool(point["degenerate"]),
                 ringed=point["cell"] == self.data.baseline,
                 alpha=point.get("alpha", 1),
             )
             if point.get("text"):
-                side = -1 if point["x"] > middle else 1
+                side, alignment = (-1, "right") if point["x"] > middle else (1, "left")
                 axes.annotate(
                     short_name(point["text"]),
                     (point["x"], point["y"]),
                     xytext=(7 * side, 3),
                     textcoords="offset points",
-                    ha="left" if side > 0 else "right",
+                    ha=alignment,
                 ).set_in_layout(False)
 
     def draw_legend(self, figure: Figure, columns: int) -> None:

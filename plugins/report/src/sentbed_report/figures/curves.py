@@ -46,7 +46,8 @@ def curves_plot(
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
         for index, (curve, points) in enumerate(curves.items()):
-            draw_curve(axes, points, index, curve, width=2.4 if curve == thick else 1.4)
+            width = 2.4 if curve == thick else 1.4
+            draw_curve(axes, points, index, curve, width=width)
         if best is not None:
             axes.axvline(best[0], color=colour("muted"), linewidth=0.8, linestyle=(0, (3, 3)))
             draw_points(axes, *best, colour("page"), "best", ringed=True)

@@ -89,12 +89,13 @@ def _draw_paths(figure: Figure, plane: ScorePlane) -> None:
 
 
 def _draw_path(axes: Axes, line: pandas.DataFrame, name: str, tone: str) -> None:
+    marker = "o" if len(line) <= MOST_MARKED else ""
     axes.plot(
         line["x"],
         line["y"],
         color=tone,
         linewidth=1.2,
-        marker="o" if len(line) <= MOST_MARKED else "",
+        marker=marker,
         markersize=4,
         label=short_name(name),
     )

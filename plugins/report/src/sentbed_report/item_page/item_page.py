@@ -19,6 +19,7 @@ from sentbed_report.study.item_differences import TaskItems, has_items, task_ite
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.latex import reduced
+from sentbed_report.unique_names import unique_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -68,18 +69,15 @@ def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
     Further metrics, costs and averages have none, nor have scores without items.
     """
     pages = []
-    taken = set()
+    taken: set[str] = set()
     for summary, name in zip(summaries, table_names(summaries), strict=True):
         for place, column in enumerate(summary.columns):
             if summary.metric or column.average or column.cost:
                 continue
             if not has_items(data, column.task, summary.evaluator, column.metric, column.protocol):
                 continue
-            address = f"{DIRECTORY}/{name}-{reduced(column.task)}.html"
-            if address in taken:
-                address = f"{DIRECTORY}/{name}-{reduced(column.task)}-{place}.html"
-            taken.add(address)
-            pages.append(ItemPage(address, data, summary, place))
+            name_of_page = unique_name(f"{name}-{reduced(column.task)}", taken, reduced)
+            pages.append(ItemPage(f"{DIRECTORY}/{name_of_page}.html", data, summary, place))
     return pages
 
 

@@ -15,6 +15,7 @@ from sentbed_report.page.sections import Section
 from sentbed_report.page_template import Script, page_template, resource
 from sentbed_report.recipe_facts import Fact
 from sentbed_report.tables.html import to_html as table_html
+from sentbed_report.unique_names import unique_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -63,13 +64,7 @@ class Page:
         anchored = []
         for section in self.sections:
             title = "-".join(section.title.lower().split()) or "section"
-            anchor = title
-            times = 1
-            while anchor in taken:
-                times += 1
-                anchor = f"{title}-{times}"
-            taken.add(anchor)
-            anchored.append((anchor, section))
+            anchored.append((unique_name(title, taken), section))
         return anchored
 
 

@@ -122,7 +122,8 @@ def _plugin_section(section: ReportSection) -> Section:
     heading, *columns = section.columns or ("",)
     rows = [map(_plugin_cell, row) for row in section.rows]
     table = table_of("", [heading], columns, rows)
-    return Section(section.title, tables=[table], notes=[section.note] if section.note else [])
+    notes = [section.note] if section.note else []
+    return Section(section.title, tables=[table], notes=notes)
 
 
 def _plugin_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> Value:

@@ -15,11 +15,12 @@ def search_section(ranking: Ranking | None) -> Section | None:
     if ranking is None:
         return None
     plot = candidates_plot(ranking)
+    plots = [] if plot is None else [plot]
     return Section(
         "Search",
         sentences=[verdict(ranking)],
         tables=[_winner(ranking), _candidates(ranking)],
-        plots=[] if plot is None else [plot],
+        plots=plots,
         is_open=True,
     )
 

@@ -17,13 +17,15 @@ from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
     STATISTICS,
-    centred_ranks,
     columns_of,
     group_weights,
     members_of,
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from sentbed_report.statistics.weighted_statistics import Floats
 
 _STEP = 1e-4
@@ -66,10 +68,18 @@ def _pearson(x: Floats, y: Floats) -> Floats:
 
 def _spearman(x: Floats, y: Floats) -> Floats:
     """Return the influences on Pearson's correlation of the ranks, which change with the counts, too."""
-    rx, ry = centred_ranks(x), centred_ranks(y)
+    import numpy as np
+
+    _, place_x = np.unique(x, return_inverse=True)
+    _, place_y = np.unique(y, return_inverse=True)
+    # A rank less the mean rank is half the number of lower values, less half that of higher ones.
+    ones = np.ones(len(x))
+    rx, ry = -_shift(place_x, ones), -_shift(place_y, ones)
     # Another item of a value raises the rank of all higher values by half, and lowers that of lower ones.
-    product = rx * ry + _shift(x, ry) + _shift(y, rx)
-    return _of_correlation(rx, ry, product, rx * rx + 2 * _shift(x, rx), ry * ry + 2 * _shift(y, ry))
+    product = rx * ry + _shift(place_x, ry) + _shift(place_y, rx)
+    of_x = rx * rx + 2 * _shift(place_x, rx)
+    of_y = ry * ry + 2 * _shift(place_y, ry)
+    return _of_correlation(rx, ry, product, of_x, of_y)
 
 
 def _of_correlation(x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y: Floats) -> Floats:
@@ -85,11 +95,13 @@ def _of_correlation(x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y
     return change
 
 
-def _shift(values: Floats, weights: Floats) -> Floats:
-    """Return for each item half the weights of the items of higher values, less half those of lower ones."""
+def _shift(place: NDArray[np.int64], weights: Floats) -> Floats:
+    """Return for each item half the weights of the items of higher values, less half those of lower ones.
+
+    `place` is that of its value among the distinct ones, `(n,)`.
+    """
     import numpy as np
 
-    _, place = np.unique(values, return_inverse=True)
     of_value = np.bincount(place, weights)
     upto = np.cumsum(of_value)
     lower = upto - of_value

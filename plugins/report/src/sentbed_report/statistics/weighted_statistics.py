@@ -136,13 +136,6 @@ def ranks_of(values: Floats) -> OfCounts:
     return rank
 
 
-def centred_ranks(values: Floats) -> Floats:
-    """Return each value's rank, less the mean rank, `(n,)`."""
-    import numpy as np
-
-    return ranks_of(values)(np.ones((len(values), 1)))[:, 0]
-
-
 def _matthews(x: Floats, y: Floats) -> OfCounts:
     """Return Matthews' correlation for two or more classes (Gorodkin, 2004)."""
     import numpy as np

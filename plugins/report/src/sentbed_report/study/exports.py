@@ -29,6 +29,7 @@ from sentbed_report.tables.comma_separated import to_csv
 from sentbed_report.tables.json_records import record_of
 from sentbed_report.tables.latex import reduced, to_latex
 from sentbed_report.tables.markdown import to_markdown
+from sentbed_report.unique_names import unique_name
 
 if TYPE_CHECKING:
     import pandas
@@ -132,14 +133,8 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
         parts = list(summary.names)
         if summary.metric:
             parts.append(summary.metric)
-        base = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
-        name = base
-        times = 1
-        while reduced(name) in taken:
-            times += 1
-            name = f"{base}-{times}"
-        taken.add(reduced(name))
-        names.append(name)
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(parts))
+        names.append(unique_name(name, taken, reduced))
     return tuple(names)
 
 

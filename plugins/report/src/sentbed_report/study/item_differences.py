@@ -133,13 +133,14 @@ def item_differences(data: StudyData, first: str, second: str, task: str) -> pan
             known = [known.name for known in data.cells]
             raise RunError(f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, known)}")
     before, after = items.cells[first], items.cells[second]
+    share = after.shares - before.shares
     frame = pandas.DataFrame(
         {
-            "item": np.arange(len(before.shares)),
+            "item": np.arange(len(share)),
             "gold": items.gold,
             "first": before.predictions,
             "second": after.predictions,
-            "share": after.shares - before.shares,
+            "share": share,
             "group": items.groups,
         }
     )

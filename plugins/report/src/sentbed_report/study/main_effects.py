@@ -67,13 +67,13 @@ class AxisEffect:
     @property
     def compared(self) -> bool:
         """Whether labels are compared at all."""
-        return any(one.mean is not None for one in self.labels)
+        return any(label.mean is not None for label in self.labels)
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
         """Number and mean of each label, in order of the numbers; empty if the axis has no numbers."""
         pairs = zip(self.numbers or (), self.labels, strict=bool(self.numbers))
-        return tuple(sorted((number, one.mean) for number, one in pairs if one.mean is not None))
+        return tuple(sorted((number, label.mean) for number, label in pairs if label.mean is not None))
 
 
 @attrs.frozen
@@ -113,12 +113,15 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
 
 def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
     cells = cells_by_labels(data, summary, (axis,))
-    baseline = next((cell.labels[axis.name] for cell in data.cells if cell.name == data.baseline), None)
-    kept, shared = _matched(cells, None if baseline is None else (baseline,))
+    of_baseline: Labels | None = None
+    for cell in data.cells:
+        if cell.name == data.baseline:
+            of_baseline = (cell.labels[axis.name],)
+    kept, shared = _matched(cells, of_baseline)
     if len(kept) < 2:
         # The mean of one label is no comparison.
         kept, shared = (), ()
-    reference: Labels = (axis.labels[0],) if baseline is None else (baseline,)
+    reference = of_baseline or (axis.labels[0],)
     if kept and reference not in kept:
         reference = kept[0]
     means = _means(cells, kept, shared)
@@ -129,18 +132,14 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
         for context, row in of_label.items():
             if context in cells[reference]:
                 differences.append(_difference(_values(row), _values(cells[reference][context])))
-        effects.append(
-            LabelEffect(
-                label,
-                means.get((label,)),
-                len(shared) if (label,) in kept else 0,
-                fmean(differences) if differences else None,
-                stdev(differences) if len(differences) > 1 else None,
-                len(differences),
-            )
-        )
+        contexts = len(shared)
         if (label,) not in kept:
+            contexts = 0
             left[label] = _why(data, of_label, {axis.name: label})
+        difference = fmean(differences) if differences else None
+        std = stdev(differences) if len(differences) > 1 else None
+        mean = means.get((label,))
+        effects.append(LabelEffect(label, mean, contexts, difference, std, len(differences)))
     together = together_with(data, axis)
     return AxisEffect(axis.name, reference[0], tuple(effects), axis.numbers, together, left)
 

@@ -31,7 +31,7 @@ from sentbed_report.statistics.letter_groups import (
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
 from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.statistics.significance import TableScores, corrected, with_test
-from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
@@ -150,7 +150,7 @@ class RankGroups:
 def rank_groups(
     rows_of_table: Sequence[SummaryRow],
     columns: Sequence[Column],
-    scores: TableScores[tuple[str, str]],
+    scores: TableScores[RowKey],
     seeds: Sequence[int],
     looks: int,
 ) -> RankGroups | None:
@@ -291,4 +291,6 @@ def _worth(row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = (
     values = row.cells[place].seeds
     used = seeds or list(values)
     mean = math.fsum(values[seed] for seed in used) / len(used)
-    return round(-mean if column.lower else mean, MEAN_DECIMALS)
+    if column.lower:
+        mean = -mean
+    return round(mean, MEAN_DECIMALS)

@@ -106,11 +106,11 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
     """Return the last column of `scores` against the column `index` of `costs`."""
-    finished = {(row.cell, row.encoder): row for row in costs.rows if row.status == "finished"}
+    finished = {row.key: row for row in costs.rows if row.status == "finished"}
     points = []
     left = []
     for row in scores.rows:
-        row_of_costs = finished.get((row.cell, row.encoder))
+        row_of_costs = finished.get(row.key)
         if row_of_costs is None:
             continue
         score, cost = _mean(row.cells[-1]), _mean(row_of_costs.cells[index])

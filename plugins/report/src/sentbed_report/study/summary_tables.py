@@ -14,7 +14,7 @@ from sentbed_report.statistics.significance import Scored, TableScores
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.study_data import Family
-from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.html import to_html
@@ -70,9 +70,9 @@ class Summary:
     """What p-values are corrected over; see `StudyData.family`."""
     development: bool = False
     """Whether its scores are on development data, from which nothing follows for test data."""
-    scores: TableScores[tuple[str, str]] | None = attrs.field(default=None, eq=False)
+    scores: TableScores[RowKey] | None = attrs.field(default=None, eq=False)
     """Scores of the last column by cell and encoder, for tests between any of them."""
-    measured: tuple[Mapping[tuple[str, str], Scored], ...] = attrs.field(default=(), eq=False)
+    measured: tuple[Mapping[RowKey, Scored], ...] = attrs.field(default=(), eq=False)
     """Scores of each column by cell and encoder, then by seed."""
     has_groups: bool = True
     """Whether the study asks which rows cannot be told apart."""

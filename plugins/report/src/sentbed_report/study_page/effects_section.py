@@ -103,10 +103,11 @@ def _effect_table(findings: AxisFindings) -> Table:
             difference: Cell = "reference"
             if label.label != effect.reference:
                 test = findings.tests.get((effect.axis, label.label))
+                interval = None if test is None else test.interval
                 difference = Estimate(
                     value=label.difference,
                     std=label.std,
-                    interval=None if test is None else test.interval,
+                    interval=interval,
                     count=label.pairs,
                     judged=test,
                 )

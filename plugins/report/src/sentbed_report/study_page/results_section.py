@@ -62,8 +62,9 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
             names = [""] * len(row.headers)
             names[place_of_name] = row.headers[0]
             rows[place] = attrs.evolve(row, headers=tuple(names))
+    title = summaries[0].note if len(summaries) == 1 else ""
     return Table(
-        summaries[0].note if len(summaries) == 1 else "",
+        title,
         tuple(Header(header.name, header.name in shown) for header in tables[0].headers),
         tuple(columns),
         tuple(rows),

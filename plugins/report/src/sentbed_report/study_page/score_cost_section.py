@@ -31,10 +31,11 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
     if against:
         front = [point.row.name for point in against[0].points if point.front]
         line = f"{len(front)} of {len(against[0].points)} cells are on the Pareto front"
+    sentences = [unknown] if unknown else []
     return Section(
         "Score against cost",
         line,
-        [unknown] if unknown else [],
+        sentences,
         [*map(_table, against)],
         plots=plots_of(KINDS["cost"], data, summaries),
     )
@@ -45,7 +46,7 @@ def _table(against: ScoreAgainstCost) -> Table:
     order = sorted(range(len(costs.columns)), key=lambda index: index != against.index)
     columns = [
         Column("front", form="count"),
-        attrs.evolve(scores.columns[-1], digits=scores.digits, address=""),
+        attrs.evolve(scores.columns[-1], digits=scores.digits),
         # Units are in the headings of the table of costs; here are many columns.
         *(attrs.evolve(costs.columns[index], heading=costs.columns[index].task) for index in order),
     ]

@@ -60,7 +60,9 @@ def _sentences(selection: Selection) -> Iterator[str]:
 def _table(selection: Selection) -> Table:
     several = len({score.encoder for score in selection.scores}) > 1
     digits = score_digits(score.mean for score in selection.scores)
-    columns = (Column("score", digits=digits), "interval over", "chosen by")
+    columns: list[Column | str] = [Column("score", digits=digits), "interval over"]
+    if selection.test_data:
+        columns.append("chosen by")
     rows = []
     for score in selection.scores:
         interval = None
@@ -73,7 +75,7 @@ def _table(selection: Selection) -> Table:
     return table_of(
         f"Scores of “{selection.cell}” on test data, with intervals of {100 * selection.confidence:.4g} %",
         ["task", Header("encoder", shown=several), "evaluator", "metric"],
-        columns if selection.test_data else columns[:-1],
+        columns,
         rows,
         [
             "Mean and standard deviation over the seeds. Intervals are of this cell alone: they do not "

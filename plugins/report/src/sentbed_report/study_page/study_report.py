@@ -9,7 +9,7 @@ from pathlib import Path
 from sentbed.errors import DataError
 from sentbed.helpers import read_file, write_atomic
 
-from sentbed_report.item_page.item_page import DIRECTORY, ItemPage, item_pages, with_addresses
+from sentbed_report.item_page.item_page import DIRECTORY, ItemPage, item_pages
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.study.axis_tests import axis_findings
@@ -60,7 +60,6 @@ def _item_pages_of_report(directory: Path) -> set[str]:
 
 def study_page(data: StudyData, summaries: Sequence[Summary], item_pages: Sequence[ItemPage]) -> Page:
     """Return the content of a study's report, whose numbers lead to these pages of items."""
-    summaries = with_addresses(summaries, item_pages)
     selection = select(data, summaries)
     findings = axis_findings(data, summaries)
     return Page(
@@ -70,7 +69,7 @@ def study_page(data: StudyData, summaries: Sequence[Summary], item_pages: Sequen
         summary_line(data),
         tuple(answer_lines(data, summaries, selection, findings)),
         facts(data),
-        tuple(sections_of(data, summaries, selection, findings)),
+        tuple(sections_of(data, summaries, item_pages, selection, findings)),
         {cell.name: cell.labels for cell in data.cells},
         {axis.name: axis.labels for axis in data.axes if len(axis.labels) > 1},
     )

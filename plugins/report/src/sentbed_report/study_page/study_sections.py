@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import count
+from sentbed_report.item_page.item_page import ItemPage, with_addresses
 from sentbed_report.page.sections import Section, Text
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.selection import Selection
@@ -34,13 +35,16 @@ _IN_OTHER_SECTIONS = ("effects", "ranks", "cost")
 def sections_of(
     data: StudyData,
     summaries: Sequence[Summary],
+    item_pages: Sequence[ItemPage],
     selection: Selection | None,
     findings: Sequence[AxisFindings],
 ) -> list[Section]:
     """Return the sections of a study's report; those with nothing to say are left out."""
+    # The other sections have the tables as they are, which know their rank groups already.
+    linked = with_addresses(summaries, item_pages)
     sections = [
         failures_section(data),
-        *results_sections(data, summaries),
+        *results_sections(data, linked),
         selection_section(selection),
         rank_groups_section(data, summaries),
         effects_section(data, findings),
