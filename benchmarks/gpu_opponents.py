@@ -23,10 +23,11 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
-from common import DTYPES, timed
+from common import DTYPES, rates_in_turn
 from numpy.typing import NDArray
 from sentbed import Encoder
-from sentbed.tools import load_plugins
+from sentbed.protocols import Head
+from sentbed.tools import EncoderRecipe, load_plugins
 from sentbed_interop.export_and_import import export_encoder
 
 VOCABULARY = 8000
@@ -52,9 +53,6 @@ def draw_texts(count: int) -> list[str]:
 
 def save_random_encoder(directory: Path, size: str, texts: list[str]) -> None:
     """Save a BERT of random weights with mean pooling as sentbed's `saved` and the exported `folder`."""
-    from sentbed._recipe.recipe import EncoderRecipe
-    from sentbed.protocols import Head
-
     plugins = load_plugins()
     backbone: Any = plugins.find("backbone", "bert").cls(init="random", size=size, vocab_size=VOCABULARY)
     pooler: Any = plugins.find("pooler", "mean").cls()
@@ -90,11 +88,7 @@ def measure(directory: Path, texts: list[str], precision: str, device: str, roun
     for size in BATCH_SIZES:
         rows[f"sentence-transformers, batches of {size}"] = encode_in_batches_of(size)
     vectors = [encode(texts) for encode in rows.values()]
-    rates: dict[str, list[float]] = {name: [] for name in rows}
-    for _ in range(rounds):
-        for name, encode in rows.items():
-            rate, _ = timed(encode, texts)
-            rates[name].append(rate)
+    rates = rates_in_turn(rows, texts, rounds)
     return {
         "precision": precision,
         "texts_per_s": {name: statistics.median(values) for name, values in rates.items()},

@@ -35,7 +35,7 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
-from common import sentences, timed
+from common import rates_in_turn, sentences
 from encode import MODEL
 from numpy.typing import NDArray
 from opponent_engines import (
@@ -165,17 +165,6 @@ def rows(threads: int | None, calibration: Sequence[str]) -> dict[str, Encode]:
         except (SentbedError, ValueError) as error:
             print(f"without sentbed {precision}: {' '.join(str(error).split())}")
     return {**dict(opponents(fp32, calibration, "sentbed bf16" in own)), **own}
-
-
-def rates_in_turn(found: Mapping[str, Encode], texts: list[str], rounds: int) -> dict[str, list[float]]:
-    """Return texts a second of each row in each round; all have encoded the texts once before."""
-    for encode in found.values():
-        encode(texts)
-    rates: dict[str, list[float]] = {name: [] for name in found}
-    for _ in range(rounds):
-        for name, encode in found.items():
-            rates[name].append(timed(encode, texts)[0])
-    return rates
 
 
 def ratio(rates: Sequence[float], base: Sequence[float]) -> float:

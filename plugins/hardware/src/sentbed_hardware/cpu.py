@@ -76,5 +76,14 @@ class Cpu(Distributed, PlannedProcessor):
             os.environ.setdefault("RAYON_NUM_THREADS", str(self.threads))
         import_heavy("sentbed_hardware._torch.cpu")
         from sentbed_hardware._torch.cpu import build_cpu_engine
+        from sentbed_hardware._torch.lead_engine import spread
 
-        return build_cpu_engine(self)
+        engine = build_cpu_engine(
+            runtime=self.name,
+            precision=self.precision,
+            threads=self.threads,
+            streams=self.streams,
+            compile=self.compile,
+            deterministic=self.deterministic,
+        )
+        return spread(engine, self)

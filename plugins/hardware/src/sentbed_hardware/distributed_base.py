@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -10,6 +9,8 @@ from typing import Literal
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import OF_MACHINE, RuntimeTraits
+
+from sentbed_hardware.torchrun_environment import is_first, is_member
 
 ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]/]+):\d{1,5}")
 
@@ -73,18 +74,13 @@ class Distributed:
             return None
         from sentbed_hardware.launching import launch
 
-        return launch(self, command)
+        return launch(command, self.devices, self.nodes, self.rendezvous)
 
     def serve(self) -> bool:
         """Work for the first process until it ends, if this is another one; return whether it is."""
-        if not is_member() or int(os.environ["RANK"]) == 0:
+        if is_first():
             return False
         from sentbed_hardware.engine_parts.calls_in_all_processes import serve
 
         serve(self)
         return True
-
-
-def is_member() -> bool:
-    """Return whether `torchrun` has started this process."""
-    return {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()

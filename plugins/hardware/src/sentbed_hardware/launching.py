@@ -8,13 +8,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from sentbed import RuntimeUnavailableError
-
-if TYPE_CHECKING:
-    from sentbed_hardware.distributed_base import Distributed
 
 FAILED, INTERRUPTED = 1, 130
 PATIENCE = 7 * 24 * 3600
@@ -22,8 +19,8 @@ PATIENCE = 7 * 24 * 3600
 kills them."""
 
 
-def launch(parameters: Distributed, command: Sequence[str]) -> int:
-    """Run `command` in every process of this machine; see `Distributed.launch`.
+def launch(command: Sequence[str], devices: int, nodes: int, rendezvous: str | None) -> int:
+    """Run `command` in every process of this machine; see `Distributed` and its method `launch`.
 
     This is `torchrun`, called in this process: it prints no traceback of its own, and knows how each ended.
     """
@@ -47,7 +44,7 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
             logging.getLogger(name).disabled = True
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(PATIENCE))
     meeting_point.register()
-    alone = parameters.nodes == 1
+    alone = nodes == 1
     if alone:
         os.environ.setdefault(KEY_VARIABLE, new_key())
     if alone and sys.platform == "linux":
@@ -55,12 +52,12 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
         config = LaunchConfig(
-            min_nodes=parameters.nodes,
-            max_nodes=parameters.nodes,
-            nproc_per_node=parameters.devices,
+            min_nodes=nodes,
+            max_nodes=nodes,
+            nproc_per_node=devices,
             run_id=uuid4().hex if alone else "sentbed",
             rdzv_backend=meeting_point.BACKEND,
-            rdzv_endpoint="localhost:0" if alone else str(parameters.rendezvous),
+            rdzv_endpoint="localhost:0" if alone else str(rendezvous),
             local_addr="localhost" if alone else None,
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=logs),
@@ -73,7 +70,7 @@ def launch(parameters: Distributed, command: Sequence[str]) -> int:
             return _code_of(error.failures)
         except (RendezvousError, RuntimeError, OSError, ValueError) as error:
             why = str(error.__cause__ or error).splitlines()[0]
-            where = "" if alone else f" at `{parameters.rendezvous}`"
+            where = "" if alone else f" at `{rendezvous}`"
             raise RuntimeUnavailableError(
                 f"the processes could not meet{where}: {why}; "
                 "look whether the address and port are right and open, and all machines were started"

@@ -12,9 +12,10 @@ from attrs.validators import deep_iterable, ge, min_len, optional
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import OF_MACHINE, Engine, RuntimeTraits
 from sentbed_common import Device
-from sentbed_hardware.distributed_base import Distributed, is_member
+from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.peak_rates import Peak
 from sentbed_hardware.resource_planning import PlannedAccelerator
+from sentbed_hardware.torchrun_environment import is_first
 
 from sentbed_tpu.peak_rates import PASSES, TPU
 
@@ -95,7 +96,7 @@ class Tpu(PlannedAccelerator):
 
     def serve(self) -> bool:
         """Work for the first process, if this is another one; see `Distributed.serve`."""
-        if not is_member() or int(os.environ["RANK"]) == 0:
+        if is_first():
             return False
         from sentbed_hardware.engine_parts.calls_in_all_processes import serve
 
@@ -120,7 +121,7 @@ class Tpu(PlannedAccelerator):
             platform=self.platform,
             bf16=self.precision != "fp32",
             devices=self.devices,
-            machines=self.machines,
+            nodes=self.nodes,
             parallel=self.parallel,
             lengths=self.lengths,
             token_budget=self.token_budget,

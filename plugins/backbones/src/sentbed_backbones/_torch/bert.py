@@ -28,7 +28,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
 
 
 class BertFamily(Family):
-    """See `sentbed_backbones.Bert`."""
+    """See `sentbed_backbones.bert.Bert`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a WordPiece tokenizer."""

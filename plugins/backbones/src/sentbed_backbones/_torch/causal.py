@@ -39,7 +39,7 @@ SIZES: Mapping[str, tuple[int, int, int, int]] = {
 
 
 class CausalFamily(Family):
-    """See `sentbed_backbones.Causal`."""
+    """See `sentbed_backbones.causal.Causal`."""
 
     predicts_next = True
 

@@ -28,7 +28,7 @@ SIZES: Mapping[str, tuple[int, int, int]] = {
 
 
 class OptFamily(CausalFamily):
-    """See `sentbed_backbones.Opt`."""
+    """See `sentbed_backbones.opt.Opt`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with OPT's special tokens: `</s>` before each text, nothing after it."""

@@ -41,7 +41,7 @@ UNLIMITED = 2**20
 
 
 class T5Family(Family):
-    """See `sentbed_backbones.T5`."""
+    """See `sentbed_backbones.t5.T5`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with T5's special tokens."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import torch
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
 
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.lead_engine import LeadEngine, spread
 from sentbed_hardware._torch.streams import keep_freed_memory, streams_on
-from sentbed_hardware.engine_parts.process_group import neighbours
-
-if TYPE_CHECKING:
-    from sentbed_hardware.cpu import Cpu
+from sentbed_hardware.torchrun_environment import processes_on_this_machine
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 """Instruction sets any of which makes bf16 faster than fp32; without them it is emulated, and slower."""
@@ -36,39 +31,50 @@ def _present(names: tuple[str, ...]) -> list[str]:
     return [name for name in names if capabilities.get(name)]
 
 
-def build_cpu_engine(parameters: Cpu) -> LeadEngine | TorchEngine:
-    """See `Cpu.build`."""
-    found, wanted = bf16_instructions(), parameters.precision
-    if wanted == "auto":
-        wanted = "bf16" if found else "fp32"
-    needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(wanted, ())
+def build_cpu_engine(
+    runtime: str,
+    precision: str,
+    threads: int | None,
+    streams: int | None,
+    compile: bool,
+    deterministic: bool,
+) -> TorchEngine:
+    """Return the engine of this process; see `Cpu.build`, whose name is `runtime`."""
+    present_for_bf16 = bf16_instructions()
+    if precision == "auto":
+        precision = "bf16" if present_for_bf16 else "fp32"
+    needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(precision, ())
     if needed and not _present(needed):
         raise RuntimeUnavailableError(
-            f"this processor has no {wanted} instructions "
+            f"this processor has no {precision} instructions "
             f"(none of {', '.join(f'`{name}`' for name in needed)}); "
             'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
         )
-    # If the recipe sets no threads, the user's environment applies to torch, too.
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    own = int(given) if given.isdecimal() and int(given) > 0 else max(1, usable_cores() // neighbours())
-    threads = parameters.threads or own
-    streams = min(parameters.streams or streams_on(threads), threads)
+    threads = threads or _default_threads()
+    streams = min(streams or streams_on(threads), threads)
     keep_freed_memory()
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(parameters.deterministic)
-    engine = TorchEngine(
+    torch.use_deterministic_algorithms(deterministic)
+    return TorchEngine(
         device=torch.device("cpu"),
-        dtype=DTYPES[wanted],
-        compile=parameters.compile,
+        dtype=DTYPES[precision],
+        compile=compile,
         facts={
-            "runtime": parameters.name,
+            "runtime": runtime,
             "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
-            "precision": wanted,
-            "bf16_instructions": found,
+            "precision": precision,
+            "bf16_instructions": present_for_bf16,
             "threads": threads,
             "streams": streams,
-            "deterministic": parameters.deterministic,
+            "deterministic": deterministic,
         },
         streams=streams,
     )
-    return spread(engine, parameters)
+
+
+def _default_threads() -> int:
+    """Return the threads where the recipe sets none: the user's, or this process's share of the cores."""
+    of_openmp = os.environ.get("OMP_NUM_THREADS", "")
+    if of_openmp.isdecimal() and int(of_openmp) > 0:
+        return int(of_openmp)
+    return max(1, usable_cores() // processes_on_this_machine())

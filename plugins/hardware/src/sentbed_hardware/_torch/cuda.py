@@ -26,8 +26,8 @@ from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.cuda_presence import built_without_cuda
-from sentbed_hardware.distributed_base import is_member
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
+from sentbed_hardware.torchrun_environment import is_member
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -38,7 +38,12 @@ def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEn
     Raises:
         RuntimeUnavailableError: if several processes are asked for and this is the only one.
     """
-    engine.processes = join(parameters, engine.device)
+    engine.processes = join(
+        engine.device,
+        asked_for=parameters.devices * parameters.nodes,
+        sharded=parameters.parallel == "fsdp",
+        local_gradient=parameters.gradient == "local",
+    )
     engine.facts = {**engine.facts, **facts(engine.processes)}
     return LeadEngine(engine) if engine.processes.world > 1 and engine.processes.first else engine
 

@@ -41,7 +41,7 @@ from sentbed_hardware._torch.sharding import (
     whole,
 )
 from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
-from sentbed_hardware._torch.tower import Tower, plan_chunks
+from sentbed_hardware._torch.tower import Chunk, Tower, plan_chunks
 from sentbed_hardware._torch.training_state import (
     TensorReader,
     joined_value,
@@ -222,32 +222,45 @@ class TorchTrainer(Trainer):
 
     def _encode(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
         """Encode the columns of one tower together, and likewise its keys."""
-        texts: tuple[dict[str, TokenIds], dict[str, TokenIds]] = {}, {}
+        texts: dict[str, TokenIds] = {}
+        keys: dict[str, TokenIds] = {}
         for name, tokens in columns.items():
             if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name:
-                texts[name in self.keys][name] = tokens
-        found: dict[str, torch.Tensor] = {}
-        prompts = texts_a_row(self.training, tower.name)
-        for is_key, some in enumerate(texts):
-            if not some:
-                continue
-            tokens = TokenIds.join(some.values())
-            micro_batch = self.training.micro_batch
-            if micro_batch is not None:
-                # Number of rows in each process.
-                micro_batch *= self.engine.processes.world
-                if micro_batch * len(some) * prompts >= len(tokens):
-                    micro_batch = None
-            chunks = list(plan_chunks(tokens.lengths, len(some) * prompts, micro_batch))
-            if is_key:
-                vectors = self.averages[tower.name].encode(tokens, chunks)
-            else:
-                made.append(BatchVectors(tower, tokens, chunks, recompute=micro_batch is not None))
-                vectors = made[-1].vectors
-            columns_of = torch.split(vectors, [len(own) for own in some.values()])
-            for name, part in zip(some, columns_of, strict=True):
-                found[name] = joined(self.training, tower.name, part)
-        return found
+                group = keys if name in self.keys else texts
+                group[name] = tokens
+        vectors: dict[str, torch.Tensor] = {}
+        if texts:
+            tokens, chunks, recompute = self._passes(tower, texts)
+            made.append(BatchVectors(tower, tokens, chunks, recompute))
+            vectors |= self._by_column(tower, texts, made[-1].vectors)
+        if keys:
+            tokens, chunks, _ = self._passes(tower, keys)
+            vectors |= self._by_column(tower, keys, self.averages[tower.name].encode(tokens, chunks))
+        return vectors
+
+    def _passes(self, tower: Tower, columns: Mapping[str, TokenIds]) -> tuple[TokenIds, list[Chunk], bool]:
+        """Return the texts of columns together, those of each pass, and whether a pass is repeated.
+
+        It is, for its gradient, where the texts are more than the micro-batch.
+        """
+        tokens = TokenIds.join(columns.values())
+        texts_of_a_row = len(columns) * texts_a_row(self.training, tower.name)
+        micro_batch = self.training.micro_batch
+        if micro_batch is not None:
+            # Number of rows in each process.
+            micro_batch *= self.engine.processes.world
+            if micro_batch * texts_of_a_row >= len(tokens):
+                micro_batch = None
+        chunks = list(plan_chunks(tokens.lengths, texts_of_a_row, micro_batch))
+        return tokens, chunks, micro_batch is not None
+
+    def _by_column(
+        self, tower: Tower, columns: Mapping[str, TokenIds], vectors: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """Return the vectors of each column, one a row, given those of all texts."""
+        counts = [len(tokens) for tokens in columns.values()]
+        parts = zip(columns, torch.split(vectors, counts), strict=True)
+        return {name: joined(self.training, tower.name, part) for name, part in parts}
 
     def _predict(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
         """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids."""
@@ -465,10 +478,8 @@ class TorchTrainer(Trainer):
         """Restore every process's generators; for a state of another number of processes, seed them again."""
         processes = self.engine.processes
         start = "random" if processes.first else f"random.process-{processes.rank}"
-        own, common = (
-            [drawn[f"{begin}.{index}"] for index in range(len(drawn)) if f"{begin}.{index}" in drawn]
-            for begin in (start, "random.loss")
-        )
+        own = _numbered(drawn, start)
+        common = _numbered(drawn, "random.loss")
         if processes_before == processes.world and len(own) == len(draws()):
             rewind(own)
             self.common = common or None
@@ -477,10 +488,9 @@ class TorchTrainer(Trainer):
         if processes.world == 1:
             rewind([*own, *draws()[len(own) :]][: len(draws())])
         if processes.first:
-            self.engine.say(
-                f"the state is of {processes_before} process{'es' * (processes_before > 1)}, and there "
-                f"{'is' if processes.world == 1 else 'are'} {processes.world}; dropout is drawn anew"
-            )
+            before = "1 process" if processes_before == 1 else f"{processes_before} processes"
+            now = "is 1" if processes.world == 1 else f"are {processes.world}"
+            self.engine.say(f"the state is of {before}, and there {now}; dropout is drawn anew")
 
     def _changed_tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors that a step changes in place, by section and name."""
@@ -502,3 +512,11 @@ class TorchTrainer(Trainer):
         """Return the names of the parameters of each group of the optimiser."""
         names = {id(parameter): name for name, parameter in self.optimized.items()}
         return [[names[id(p)] for p in group["params"]] for group in self.optimizer.param_groups]
+
+
+def _numbered(tensors: Mapping[str, torch.Tensor], start: str) -> list[torch.Tensor]:
+    """Return the tensors `START.0`, `START.1` and so on."""
+    numbered = []
+    while (name := f"{start}.{len(numbered)}") in tensors:
+        numbered.append(tensors[name])
+    return numbered

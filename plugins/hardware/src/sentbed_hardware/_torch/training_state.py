@@ -79,7 +79,7 @@ def require_same_tensors(
     sections = {name.split(".")[0] for name in expected} | {"weights", "buffers", "average", "state"}
     found = {name: value for name, value in tensors.items() if name.split(".")[0] in sections}
     for name in [*expected, *sorted(found)]:
-        there, here = (_described(some.get(name)) for some in (found, expected))
+        there, here = _described(found.get(name)), _described(expected.get(name))
         if there != here:
             raise ModelError(
                 f"`{directory}` is not a state of this recipe: `{name}` is {there} there and {here} in the "

@@ -7,7 +7,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import torch
@@ -18,10 +18,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from sentbed_hardware._common.message_signatures import require_key
 from sentbed_hardware._common.process_messages import Own, gather_in_first
-from sentbed_hardware.distributed_base import is_member
-
-if TYPE_CHECKING:
-    from sentbed_hardware.distributed_base import Distributed
+from sentbed_hardware.torchrun_environment import is_member
 
 FOREVER = timedelta(days=30)
 """Time limit for the next call of the first process, which may be in a long evaluation."""
@@ -57,7 +54,7 @@ class Processes:
     store: Any = None
     """Key-value store of all processes, usable even while one of them hangs."""
     together: Callable[..., Any] = here
-    """`together(operation, *arguments)` in the first process has every process do it; see `mirror`."""
+    """`together(operation, *arguments)` in the first process has every process do it; see `Lead.call`."""
     asked: int = 0
     """Number of the signal that asked this process to end, or 0."""
 
@@ -144,17 +141,21 @@ def _buckets(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
         yield bucket
 
 
-def join(parameters: Distributed, device: torch.device) -> Processes:
+def join(
+    device: torch.device, asked_for: int, sharded: bool = False, local_gradient: bool = False
+) -> Processes:
     """Return this process among those started by `torchrun`, or as a single process if there are none.
+
+    `asked_for` is the number of processes in the recipe; the other arguments are fields of `Processes`.
 
     Raises:
         RuntimeUnavailableError: if several are asked for and this is the only one.
         RunError: if this user's processes have no key to sign messages with.
     """
     if not is_member():
-        if (wanted := parameters.devices * parameters.nodes) > 1:
+        if asked_for > 1:
             raise RuntimeUnavailableError(
-                f"{wanted} processes are asked for, and this is one that stands alone; "
+                f"{asked_for} processes are asked for, and this is one that stands alone; "
                 "start the recipe with `sentbed run` or `torchrun`, or set `devices` and `nodes` to 1"
             )
         return Processes()
@@ -171,17 +172,12 @@ def join(parameters: Distributed, device: torch.device) -> Processes:
     return Processes(
         rank=rank,
         world=world,
-        sharded=parameters.parallel == "fsdp",
-        local_gradient=parameters.gradient == "local",
+        sharded=sharded,
+        local_gradient=local_gradient,
         device=device,
         data=dist.new_group(backend=backend, timeout=WITHIN_A_CALL),
         store=store,
     )
-
-
-def neighbours() -> int:
-    """Return the number of processes on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_member() else 1
 
 
 def facts(processes: Processes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sentbed_losses._torch.contrastive_base import ContrastiveLoss
 
 
 class InfoNCELoss(ContrastiveLoss):
-    """See `sentbed_losses.InfoNCE`."""
+    """See `sentbed_losses.info_nce.InfoNCE`."""
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor`, `positive` and perhaps `negative`."""

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 class MNTPLoss(torch.nn.Module):
-    """See `sentbed_losses.MNTP`."""
+    """See `sentbed_losses.mntp.MNTP`."""
 
     def __init__(self, probability: float, masked: float, random: float) -> None:
         super().__init__()

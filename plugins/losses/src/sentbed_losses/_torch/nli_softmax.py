@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class NLISoftmaxLoss(torch.nn.Module):
-    """See `sentbed_losses.NLISoftmax`."""
+    """See `sentbed_losses.nli_softmax.NLISoftmax`."""
 
     def __init__(self, width: int, classes: int, product: bool) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
 
 
 class QueueLoss(ContrastiveLoss):
-    """See `sentbed_losses.Queue` and `sentbed_losses.Momentum`."""
+    """See `sentbed_losses.queue.Queue` and `sentbed_losses.momentum.Momentum`."""
 
     def __init__(self, width: int, size: int, in_batch: bool, **contrastive: Any) -> None:
         super().__init__(**contrastive, counts_negatives=True)

@@ -13,7 +13,6 @@ import torch
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Engine
 from sentbed_common import cache_root
-from sentbed_hardware.distributed_base import Distributed
 from sentbed_hardware.engine_parts import process_group
 from sentbed_hardware.engine_parts.process_group import Processes
 
@@ -31,7 +30,7 @@ def build_engine(
     platform: str,
     bf16: bool,
     devices: int | None,
-    machines: Distributed,
+    nodes: int,
     parallel: str,
     lengths: Sequence[int],
     token_budget: int,
@@ -40,7 +39,7 @@ def build_engine(
 
     It is the engine of all processes in the first one, and this process's own in the others.
     """
-    processes = join(machines, platform)
+    processes = join(nodes, platform)
     claimed = claim(platform, devices, processes.world)
     # Without this, a TPU computes fp32 products in bf16.
     jax.config.update("jax_default_matmul_precision", "highest")
@@ -70,17 +69,16 @@ def build_engine(
     return engine
 
 
-def join(machines: Distributed, platform: str) -> Processes:
-    """Return this process among those started by `torchrun`, and connect JAX's processes.
+def join(nodes: int, platform: str) -> Processes:
+    """Return this process among those started by `torchrun`, one a machine, and connect JAX's processes.
 
     Raises:
         RuntimeUnavailableError: if several processes are asked for and this is the only one.
     """
-    processes = process_group.join(machines, torch.device("cpu"))
+    # One process's share of the weights is useless without the others.
+    processes = process_group.join(torch.device("cpu"), asked_for=nodes, sharded=True)
     if processes.world == 1:
         return processes
-    # One process's share of the weights is useless without the others.
-    processes.sharded = True
     if processes.first:
         with socket.socket() as free:
             free.bind(("", 0))
