@@ -63,7 +63,16 @@ TEXTS = ["one text", "another, longer text", "a third one"]
 @pytest.fixture(autouse=True)
 def _code_as_it_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    monkeypatch.setattr("sentbed_report.write_report.write_report", lambda directory, _: directory)
+
+
+@pytest.fixture(autouse=True)
+def _no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write no report: vectors and scores are compared, and pages take most of the time."""
+
+    def write(directory: Path, *_: Any, **__: Any) -> Path:
+        return directory
+
+    monkeypatch.setattr("sentbed_report.write_report.write_report", write)
 
 
 @pytest.fixture(scope="module")
