@@ -7,7 +7,7 @@ from sentbed.tools import echo
 
 
 @click.command("export-mteb")
-@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.argument("directory", type=click.Path(file_okay=False))
 @click.argument("output", type=click.Path(file_okay=False))
 @click.option(
     "--model", metavar="OWNER/NAME", help="Name in MTEB; `sentbed/` and the directory's by default."

@@ -54,7 +54,7 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
         The files of results, a task each.
 
     Raises:
-        DataError: if `model` is not `OWNER/NAME`.
+        DataError: if `model` is not `OWNER/NAME`, or the directory does not exist.
         RunError: if the directory cannot be read, has no scores of the evaluator `mteb`, or mteb is missing.
     """
     if find_spec("mteb") is None:
@@ -64,6 +64,8 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
         )
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         raise DataError(f"found the model {model!r}; expected `OWNER/NAME` of letters, digits, `.`, `_`, `-`")
+    if not directory.is_dir():
+        raise DataError("there is no such directory; name that of a run or study", directory)
     exported = list(_models(directory, model))
     if not exported:
         raise RunError(
