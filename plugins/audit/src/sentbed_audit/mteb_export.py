@@ -148,7 +148,7 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
     for task, (main, *parts) in scores_of_task.items():
         protocol = main.evaluator_protocol
         revision = protocol["revision"]
-        entries: dict[str, list[dict[str, Any]]] = {}
+        entries: dict[str, list[Mapping[str, Any]]] = {}
         # A task of one split and subset has its main score alone.
         for part in parts or [main]:
             split = part.evaluator_protocol["split"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from mteb.abstasks.abstask import get_abstask_prompt
@@ -76,15 +76,17 @@ class MTEBModel:
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
     """Return what mteb says of texts; the instruction is the task's own, or else that of its type."""
-    instruction = metadata.prompt
     side: Literal["", "query", "document"] = ""
     if prompt_type is not None:
         side = prompt_type.value
-    if isinstance(instruction, Mapping):
-        # Sides for which a task has no instruction, as most have none for documents, get none.
-        instruction = instruction.get(side, "")
-    elif not instruction:
+    prompt = metadata.prompt
+    if not prompt:
         instruction = get_abstask_prompt(metadata.name)
+    elif isinstance(prompt, str):
+        instruction = prompt
+    else:
+        # A side without an instruction, as most documents are, gets none.
+        instruction = str(prompt.get(side, ""))
     return TextTask(metadata.name, str(metadata.type), side, instruction)
 
 
