@@ -11,6 +11,7 @@ from sentbed._cli import main as cli
 from sentbed.kinds import KINDS
 from sentbed.tools import load_plugins
 from sentbed_workbench.component_docs import tables, type_name
+from sentbed_workbench.protocol_docs import list_protocols, protocol_names
 
 
 def invoke(*arguments: str) -> Result:
@@ -91,3 +92,42 @@ def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
     result = invoke("show", "loss", "pul")
     assert result.exit_code == 1
     assert result.output == "error: there is no loss `pul`. Did you mean `pull`?\n"
+
+
+def test_show_of_a_protocol_prints_signatures_and_documentation() -> None:
+    lines = invoke("show", "protocol", "Tokenizer").output.splitlines()
+    assert lines[0] == "class Tokenizer"
+    at = lines.index("    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds")
+    assert lines[at + 1].startswith("        Tokenise with special tokens")
+    assert "    property pad_id -> int" in lines
+
+
+def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning() -> None:
+    lines = invoke("show", "protocol", "Items").output.splitlines()
+    at = lines.index("    scale: float = 100.0")
+    assert lines[at + 1] == "        Factor from the statistic to the score."
+    assert "    width: int" in invoke("show", "protocol", "PlacedEncoder").output.splitlines()
+    evaluator = invoke("show", "protocol", "Evaluator").output
+    assert "    abstract def prepare(self) -> Prepared | DrivesEncoder\n" in evaluator
+    # What it has from its base.
+    assert "    def check(self) -> Iterator[str]\n" in evaluator
+
+
+def test_show_of_a_protocol_prints_helpers() -> None:
+    assert invoke("show", "protocol", "read_file").output.startswith("def read_file(path: Path, most: int")
+
+
+def test_every_name_of_the_protocols_can_be_shown() -> None:
+    listed = [name for name, _ in list_protocols()]
+    assert {"Backbone", "Tokenizer", "TokenIds", "derive"} <= set(listed)
+    assert not {"Tensor", "Module"} & set(listed)
+    for name in protocol_names():
+        assert invoke("show", "protocol", name).exit_code == 0
+    printed = invoke("show", "protocol").output
+    assert all(f"\n{name} " in f"\n{printed}" for name in listed)
+
+
+def test_a_name_that_is_none_of_the_protocols_has_a_suggestion() -> None:
+    result = invoke("show", "protocol", "Tokeniser")
+    assert result.exit_code == 1
+    assert "did you mean `Tokenizer`?" in result.stderr

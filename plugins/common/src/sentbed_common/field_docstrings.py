@@ -1,4 +1,4 @@
-"""Attribute docstrings of attrs classes."""
+"""Docstrings of the fields of classes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import inspect
 import textwrap
 from typing import Any
 
-import attrs
-
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
     """Return the docstring under each field, read from the source; Python drops them at run time."""
     docstrings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if not attrs.has(base):
+        if "__annotations__" not in vars(base):
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(tree, ast.ClassDef)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentbed.tools import Plugins
 
 
-HOOKS = "hooks"
+HOOKS, PROTOCOL = "hooks", "protocol"
 
 
 @click.command()
@@ -23,16 +23,23 @@ def show(kind: str, name: str | None) -> None:
 
     Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
     `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that hear
-    them.
+    them. `show protocol Tokenizer` prints signatures and documentation of what plugins implement and call,
+    `show protocol` their names.
     """
     from sentbed.kinds import KINDS
     from sentbed.tools import load_plugins
 
     from sentbed_workbench.component_docs import describe, describe_table, tables
     from sentbed_workbench.hook_listeners import lines_of_hooks
+    from sentbed_workbench.protocol_docs import describe_protocol
 
+    if kind == PROTOCOL:
+        echo("\n".join(_protocols()) if name is None else describe_protocol(name))
+        return
     plugins = load_plugins()
-    choices = [*KINDS, *tables(plugins), HOOKS] if name is None else [*KINDS]
+    choices = [*KINDS, PROTOCOL]
+    if name is None:
+        choices += [*tables(plugins), HOOKS]
     if kind not in choices:
         what = "kind of component" + (" or table of a recipe" if name is None else "")
         raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(choices)}")
@@ -44,6 +51,16 @@ def show(kind: str, name: str | None) -> None:
         echo("\n".join(_components(kind, plugins)))
     else:
         echo(describe_table(kind, plugins))
+
+
+def _protocols() -> Iterator[str]:
+    """Yield a line for each name of the protocols, and how to show one in detail."""
+    from sentbed.tools import columns
+
+    from sentbed_workbench.protocol_docs import list_protocols
+
+    yield from columns(list_protocols())
+    yield from ("", f"`sentbed show {PROTOCOL} NAME` explains one")
 
 
 def _components(kind: str, plugins: Plugins) -> Iterator[str]:
