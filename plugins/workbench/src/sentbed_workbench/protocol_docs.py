@@ -55,39 +55,58 @@ def describe_protocol(name: str) -> str:
             f"neither `sentbed.protocols` nor `sentbed.helpers` has `{name}`; {suggestion}"
             "`sentbed show protocol` lists what they have"
         )
-    value = offered[name]
+    lines: list[str] = []
+    for number, entry in enumerate(entries(name, offered[name])):
+        indent = "    " if number else ""
+        if number:
+            lines.append("")
+        lines.append(indent + entry.signature)
+        lines += textwrap.indent(entry.documentation, f"{indent}    ").splitlines()
+    return "\n".join(lines)
+
+
+@attrs.frozen
+class Entry:
+    """A class, function, field or method."""
+
+    signature: str
+    """One line, such as `def encode(self, texts: Sequence[str]) -> NDArray[np.float32]`."""
+    documentation: str
+
+
+def entries(name: str, value: Any) -> Iterator[Entry]:
+    """Yield what is to be said of a name, and for a class of each of its fields and methods."""
     if inspect.isclass(value):
-        return "\n".join(_class_lines(name, value))
-    if inspect.isroutine(value):
-        return "\n".join(_routine_lines(name, value, "def"))
-    return f"{name} = {value!r}"
+        yield from _class_entries(name, value)
+    elif inspect.isroutine(value):
+        yield _routine(name, value, "def")
+    else:
+        yield Entry(f"{name}: {type(value).__name__}", "")
 
 
-def _class_lines(name: str, cls: type[Any]) -> Iterator[str]:
-    bases = [base.__name__ for base in cls.__bases__ if base not in (object,)]
-    yield f"class {name}({', '.join(bases)})" if bases else f"class {name}"
-    yield from _documentation(cls)
+def _class_entries(name: str, cls: type[Any]) -> Iterator[Entry]:
+    bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
+    yield Entry(f"class {name}({bases})" if bases else f"class {name}", _documentation(cls))
     documented = field_docs(cls)
-    for line, field in _fields(cls):
-        yield ""
-        yield f"    {line}"
-        yield from textwrap.indent(inspect.cleandoc(documented.get(field, "")), " " * 8).splitlines()
+    for field, signature in _fields(cls):
+        yield Entry(signature, inspect.cleandoc(documented.get(field, "")))
     for member in _members(cls):
-        yield ""
-        yield from textwrap.indent("\n".join(_member_lines(cls, member)), " " * 4).splitlines()
+        yield _member(cls, member)
 
 
 def _fields(cls: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield each field with its type and default, and its name."""
+    """Yield the name of each field, and the field with its type and default."""
     if attrs.has(cls):
         for attribute in attrs.fields(cls):
-            yield f"{attribute.name}: {_type_name(attribute.type)}{_default(attribute)}", attribute.name
+            if not attribute.name.startswith("_"):
+                signature = f"{attribute.name}: {_type_name(attribute.type)}{_default(attribute)}"
+                yield attribute.name, signature
         return
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("sentbed"):
             for name, hint in inspect.get_annotations(base).items():
                 if not name.startswith("_"):
-                    yield f"{name}: {_type_name(hint)}", name
+                    yield name, f"{name}: {_type_name(hint)}"
 
 
 def _members(cls: type[Any]) -> Iterator[str]:
@@ -105,35 +124,28 @@ def _members(cls: type[Any]) -> Iterator[str]:
                 yield name
 
 
-def _member_lines(cls: type[Any], name: str) -> Iterator[str]:
+def _member(cls: type[Any], name: str) -> Entry:
     value = inspect.getattr_static(cls, name)
     if isinstance(value, property | functools.cached_property):
-        getter = value.fget if isinstance(value, property) else value.func
-        yield f"property {name}{_returned(getter)}"
-        yield from _documentation(value)
-        return
+        getter: Any = value.fget if isinstance(value, property) else value.func
+        hint = inspect.get_annotations(getter).get("return")
+        return Entry(f"property {name} -> {_type_name(hint)}", _documentation(value))
     word = "def"
     if isinstance(value, classmethod | staticmethod):
         word = type(value).__name__
         value = value.__func__
     if getattr(value, "__isabstractmethod__", False):
         word = f"abstract {word}"
-    yield from _routine_lines(name, value, word)
+    return _routine(name, value, word)
 
 
-def _routine_lines(name: str, routine: Any, word: str) -> Iterator[str]:
+def _routine(name: str, routine: Any, word: str) -> Entry:
     signature = str(inspect.signature(routine)).replace("'", "")
-    yield f"{word} {name}{_type_name(signature)}"
-    yield from _documentation(routine)
+    return Entry(f"{word} {name}{_type_name(signature)}", _documentation(routine))
 
 
-def _documentation(value: Any) -> list[str]:
-    return textwrap.indent(inspect.getdoc(value) or "", " " * 4).splitlines()
-
-
-def _returned(getter: Any) -> str:
-    annotation = getattr(getter, "__annotations__", {}).get("return")
-    return f" -> {_type_name(annotation)}" if annotation is not None else ""
+def _documentation(value: Any) -> str:
+    return inspect.getdoc(value) or ""
 
 
 def _default(attribute: attrs.Attribute[Any]) -> str:
@@ -141,6 +153,8 @@ def _default(attribute: attrs.Attribute[Any]) -> str:
         return ""
     if isinstance(attribute.default, attrs.Factory):  # type: ignore[arg-type]
         return " = ..."
+    if inspect.isroutine(attribute.default):
+        return f" = {attribute.default.__name__}"
     return f" = {attribute.default!r}"
 
 
