@@ -15,6 +15,7 @@ from sentbed._document.toml import Document, KeyPath
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
 from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
+from sentbed._recipe.requirements import unmet_requirements
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.plugin_offer_rules import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
@@ -99,6 +100,11 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
     problems += _unknown_keys(data, document, plugins)
     recipe, more = structure(data, Recipe, document, plugins, base, rename, look)
     problems += more
+    if isinstance(requires := data.get("requires"), dict):
+        # Also where components are missing: what they are in is the cause.
+        written = {str(name): str(specifier) for name, specifier in requires.items()}
+        for name, message in unmet_requirements(written):
+            problems.append(document.problem(message, ("requires", name)))
     if problems:
         raise RecipeError(sorted(problems, key=lambda problem: problem.line or 0))
     return attrs.evolve(recipe, document=document, tables=tables)

@@ -349,6 +349,9 @@ class Recipe:
     tracker: tuple[Tracker, ...] = ()
     """`[[tracker]]`: other places to which the run is reported."""
     expected: Mapping[str, Expected] = attrs.field(factory=dict)
+    requires: Mapping[str, str] | None = None
+    """Distributions that must be installed, and versions as pip reads them: `sentbed-attention = ">=0.2"`.
+    `sentbed deps RECIPE` prints those of a recipe."""
     tables: Mapping[str, RecipeTable] = attrs.field(factory=dict, metadata={"spread": True})
     """Tables of plugins, such as `[study]`, by key."""
     document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)

@@ -32,6 +32,10 @@ def commands() -> Mapping[str, Lazy]:
         "schema": Lazy(
             "sentbed_workbench.schema_command:schema", "Print a JSON Schema of recipes, for editors."
         ),
+        "deps": Lazy(
+            "sentbed_workbench.deps_command:deps",
+            "Say which distributions a recipe needs, and their versions.",
+        ),
         "diff": Lazy("sentbed_workbench.diff_command:diff", "Say in which values two recipes differ."),
         "explain": Lazy(
             "sentbed_workbench.explain_command:explain", "Say which file each value of a recipe comes from."

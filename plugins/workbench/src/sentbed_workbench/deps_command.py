@@ -1,0 +1,43 @@
+"""The command `deps`: the distributions that a recipe needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+from sentbed.tools import echo, set_option
+
+if TYPE_CHECKING:
+    from sentbed.tools import Plugins
+
+
+@click.command()
+@click.argument("recipe", type=click.Path())
+@set_option("Override a value of the recipe; PATH= takes a key out.")
+def deps(recipe: str, overrides: tuple[str, ...]) -> None:
+    """Say which distributions RECIPE needs: those of its components and tables, as they are installed.
+
+    The first lines are a table `[requires]` for the recipe, with which `sentbed check` compares what is
+    installed. The last line installs them with pip.
+    """
+    from sentbed.tools import components_of, load_plugins, load_recipe
+
+    plugins = load_plugins()
+    loaded = load_recipe(recipe, overrides, plugins, look=False)
+    versions = versions_of(components_of(loaded), plugins)
+    echo("[requires]")
+    for name, version in versions.items():
+        echo(f'{name} = ">={version}"')
+    echo("")
+    echo("pip install " + " ".join(f"'{name}>={version}'" for name, version in versions.items()))
+
+
+def versions_of(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
+    """Return the installed version of each distribution that offers one of the classes, by name."""
+    versions = {}
+    for cls in classes:
+        origin = plugins.origin(cls)
+        if origin is not None:
+            versions[origin.distribution] = origin.version
+    return dict(sorted(versions.items()))
