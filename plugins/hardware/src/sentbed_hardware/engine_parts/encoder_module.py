@@ -129,7 +129,10 @@ class EncoderModule(torch.nn.Module):
         training = self.pooler.training
         width = self.trained_pooled_width if training else self.pooled_width
         _require_vectors(pooled, len(states.last_hidden_state), width, pooler, training)
-        vectors: torch.Tensor = self.projection(pooled)
+        return self.headed(self.projection(pooled), cut=cut)
+
+    def headed(self, vectors: torch.Tensor, *, cut: bool) -> torch.Tensor:
+        """Transform, cut and normalise projected vectors `(batch, untransformed_width)`; see `finish`."""
         if self.gives_input:
             return vectors
         if cut:
@@ -169,6 +172,29 @@ class EncoderModule(torch.nn.Module):
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)
         module = InferenceModule(self.eval(), backbone.inference(self.backbone, dtype, traceable=True))
         return torch.compile(module, dynamic=False)
+
+
+class TraceableEncoder(torch.nn.Module):
+    """Token ids and mask, each int64 `(batch, length)` -> projected vectors, for exporters and compilers.
+
+    The vectors, fp32 `(batch, untransformed_width)`, are those that `EncoderModule.headed` takes. The
+    backbone is a copy of operations that a compiler knows, with adapters merged; nothing checks shapes, as
+    `EncoderModule.finish` does, since a tracer would take each for a constant.
+    """
+
+    def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
+        super().__init__()
+        encoder.eval()
+        self.backbone = backbone.inference(encoder.backbone, torch.float32, traceable=True)
+        self.pooler, self.projection = encoder.pooler, encoder.projection
+        for part in self.backbone.modules():
+            if hasattr(part, "set_attn_implementation"):
+                part.set_attn_implementation("eager")
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Encode one batch."""
+        vectors: torch.Tensor = self.projection(self.pooler(self.backbone(input_ids, attention_mask)))
+        return vectors
 
 
 def _require_built(backbone: BuiltBackbone) -> None:
