@@ -57,10 +57,11 @@ class OnnxRuntimeEngine(EncodingEngine):
     """Runs graphs on the host's processor."""
 
     def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
-        """Return what int8 means here."""
+        """Return the library's version, and what int8 means here."""
+        library = {"engine": f"onnxruntime {onnxruntime.__version__}"}
         if self.facts["precision"] == "fp32":
-            return {}
-        return {"int8": dict(QUANTISATION)}
+            return library
+        return {**library, "int8": dict(QUANTISATION)}
 
     def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
         """Return the session of an encoder's graph.
