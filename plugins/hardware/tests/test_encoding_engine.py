@@ -18,6 +18,7 @@ from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import EncodingEngine, Project
 from sentbed_testing import engine_suite
+from torch.utils.flop_counter import FlopCounterMode
 
 TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
 FACTS = {"runtime": "traced", "device": "cpu", "precision": "fp32"}
@@ -114,6 +115,23 @@ def test_a_transform_is_fitted_saved_and_loaded_and_the_weights_are_compiled_onc
     loaded = traced.assemble(encoder.backbone, toys.mean(), head, tmp_path)
     np.testing.assert_array_equal(loaded.encode(batch), fitted.encode(batch))
     assert loaded.fitted_on == {"texts": 3}
+
+
+def test_who_counts_operations_of_pytorch_sees_none_and_not_those_of_the_head_alone(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    bare = assemble(HEADS[-1], on=traced).transformed()
+    fitted = bare.transformed((np.zeros(6), np.eye(6)[:, :3]), {})
+    projected = np.arange(18, dtype=np.float32).reshape(3, 6)
+    projected[0] = 0
+    fitted.made.project = lambda ids, mask: projected
+    counter = FlopCounterMode(display=False)
+    with counter:
+        vectors = fitted.encode(toys.batch(*TEXTS))
+    assert counter.get_total_flops() == 0
+    # A vector of zeros has no direction, and stays as it is.
+    np.testing.assert_array_equal(vectors[0], [0, 0, 0])
+    np.testing.assert_allclose(vectors[1], np.array([6, 7, 8]) / np.sqrt(149), rtol=1e-6)
 
 
 def test_changed_weights_are_compiled_anew(

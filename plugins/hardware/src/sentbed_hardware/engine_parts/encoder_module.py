@@ -129,10 +129,7 @@ class EncoderModule(torch.nn.Module):
         training = self.pooler.training
         width = self.trained_pooled_width if training else self.pooled_width
         _require_vectors(pooled, len(states.last_hidden_state), width, pooler, training)
-        return self.headed(self.projection(pooled), cut=cut)
-
-    def headed(self, vectors: torch.Tensor, *, cut: bool) -> torch.Tensor:
-        """Transform, cut and normalise projected vectors `(batch, untransformed_width)`; see `finish`."""
+        vectors: torch.Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
         if cut:
@@ -177,8 +174,8 @@ class EncoderModule(torch.nn.Module):
 class TraceableEncoder(torch.nn.Module):
     """Token ids and mask, each int64 `(batch, length)` -> projected vectors, for exporters and compilers.
 
-    The vectors, fp32 `(batch, untransformed_width)`, are those that `EncoderModule.headed` takes. The
-    backbone is a copy of operations that a compiler knows, with adapters merged; nothing checks shapes, as
+    The vectors, fp32 `(batch, untransformed_width)`, are those before transform, cut and norm. The backbone
+    is a copy of operations that a compiler knows, with adapters merged; nothing checks shapes, as
     `EncoderModule.finish` does, since a tracer would take each for a constant.
     """
 

@@ -34,6 +34,9 @@ backbone, pooler and projection give, before transform, choice of dimensions and
 TOKEN_BUDGET = 4096
 """Tokens per batch: matrix products of a processor are fastest from about 2,000 on."""
 
+LEAST_NORM = 1e-12
+"""That of `torch.nn.functional.normalize`, by which a shorter vector is divided."""
+
 READ = ("input_ids", "attention_mask")
 """What of a `TokenBatch` a graph takes."""
 
@@ -128,9 +131,25 @@ class EncodingEncoder(ModuleEncoder):
             mask = np.ones_like(batch.input_ids)
         projected = self.project()(batch.input_ids, mask)
         self._require_projected(projected, len(batch.input_ids))
-        with torch.inference_mode():
-            vectors: NDArray[np.float32] = self.module.headed(torch.tensor(projected), cut=True).numpy()
-        return require_finite(vectors, batch, self._origin_of_nan)
+        return require_finite(self._finished(projected), batch, self._origin_of_nan)
+
+    def _finished(self, projected: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Transform, cut and normalise vectors as `EncoderModule.finish` does.
+
+        In NumPy: whoever counts PyTorch's operations sees none of the library's, and would take these few for
+        all of them.
+        """
+        module, vectors = self.module, projected
+        if module.gives_input:
+            return vectors
+        if isinstance(module.transform, torch.nn.Linear):
+            matrix, offset = (part.detach().numpy() for part in module.transform.parameters())
+            vectors = vectors @ matrix.T + offset
+        vectors = vectors[:, : module.dimensions]
+        if module.normalize:
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.maximum(norms, LEAST_NORM)
+        return vectors
 
     def _require_plain(self, batch: TokenBatch) -> None:
         for field in attrs.fields(TokenBatch):
