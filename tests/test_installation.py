@@ -40,10 +40,13 @@ EXTRAS = {name: set(project(path).get("optional-dependencies", {})) for name, pa
 
 def test_uv_takes_every_distribution_from_the_workspace() -> None:
     sources = WORKSPACE["tool"]["uv"]["sources"]
-    members = {name: {"workspace": True} for name in PROJECTS if name != "sentbed-tpu"}
-    assert sources == members | {"sentbed-tpu": {"path": "plugins/tpu", "editable": True}}
-    assert WORKSPACE["tool"]["uv"]["workspace"]["exclude"] == ["plugins/tpu"]
-    assert WORKSPACE["dependency-groups"]["tpu"] == ["sentbed-tpu"]
+    runtimes = ("onnxruntime", "tpu")
+    expected: dict[str, dict[str, Any]] = {name: {"workspace": True} for name in PROJECTS}
+    for runtime in runtimes:
+        expected[f"sentbed-{runtime}"] = {"path": f"plugins/{runtime}", "editable": True}
+        assert WORKSPACE["dependency-groups"][runtime] == [f"sentbed-{runtime}"]
+    assert sources == expected
+    assert WORKSPACE["tool"]["uv"]["workspace"]["exclude"] == [f"plugins/{runtime}" for runtime in runtimes]
 
 
 def test_uv_and_pip_have_the_same_constraints() -> None:

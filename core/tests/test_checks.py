@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sentbed import RecipeError, RuntimeUnavailableError, run
@@ -401,6 +402,32 @@ def test_a_runtime_that_cannot_train_is_a_problem_of_the_stage(
 ):
     monkeypatch.setattr(Toy, "traits", RuntimeTraits(untrainable="it only encodes; take another"))
     assert ("stage.pairs", "it only encodes; take another") in problems(recipe_of, TOWERS)
+
+
+def test_a_runtime_says_which_encoders_do_not_run_on_it(recipe_of: Load, monkeypatch: pytest.MonkeyPatch):
+    def misfits(runtime: Toy, backbone: Characters, pooler: Any, head: Any) -> Iterator[str]:
+        yield f"it has no graph of {backbone.name} and {pooler.name}, {head.normalize}; take another"
+
+    monkeypatch.setattr(Toy, "misfits", misfits)
+    sentence = "it has no graph of characters and average, False; take another"
+    assert problems(recipe_of, RECIPE) == [("runtime", sentence)]
+
+
+def test_a_runtime_that_knows_no_marked_tokens_gets_no_prompt_that_marks_them(
+    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+):
+    twice = 'encoder.prompt={ template = "{text} again: {text}" }'
+    monkeypatch.setattr(Characters, "traits", BackboneTraits(offers=frozenset({"span"})))
+    assert recipe_of(RECIPE, twice).encoders["encoder"].marks
+    monkeypatch.setattr(Toy, "traits", RuntimeTraits(marked_tokens=False))
+    assert problems(recipe_of, RECIPE, twice) == [
+        (
+            "runtime",
+            "the runtime `toy`, as it is set, takes no prompt that hides tokens, chooses layers or has a "
+            "placeholder; use another, such as `cpu`, or another prompt",
+        )
+    ]
+    assert not recipe_of(RECIPE, 'encoder.prompt={ template = "{text}!" }').encoders["encoder"].marks
 
 
 def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):

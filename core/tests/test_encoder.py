@@ -15,9 +15,11 @@ import tomli
 from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
+from sentbed._document.structuring import unstructure
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, PoolerTraits, Score
+from sentbed_common import fingerprint_of
 from sentbed_workbench.vector_cache import VectorCache
 from toy_plugin import RECIPE, TOWERS, Across, Average, Gap, Placed, Toy, Words
 
@@ -507,6 +509,36 @@ def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Reci
         "evaluator": {"id": "gap", "target": 0.0},
     }
     assert (score.encoder, score.evaluator) == ("e", "gap")
+
+
+def test_what_the_engine_says_of_its_vectors_is_in_every_scores_protocol(
+    recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+):
+    encoder = encoder_with(recipe_of)
+    before, cached = encoder.protocol(), fingerprint_of(encoder)
+    calibration = {"int8": {"texts": "ab12"}}
+    monkeypatch.setattr(Placed, "protocol", calibration)
+    (score,) = encoder.evaluate(Gap(), "e").scores
+    assert score.protocol["encoder"] == before | calibration
+    # Vectors of another calibration are not taken from the cache.
+    assert cached is not None
+    assert fingerprint_of(encoder).name != cached.name
+
+
+def test_an_encoder_is_not_built_on_a_runtime_that_it_does_not_fit(
+    recipe_of: Callable[..., Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    recipe = recipe_of(RECIPE)
+    build_encoder(recipe).save(tmp_path / "e")
+    monkeypatch.setattr(Toy, "misfits", lambda *parts: iter(["it has no graph of that; take another"]))
+    monkeypatch.setattr(Toy, "build", None)
+    with pytest.raises(ModelError, match="it has no graph of that; take another"):
+        Encoder.load(tmp_path / "e", TOY, plugins)
+    with pytest.raises(RecipeError, match="it has no graph of that; take another"):
+        Encoder.of(unstructure(recipe.encoders["encoder"]), TOY, plugins)
 
 
 def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_protocol(

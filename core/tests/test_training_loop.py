@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError, PluginError, RecipeError, RunError, hookimpl
+from sentbed import DataError, Encoder, ModelError, PluginError, RecipeError, RunError, hookimpl, protocols
 from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
@@ -25,7 +25,20 @@ from sentbed.protocols import (
     Training,
     Vectors,
 )
-from toy_plugin import RECIPE, TOWERS, Across, Engine, Gap, Placed, Pull, Recorder, SgdTrainer, Table, Words
+from toy_plugin import (
+    RECIPE,
+    TOWERS,
+    Across,
+    Engine,
+    Gap,
+    Placed,
+    Pull,
+    Recorder,
+    SgdTrainer,
+    Table,
+    Toy,
+    Words,
+)
 
 Load = Callable[..., Recipe]
 
@@ -933,3 +946,44 @@ def test_each_watch_has_its_encoder_and_its_second_one(
         )
     ]
     assert details(recorder, "observed", "primary") == expected
+
+
+# --- two grades of engines ---------------------------------------------------------------------------------
+
+
+class OnlyEncodes(protocols.Engine):
+    """The toy engine without its trainer."""
+
+    describe, seed, assemble = Engine.describe, Engine.seed, Engine.assemble
+
+    def __init__(self, token_budget: int) -> None:
+        self.token_budget, self.rng = token_budget, np.random.default_rng(0)
+
+
+class TrainsWithoutTheBaseClass(OnlyEncodes):
+    """An engine from before there were two grades."""
+
+    trainer = Engine.trainer
+
+
+def on_engine(cls: type[protocols.Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "build", lambda runtime: cls(runtime.token_budget))
+
+
+def test_an_engine_that_only_encodes_without_saying_so_is_a_fault_of_its_plugin(
+    recipe_of: Load, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    on_engine(OnlyEncodes, monkeypatch)
+    told = "`build` of the runtime `toy` .* returned an engine that only encodes, and `untrainable` of the"
+    with pytest.raises(PluginError, match=told):
+        train(recipe_of(RECIPE))
+    assert build_encoder(recipe_of(RECIPE)).encode(["a"]).shape == (1, 4)
+
+
+def test_an_engine_with_a_trainer_trains_whatever_its_base_class(
+    recipe_of: Load, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    usual, _ = train(recipe_of(RECIPE))
+    on_engine(TrainsWithoutTheBaseClass, monkeypatch)
+    other, _ = train(recipe_of(RECIPE))
+    np.testing.assert_array_equal(other.encode(["ab"]), usual.encode(["ab"]))

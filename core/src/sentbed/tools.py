@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sentbed._files import locked
     from sentbed._locations import mentions, with_absolute_paths
     from sentbed._recipe.checks import check, problem_of_test_data
-    from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits
+    from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits, runtime_misfits
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.machine_settings import on_machine_of
     from sentbed._recipe.prompts import (

@@ -22,6 +22,7 @@ from sentbed.protocols import (
     Optimizer,
     Prepared,
     Runtime,
+    RuntimeTraits,
     Schedule,
     Score,
     Texts,
@@ -298,12 +299,20 @@ class Nowhere(Runtime):
     fault: str = ""
     """What is wrong with it."""
 
+    @property
+    def traits(self) -> RuntimeTraits:
+        """Whether it says that it only encodes."""
+        reason = None
+        if self.fault == "only encodes":
+            reason = "`nowhere` only encodes; train with `toy`"
+        return RuntimeTraits(untrainable=reason)
+
     def build(self) -> Any:
         """Return an engine that does nothing."""
         methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)
         methods["describe"] = lambda _: {} if self.fault == "no precision" else {"precision": "fp32"}
         methods["counters"] = lambda _: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
-        if self.fault == "no trainer":
+        if self.fault in ("no trainer", "only encodes"):
             del methods["trainer"]
         engine = type("Idle", (Engine,), methods)()
         engine.token_budget = 0 if self.fault == "no budget" else 64

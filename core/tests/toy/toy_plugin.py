@@ -816,7 +816,7 @@ class SgdTrainer(Trainer):
 
 
 @attrs.define(eq=False)
-class Engine(protocols.Engine):
+class Engine(protocols.TrainingEngine):
     token_budget: int
     rng: np.random.Generator = attrs.field(factory=lambda: np.random.default_rng(0))
 

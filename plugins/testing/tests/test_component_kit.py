@@ -270,6 +270,11 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
 ]
 
 
+def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer() -> None:
+    report = check_component(parts.Nowhere, kind="runtime", example={"fault": "only encodes"})
+    assert "engine" in report.passed
+
+
 @pytest.mark.parametrize(
     ("cls", "kind", "fault", "rules", "said"), OF_KINDS, ids=[case[2] for case in OF_KINDS]
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import attrs
 import numpy as np
 import pytest
 import sentbed_testing as testing
-from sentbed import ModelError
+from sentbed import ModelError, SentbedError
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     BackboneTraits,
     LossTraits,
     PoolerTraits,
+    Runtime,
+    RuntimeTraits,
     Schedule,
     TokenIds,
 )
@@ -27,7 +30,7 @@ from sentbed_testing import comparisons
 from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
 from sentbed_testing.engine_pair import EnginePair, batch
 from sentbed_testing.saved_weights import saved_weights
-from toy_plugin import Average, Characters, Chase, Engine, Grade, Pull, Sgd, Sort
+from toy_plugin import Average, Characters, Chase, Engine, Grade, Placed, Pull, Sgd, Sort
 
 PULL = Pull(memory=0.5)
 
@@ -54,6 +57,7 @@ def pair() -> EnginePair:
     "check",
     [
         testing.check_encode,
+        testing.check_saved,
         testing.check_transform,
         testing.check_loss_and_gradients,
         testing.check_uneven_batch,
@@ -185,6 +189,64 @@ def test_the_suite_tries_only_what_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=said.replace("?", r"\?")):
             list(testing.engine_suite({"use": "cpu"}, parts=wrong))
+
+
+@attrs.frozen
+class OnlyEncodesMeans(Runtime):
+    """A runtime that is never built."""
+
+    name = "only-encodes-means"
+    traits = RuntimeTraits(untrainable="it only encodes; train with `cpu`")
+
+    def misfits(self, backbone: Any, pooler: Any, head: Any) -> Iterator[str]:
+        if pooler.name != "mean":
+            yield f"it has no `{pooler.name}`; take `mean`"
+
+    def build(self) -> Any:
+        raise NotImplementedError
+
+
+def test_the_suite_asks_a_runtime_that_only_encodes_for_no_training() -> None:
+    pytest.importorskip("sentbed_hardware")
+    names = [name for name, _ in testing.engine_suite(OnlyEncodesMeans())]
+    assert {name.partition("/")[0] for name in names} == {"describe", "encode", "transform", "saved"}
+    cases_of_encode = [name for name in names if name.startswith("encode/")]
+    assert len(cases_of_encode) > 3
+    assert {name.split("/")[2].partition("+")[0] for name in cases_of_encode} == {"mean"}
+
+
+def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks() -> None:
+    pytest.importorskip("sentbed_hardware")
+    suite = dict(testing.engine_suite({"use": "no-such"}, parts={"backbone": ["bert"], "pooler": ["mean"]}))
+    with pytest.raises(SentbedError, match="no-such"):
+        suite["describe"]()
+
+
+SAVE = Placed.save
+
+
+def lose_a_weight(encoder: Placed, directory: Path) -> None:
+    encoder.backbone.embedding[:] += 1
+    SAVE(encoder, directory)
+
+
+PLANTED: Mapping[str, tuple[str, Any]] = {
+    "loaded on the same engine": ("save", lose_a_weight),
+    "`protocol` is": ("protocol", property(lambda encoder: {"drawn": random.random()})),
+    "`fingerprint` differs": ("fingerprint", lambda encoder: str(random.random())),
+}
+"""What `check_saved` says -> a method of the toy's encoder, and a broken one in its place."""
+
+
+@pytest.mark.parametrize("message", PLANTED)
+def test_what_is_saved_otherwise_than_it_was_is_found(
+    message: str, pair: EnginePair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, broken = PLANTED[message]
+    pair.saved(a_case())
+    monkeypatch.setattr(Placed, name, broken)
+    with pytest.raises(AssertionError, match=f"^saved: characters/average/pull: {message}"):
+        testing.check_saved(pair, a_case())
 
 
 def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> None:

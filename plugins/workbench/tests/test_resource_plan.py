@@ -406,3 +406,15 @@ def test_a_bad_recipe_is_a_message(put: Callable[..., Path], installed_toy: Path
     done = invoke(put("recipe.toml", RECIPE.replace("seed", "sede")))
     assert done.exit_code == 2
     assert "sede" in done.output
+
+
+@pytest.mark.parametrize(("precision", "planned"), [("auto", "bf16"), ("fp16", "fp16"), ("int8", "fp32")])
+def test_a_precision_that_only_an_engine_of_others_knows_is_planned_as_fp32(
+    precision: str, planned: str, recipe_of: Callable[..., Recipe]
+) -> None:
+    @attrs.frozen
+    class Rounding(toy_plugin.Toy):
+        precision: str = "int8"
+
+    recipe = attrs.evolve(recipe_of(RECIPE), runtime=Rounding(precision=precision))
+    assert plan(recipe).device.precision == planned

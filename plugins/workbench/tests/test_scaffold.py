@@ -20,7 +20,7 @@ from sentbed._recipe.load import load_recipe
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
 from sentbed_workbench.recipe_template import RECIPE_TEMPLATE
-from sentbed_workbench.scaffold import TEMPLATES, settings, write_plugin
+from sentbed_workbench.scaffold import TEMPLATES, VARIANTS, settings, write_plugin
 from toy_fixtures import write_distribution
 
 SLOW_RULES = "not keeps_every_rule and not computes_what"
@@ -29,6 +29,15 @@ SLOW_RULES = "not keeps_every_rule and not computes_what"
 ROOT = Path(__file__).parents[3]
 
 WITHOUT_TENSORS = {"data", "evaluator", "executor", "sampler", "schedule", "tracker", "transform"}
+
+EVERY = [*TEMPLATES, *VARIANTS]
+"""The templates of all kinds, and their variants."""
+
+
+def in_module(template: str) -> str:
+    """Return the name of a template as part of a module's."""
+    return template.replace("-", "_")
+
 
 IN_RECIPES = [kind for kind, template in TEMPLATES.items() if template.settings]
 
@@ -55,7 +64,7 @@ def run(*words: str | Path, cwd: Path, path: str = "src") -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a plugin of each kind, `KIND/`."""
     root = tmp_path_factory.mktemp("plugins")
-    for kind in TEMPLATES:
+    for kind in EVERY:
         write_plugin(kind, f"my-{kind}", root / kind)
     return root
 
@@ -67,22 +76,22 @@ def test_there_is_a_template_for_every_kind() -> None:
     assert set(TEMPLATES) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_a_distribution_is_complete(kind: str, written: Path) -> None:
     project = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]
     assert project["name"] == f"sentbed-my-{kind}"
-    assert project["entry-points"]["sentbed"] == {f"my-{kind}": f"sentbed_my_{kind}"}
-    package = written / kind / "src" / f"sentbed_my_{kind}"
+    assert project["entry-points"]["sentbed"] == {f"my-{kind}": f"sentbed_my_{in_module(kind)}"}
+    package = written / kind / "src" / f"sentbed_my_{in_module(kind)}"
     assert f'sentbed_api = "{API_VERSION}"' in (package / "__init__.py").read_text()
-    assert f"def {KINDS[kind].hook}()" in (package / "__init__.py").read_text()
-    assert f'name: ClassVar[str] = "my-{kind}"' in (package / f"my_{kind}.py").read_text()
+    assert f"def {KINDS[kind.removesuffix('-encodes')].hook}()" in (package / "__init__.py").read_text()
+    assert f'name: ClassVar[str] = "my-{kind}"' in (package / f"my_{in_module(kind)}.py").read_text()
     files = (
         ".gitignore",
         "README.md",
         "LICENSE",
         ".github/workflows/test.yml",
-        f"tests/test_my_{kind}.py",
-        f"src/sentbed_my_{kind}/py.typed",
+        f"tests/test_my_{in_module(kind)}.py",
+        f"src/sentbed_my_{in_module(kind)}/py.typed",
     )
     for name in files:
         assert (written / kind / name).is_file()
@@ -91,20 +100,20 @@ def test_a_distribution_is_complete(kind: str, written: Path) -> None:
 def test_torch_is_pinned_as_it_is_here(written: Path) -> None:
     ours = (ROOT / "requirements" / "constraints.txt").read_text().splitlines()
     (pinned,) = [line for line in ours if line.startswith("torch==")]
-    for kind in TEMPLATES:
+    for kind in EVERY:
         assert pinned in (written / kind / "constraints.txt").read_text().splitlines()
         workflow = (written / kind / ".github" / "workflows" / "test.yml").read_text()
         assert "pip install -c constraints.txt -e '.[test]'" in workflow
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_its_tests_hold_the_whole_plugin_to_its_rules(kind: str, written: Path) -> None:
-    source = (written / kind / "tests" / f"test_my_{kind}.py").read_text()
+    source = (written / kind / "tests" / f"test_my_{in_module(kind)}.py").read_text()
     assert f'report = check_plugin("sentbed-my-{kind}"' in source
     assert "report.not_run" in source
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
     files = [path for path in (written / kind).rglob("*") if path.is_file()]
     assert len(files) > 6
@@ -115,7 +124,7 @@ def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
     ending = kind.capitalize()
     for path in (written / kind / "src").rglob("*.py"):
@@ -123,9 +132,9 @@ def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
             assert not (isinstance(node, ast.ClassDef) and node.name.endswith(ending * 2))
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path) -> None:
-    module = written / kind / "src" / f"sentbed_my_{kind}" / f"my_{kind}.py"
+    module = written / kind / "src" / f"sentbed_my_{in_module(kind)}" / f"my_{in_module(kind)}.py"
     said = ast.get_docstring(ast.parse(module.read_text())) or ""
     assert ("`_torch.py`" in said) == (module.parent / "_torch.py").exists()
     assert "`README.md` and in `tests/`" in said
@@ -134,11 +143,11 @@ def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path
     assert first.endswith("here, in `src/` and in `tests/`. -->")
 
 
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_what_is_imported_is_required(kind: str, written: Path) -> None:
     requirements = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]["dependencies"]
     named = {requirement.partition(">")[0].replace("-", "_") for requirement in requirements}
-    package = written / kind / "src" / f"sentbed_my_{kind}"
+    package = written / kind / "src" / f"sentbed_my_{in_module(kind)}"
     imported = set()
     for path in package.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -151,15 +160,15 @@ def test_what_is_imported_is_required(kind: str, written: Path) -> None:
 
 def test_the_code_passes_ruff(written: Path) -> None:
     run("ruff", "check", "--no-cache", "--config", "line-length = 110", ".", cwd=written)
-    for kind in TEMPLATES:
+    for kind in EVERY:
         run("ruff", "check", "--no-cache", "--extend-select", "E,I,RUF", ".", cwd=written / kind)
         run("ruff", "format", "--no-cache", "--check", ".", cwd=written / kind)
 
 
 @pytest.mark.slow
 def test_the_code_passes_mypy(written: Path) -> None:
-    sources = [written / kind / "src" for kind in TEMPLATES]
-    tests = [path for kind in TEMPLATES for path in (written / kind / "tests").glob("*.py")]
+    sources = [written / kind / "src" for kind in EVERY]
+    tests = [path for kind in EVERY for path in (written / kind / "tests").glob("*.py")]
     path = os.pathsep.join(map(str, sources))
     # What it knows of torch is kept from one time to the next.
     cache = ROOT / ".mypy_cache" / "scaffold"
@@ -167,11 +176,13 @@ def test_the_code_passes_mypy(written: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("kind", EVERY)
 def test_its_tests_pass(kind: str, written: Path) -> None:
     chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
     # As `pip install` would leave it.
-    write_distribution(written / kind / "site", f"sentbed-my-{kind}", {f"my-{kind}": f"sentbed_my_{kind}"})
+    write_distribution(
+        written / kind / "site", f"sentbed-my-{kind}", {f"my-{kind}": f"sentbed_my_{in_module(kind)}"}
+    )
     path = os.pathsep.join(("src", "site"))
     run("pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-k", chosen, cwd=written / kind, path=path)
 
@@ -201,6 +212,24 @@ def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch
         "",
         "`stage.0.loss.temperature=` takes out a field that only the recipe's own loss has.",
     ]
+
+
+def test_a_runtime_that_only_encodes_has_a_template_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = new("runtime", "far", "--encodes")
+    assert "sentbed-far/src/sentbed_far/_torch.py" in done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert last == "  sentbed encode ENCODER --input corpus.txt --output vectors --runtime far"
+    assert "untrainable=" in (tmp_path / "sentbed-far" / "src" / "sentbed_far" / "far.py").read_text()
+
+
+def test_no_other_kind_has_that_template(tmp_path: Path) -> None:
+    done = new("pooler", "far", "--encodes", "--out", tmp_path / "far")
+    assert done.exit_code == 2
+    assert "`--encodes` is for a `runtime`, and not for a `pooler`; leave it out" in done.stderr
+    assert new("runtime", "graph-engine", "--out", tmp_path / "far").exit_code == 1
 
 
 def test_in_a_clone_the_recipe_is_the_one_that_is_there(
@@ -235,7 +264,7 @@ def test_the_settings_fit_the_template_of_a_recipe_and_the_quickstart(
     template.write_text(RECIPE_TEMPLATE)
     monkeypatch.syspath_prepend(written / kind / "src")
     name = f"my-{kind}"
-    point = EntryPoint(name, f"sentbed_my_{kind}", "sentbed")
+    point = EntryPoint(name, f"sentbed_my_{in_module(kind)}", "sentbed")
     plugins = load_plugins([*entry_points(group="sentbed"), point])
     for recipe in (template, ROOT / "recipes" / "quickstart.toml"):
         found = load_recipe(recipe, settings(kind, name), plugins, look=False)

@@ -17,7 +17,7 @@ from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
 from sentbed._files import SUMS_FILE, read_file, verified_sums, write_atomic, write_directory, write_sums
-from sentbed._recipe.component_compatibility import misfits
+from sentbed._recipe.component_compatibility import misfits, runtime_misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
@@ -125,12 +125,16 @@ class Encoder:
         with the model runs only with `trust_remote_code`, whatever the directory says.
 
         Raises:
-            ModelError: if the directory is not an encoder, its files are incomplete, or it would run code.
+            ModelError: if the directory is not an encoder, its files are incomplete, it would run code, or it
+                cannot run on the runtime.
         """
         directory = Path(path)
         plugins = plugins or load_plugins()
         recipe = saved_recipe(directory, plugins, trust_remote_code)
-        encoder = cls.build(recipe, engine_of(runtime, plugins), saved=directory)
+        runtime = runtime_of(runtime, plugins)
+        for message in runtime_misfits(runtime, recipe):
+            raise ModelError(message)
+        encoder = cls.build(recipe, engine_of(runtime), saved=directory)
         if recipe.head.transform is not None and encoder.placed.fitted_on is None:
             raise ModelError(
                 f"the encoder in `{path}` was saved before its transform was fitted; finish its run "
@@ -155,7 +159,10 @@ class Encoder:
             problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
         if problems:
             raise RecipeError(problems)
-        return cls.build(recipe, engine_of(runtime, plugins)).fit_transform()
+        runtime = runtime_of(runtime, plugins)
+        for message in runtime_misfits(runtime, recipe):
+            raise RecipeError([Problem(message, "runtime")])
+        return cls.build(recipe, engine_of(runtime)).fit_transform()
 
     @property
     def width(self) -> int:
@@ -217,6 +224,7 @@ class Encoder:
             "max_length": self.recipe.max_length,
         }
         facts |= self.backbone.protocol
+        facts |= self.placed.protocol
         if self.placed.fitted_on is not None:
             fields = unstructure(self.recipe.head.transform).items()
             settings = {key: value for key, value in fields if not isinstance(value, Mapping)}
@@ -578,9 +586,16 @@ def _require_list(texts: object) -> None:
         raise SentbedError(f"`encode` takes a list of texts, found {texts!r}; make a list of it")
 
 
+def runtime_of(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) -> Runtime:
+    """Return a runtime, or the one of a recipe table; None means `{"use": "cpu"}`."""
+    if isinstance(runtime, Runtime):
+        return runtime
+    table = runtime or {"use": "cpu"}
+    return cast(Runtime, component_of(Runtime, table, plugins, "runtime"))
+
+
 def engine_of(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins | None = None) -> Engine:
     """Return the engine of a runtime, or of its recipe table; None means `{"use": "cpu"}`."""
-    if runtime is None or isinstance(runtime, Mapping):
-        table = runtime or {"use": "cpu"}
-        runtime = cast(Runtime, component_of(Runtime, table, plugins or load_plugins(), "runtime"))
+    if not isinstance(runtime, Runtime):
+        runtime = runtime_of(runtime, plugins or load_plugins())
     return returned(runtime.build(), Engine, runtime, "build")

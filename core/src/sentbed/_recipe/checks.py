@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 import attrs
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.component_compatibility import beyond_positions, misfits
+from sentbed._recipe.component_compatibility import beyond_positions, misfits, runtime_misfits
 from sentbed._recipe.recipe import PRETRAINED, EncoderRecipe, Recipe, Stage, written_path
 from sentbed._registry.registry import Plugins
 from sentbed.errors import Problem, RecipeError, RuntimeUnavailableError, SentbedError, listed
@@ -37,13 +37,8 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     for name, encoder in recipe.encoders.items():
         for key, message in misfits(encoder, plugins):
             add(message, "encoders", name, key, misfit=True)
-        if encoder.backbone.traits.auxiliary is not None and not recipe.runtime.traits.auxiliary:
-            add(
-                f"the runtime `{recipe.runtime.name}`, as it is set, runs no auxiliary prompt, which the "
-                f"backbone `{encoder.backbone.name}` needs; use another, such as `cpu`",
-                "runtime",
-                misfit=True,
-            )
+        for message in runtime_misfits(recipe.runtime, encoder):
+            add(message, "runtime", misfit=True)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
             message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
             add(message, "encoders", name)

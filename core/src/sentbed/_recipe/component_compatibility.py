@@ -13,7 +13,7 @@ from sentbed._recipe.prompts import INSTRUCTION, MASK, TEMPLATES, TEXT, Prompt
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
-from sentbed.protocols import BackboneTraits
+from sentbed.protocols import BackboneTraits, Runtime
 
 if TYPE_CHECKING:
     from sentbed._recipe.recipe import EncoderRecipe
@@ -95,6 +95,25 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
     if encoder.task_prompts is not None:
         for message in _task_prompt_misfits(encoder, encoder.task_prompts, plugins):
             yield "task_prompts", message
+
+
+def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
+    """Yield why an encoder cannot run on a runtime, as this is set."""
+    if encoder.backbone.traits.auxiliary is not None and not runtime.traits.auxiliary:
+        yield (
+            f"the runtime `{runtime.name}`, as it is set, runs no auxiliary prompt, which the backbone "
+            f"`{encoder.backbone.name}` needs; use another, such as `cpu`"
+        )
+    if encoder.marks and not runtime.traits.marked_tokens:
+        yield (
+            f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
+            "or has a placeholder; use another, such as `cpu`, or another prompt"
+        )
+    messages: list[str] = []
+    for backbone in encoder.backbones:
+        reasons = runtime.misfits(backbone, encoder.pooler, encoder.head)
+        messages += sentences(reasons, runtime, "misfits")
+    yield from dict.fromkeys(messages)
 
 
 def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:

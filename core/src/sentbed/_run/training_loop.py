@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import NoReturn, cast
 
-from sentbed._component_faults import sentences
+from sentbed._component_faults import fault, sentences
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
@@ -18,7 +18,7 @@ from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
-from sentbed.protocols import Dataset, StepResult, TokenIds, Training
+from sentbed.protocols import Dataset, Engine, Runtime, StepResult, TokenIds, Training, TrainingEngine
 
 FIRST_ROWS = 5
 """Maximum number of a batch's rows that a message lists."""
@@ -50,6 +50,18 @@ def train_stage(
     loop.finish()
 
 
+def _training_engine(runtime: Runtime, engine: Engine) -> TrainingEngine:
+    """Return the engine as one that trains.
+
+    Raises:
+        PluginError: if it only encodes, which `check` has not been told.
+    """
+    if not callable(getattr(engine, "trainer", None)):
+        wrong = "returned an engine that only encodes, and `untrainable` of the runtime's traits is None"
+        raise fault(runtime, "build", wrong)
+    return cast(TrainingEngine, engine)
+
+
 class _Loop:
     """Training loop of one stage."""
 
@@ -75,7 +87,7 @@ class _Loop:
             for remark in without_effect(stage, self.total_steps):
                 context.warn(remark)
         towers = context.recipe.towers(stage)
-        engine = next(iter(self.trained.values())).engine
+        engine = _training_engine(context.recipe.runtime, next(iter(self.trained.values())).engine)
         # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
         self.trainer = engine.trainer(

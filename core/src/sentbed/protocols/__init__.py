@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         StepResult,
         Trainer,
         Training,
+        TrainingEngine,
         Transform,
     )
     from sentbed.protocols.evaluation import (

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, optional
 
-from sentbed.protocols.components import BuiltBackbone, Component, Loss, Optimizer, Pooler, Schedule
+from sentbed.protocols.components import (
+    Backbone,
+    BuiltBackbone,
+    Component,
+    Loss,
+    Optimizer,
+    Pooler,
+    Schedule,
+)
 from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
 from sentbed.protocols.traits import RuntimeTraits
 
@@ -99,6 +107,14 @@ class PlacedEncoder:
     """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
     `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler`, `projection`, `transform` (each
     the identity if there is none) and `normalize: bool`; call `weights_changed()` after changing weights."""
+
+    @property
+    def protocol(self) -> Mapping[str, Any]:
+        """Entries for every score's protocol: how vectors are computed, such as the calibration of int8.
+
+        They can be written to JSON, and are added to those of `BuiltBackbone.protocol`.
+        """
+        return {}
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`, in eval mode, without gradient."""
@@ -243,11 +259,12 @@ class Trainer:
 
 
 class Engine:
-    """Places modules, encodes batches and takes training steps, on one or several devices.
+    """Places modules and encodes batches, on one or several devices.
 
-    Core uses one engine in one process and passes it whole batches. An engine with several devices or
-    processes distributes the rows and gathers the vectors itself, invisibly to callers. `docs/engines.md`
-    describes the contract, and `sentbed_testing` compares engines with each other.
+    One that also takes training steps is a `TrainingEngine`; the runtime of one that does not says so in
+    `RuntimeTraits.untrainable`. Core uses one engine in one process and passes it whole batches. An engine
+    with several devices or processes distributes the rows and gathers the vectors itself, invisibly to
+    callers. `docs/engines.md` describes the contract, and `sentbed_testing` compares engines with each other.
     """
 
     token_budget: int
@@ -277,6 +294,10 @@ class Engine:
         """Build pooler and head, and move everything to the device."""
         raise NotImplementedError
 
+
+class TrainingEngine(Engine):
+    """An engine that also takes training steps."""
+
     def trainer(self, encoders: Mapping[str, PlacedEncoder], training: Training) -> Trainer:
         """Return a trainer of `encoders`, which this engine assembled, named as in `training.towers`.
 
@@ -298,6 +319,13 @@ class Runtime(Component):
     def traits(self) -> RuntimeTraits:
         """Number of processes, and other capabilities."""
         return RuntimeTraits()
+
+    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+        """Yield why encoders of these parts cannot run on it as it is set, each a sentence with a remedy.
+
+        Asked for each encoder of a recipe, and before an encoder is loaded, without heavy imports.
+        """
+        return iter(())
 
     @abstractmethod
     def build(self) -> Engine:

@@ -26,7 +26,9 @@ class ComponentTraits:
     """Papers to cite in model cards: each a key of `sentbed/citations.bib`, or a whole BibTeX entry, which
     begins with `@`."""
     untrainable: str | None = attrs.field(default=None, validator=_TEXT)
-    """Why a backbone, or anything on a runtime, cannot be trained; None if it can."""
+    """Why a backbone, or anything on a runtime, cannot be trained, a sentence with a remedy; None if it can.
+
+    `check` refuses the stages that would train it with this sentence."""
 
 
 @attrs.frozen(kw_only=True)
@@ -157,5 +159,8 @@ class RuntimeTraits(ComponentTraits):
     """Number of processes of a run."""
     auxiliary: bool = False
     """Whether encoders accept `TokenBatch.auxiliary`."""
+    marked_tokens: bool = True
+    """Whether encoders take tokens that a prompt marks: hidden from the pooler, read in layers that the
+    prompt chooses, or a placeholder."""
     predicts: bool = False
     """Whether its engine trains predictions of tokens (`LossTraits.predicts`)."""

@@ -64,6 +64,7 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderF
         "recipe": unstructure(recipe),
         "prompt": [prompt and attrs.asdict(prompt) for prompt in recipe.resolved_prompts],
         "engine": {"token_budget": engine.token_budget, **machine},
+        "protocol": dict(placed.protocol),
         "code": [__version__, code],
     }
     about = {

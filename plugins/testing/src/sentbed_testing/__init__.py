@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
     from sentbed_testing.engine_checks import engine_suite, parametrize_engine
-    from sentbed_testing.engine_encoding import check_encode
+    from sentbed_testing.engine_encoding import check_encode, check_saved
     from sentbed_testing.engine_gradients import (
         check_derivative,
         check_frozen_columns,

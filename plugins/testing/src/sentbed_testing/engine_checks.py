@@ -8,12 +8,12 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 import attrs
-from sentbed.errors import suggest
+from sentbed.errors import SentbedError, suggest
 from sentbed.protocols import Head, Runtime
-from sentbed.tools import Plugins, load_plugins
+from sentbed.tools import Plugins, load_plugins, runtime_misfits
 
 from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
-from sentbed_testing.engine_encoding import check_encode
+from sentbed_testing.engine_encoding import check_encode, check_saved
 from sentbed_testing.engine_gradients import (
     check_derivative,
     check_frozen_columns,
@@ -54,7 +54,9 @@ def engine_suite(
 ) -> Iterator[tuple[str, Check]]:
     """Yield (id, check) for an engine's whole contract; a check raises `AssertionError`.
 
-    Engines are built when the first check is called, and shared by all. What is tried with what:
+    Engines are built when the first check is called, and shared by all. Of a runtime whose traits have
+    `untrainable`, only `describe`, `encode`, `transform` and `saved` are yielded, with cases that fit its
+    `misfits`. What is tried with what:
 
     - `encode`: every backbone with every pooler that fits, and one with a head;
     - `gradients`: as few cases as bring every two parts together that `groups` names;
@@ -96,8 +98,10 @@ def engine_suite(
             at.append(name)
         return "/".join(at), partial(call, check, rule, *of, **more)
 
+    fitting = _fitting(runtime, plugins)
     plain, dropped = (
-        _mean_first(_limited(cases(plugins, dropout=rate), parts or {})) for rate in (0.0, DROPOUT)
+        _mean_first(_limited(list(filter(fitting, cases(plugins, dropout=rate))), parts or {}))
+        for rate in (0.0, DROPOUT)
     )
     first = plain[0]
     head = Head(hidden=(24,), activation="gelu", projection=16, bias=True, dimensions=9, normalize=True)
@@ -105,9 +109,12 @@ def engine_suite(
     yield named_check(check_counters_and_describe, "describe")
     for case in [*cover(plain, ("backbone", "pooler")), headed]:
         yield named_check(check_encode, "encode", case)
+    yield named_check(check_transform, "transform", first)
+    yield named_check(check_saved, "saved", headed)
+    if not _trains(runtime, plugins):
+        return
     for case in [*cover(plain, *groups), headed]:
         yield named_check(check_loss_and_gradients, "gradients", case)
-    yield named_check(check_transform, "transform", first)
     for case in cover(plain, ("backbone",)):
         yield named_check(check_grad_cache, "grad-cache", case)
     for number, case in enumerate(cover(dropped, ("backbone",))):
@@ -173,6 +180,26 @@ def _limited(candidates: Sequence[Case], parts: Mapping[str, Sequence[str]]) -> 
 
 def _with_state(candidates: Sequence[Case]) -> Case | None:
     return next((case for case in candidates if remembers(case) and "positive" in case.columns), None)
+
+
+def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:
+    """Whether a runtime trains.
+
+    One that cannot be made, such as one that is not installed, is an error of each check, not of this list.
+    """
+    try:
+        return _runtime(runtime, plugins).traits.untrainable is None
+    except SentbedError:
+        return True
+
+
+def _fitting(runtime: Runtime | Table, plugins: Plugins) -> Callable[[Case], bool]:
+    """Return the function that says whether the encoder of a case runs on a runtime; see `_trains`."""
+    try:
+        tested = _runtime(runtime, plugins)
+    except SentbedError:
+        return lambda case: True
+    return lambda case: not any(runtime_misfits(tested, case.recipe))
 
 
 def _runtime(of: Runtime | Table, plugins: Plugins) -> Runtime:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from sentbed import Encoder
@@ -83,3 +86,35 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     bulk = apart(mine.encode(SENTENCES), theirs.encode(SENTENCES))
     then = "see `shares_prefix`, and batches of many rows"
     at_most(RULE, case.id, "`Encoder.encode` differs from the reference", bulk, tolerance, then)
+
+
+def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
+    """What the engine saves loads on either engine with the vectors it had, and its protocol is JSON.
+
+    Vectors of two engines are compared as in `check_encode`, those of one engine to the bit.
+    """
+    import numpy as np
+
+    rule = "saved"
+    mine = pair.shared(case, pair.engine)
+    vectors = mine.encode(SENTENCES)
+    with TemporaryDirectory() as directory:
+        place = Path(directory) / "encoder"
+        mine.save(place)
+        again = Encoder.build(case.recipe, pair.engine, saved=place)
+        theirs = Encoder.build(case.recipe, pair.reference, saved=place)
+        again_vectors, their_vectors = again.encode(SENTENCES), theirs.encode(SENTENCES)
+    same = np.array_equal(again_vectors, vectors)
+    holds(rule, case.id, same, "loaded on the same engine, its vectors differ; save the weights as they are")
+    then = "write backbone, pooler and head as any other engine reads them"
+    what = "loaded on the reference, its vectors differ"
+    at_most(rule, case.id, what, apart(their_vectors, vectors), tolerance, then)
+    protocol = json.loads(json.dumps(dict(mine.placed.protocol)))
+    holds(
+        rule,
+        case.id,
+        protocol == json.loads(json.dumps(dict(again.placed.protocol))),
+        f"`protocol` is {dict(again.placed.protocol)} after loading, and was {protocol}",
+    )
+    same_hash = again.placed.fingerprint() == mine.placed.fingerprint()
+    holds(rule, case.id, same_hash, "`fingerprint` differs after loading; hash what determines a vector")

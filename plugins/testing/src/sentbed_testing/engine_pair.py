@@ -7,11 +7,21 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from sentbed import Encoder
-from sentbed.protocols import LABEL, Columns, Engine, Loss, Optimizer, Schedule, Trainer, Training
+from sentbed.protocols import (
+    LABEL,
+    Columns,
+    Engine,
+    Loss,
+    Optimizer,
+    Schedule,
+    Trainer,
+    Training,
+    TrainingEngine,
+)
 from sentbed.tools import EncoderRecipe, Plugins
 
 from sentbed_testing.comparisons import Arrays
@@ -144,7 +154,8 @@ class EnginePair:
             ensembles=ensembles or {},
         )
         engine.seed(seed)
-        return engine.trainer({name: encoder.placed for name, encoder in encoders.items()}, training)
+        placed = {name: encoder.placed for name, encoder in encoders.items()}
+        return cast(TrainingEngine, engine).trainer(placed, training)
 
     def weights(self, encoder: Encoder) -> Arrays:
         """Return an encoder's weights as saved."""

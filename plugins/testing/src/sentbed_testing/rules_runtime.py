@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import Engine
+from sentbed.protocols import Engine, TrainingEngine
 
 from sentbed_testing.component_under_test import NotRunError, Subject
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
-METHODS = ("describe", "counters", "seed", "assemble", "trainer")
+METHODS = ("describe", "counters", "seed", "assemble")
+"""Methods of an engine of either grade."""
 
 
 def engine(subject: Subject) -> Findings:
-    """It builds an engine with all methods, which says its device and precision."""
+    """It builds an engine with all methods of its grade, which says its device and precision."""
     try:
         built = subject.ready.build()
     except RuntimeUnavailableError as error:
@@ -29,6 +30,14 @@ def engine(subject: Subject) -> Findings:
         if getattr(type(built), name) is getattr(Engine, name):
             yield f"the engine has no method `{name}`", "see `docs/engines.md`"
             return
+    trainer = getattr(type(built), "trainer", None)
+    only_encodes = trainer is None or trainer is TrainingEngine.trainer
+    if only_encodes and subject.ready.traits.untrainable is None:
+        yield (
+            "the engine has no method `trainer`, and the runtime does not say that nothing is trained on it",
+            "write `trainer`, or say in `untrainable` of its traits that it only encodes",
+        )
+        return
     budget = built.token_budget
     if not isinstance(budget, int) or budget < 1:
         yield (

@@ -37,8 +37,9 @@ def recipe(path: str | None) -> None:
 @new.command()
 @click.argument("kind")
 @click.argument("name")
+@click.option("--encodes", is_flag=True, help="Of a runtime: its engine only encodes.")
 @click.option("--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default.")
-def plugin(kind: str, name: str, out: str | None) -> None:
+def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
     """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
 
     KIND is backbone, intervention, pooler, transform, loss, data, evaluator, runtime, optimizer, schedule,
@@ -49,26 +50,39 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     from sentbed.errors import suggest
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.scaffold import TEMPLATES, require_name, settings, write_plugin
+    from sentbed_workbench.scaffold import (
+        ENCODES,
+        TEMPLATES,
+        require_name,
+        settings,
+        template_of,
+        write_plugin,
+    )
 
     if kind not in TEMPLATES:
         raise click.UsageError(f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))}")
+    template = kind
+    if encodes:
+        if kind != "runtime":
+            raise click.UsageError(f"`--encodes` is for a `runtime`, and not for a `{kind}`; leave it out")
+        template = ENCODES
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
-    for file in write_plugin(kind, name, Path(directory)):
+    for file in write_plugin(template, name, Path(directory)):
         echo(f"{directory}/{file}")
-    chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(kind, name))
+    chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(template, name))
     place = shlex.quote(directory)
     test = shlex.quote(f"{directory}[test]")
     echo("\nThen:")
     echo(f"  pip install -c {shlex.quote(f'{directory}/constraints.txt')} -e {test}")
     echo(f"  pytest {place}")
-    if TEMPLATES[kind].command:
-        echo(f"  {TEMPLATES[kind].command.replace('{name}', name)}")
+    command, remark = template_of(template).command, template_of(template).remark
+    if command:
+        echo(f"  {command.replace('{name}', name)}")
         return
     recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
     if recipe != QUICKSTART:
         echo(f"  sentbed new recipe {recipe}")
     echo(f"  sentbed run {recipe} {chosen}")
-    if TEMPLATES[kind].remark:
-        echo(f"\n{TEMPLATES[kind].remark}")
+    if remark:
+        echo(f"\n{remark}")

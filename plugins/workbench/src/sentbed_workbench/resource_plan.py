@@ -26,6 +26,10 @@ T = TypeVar("T")
 LENGTH = 32
 """Length in tokens of the texts for which the speed of encoding is given."""
 
+PRECISIONS = ("fp32", "bf16", "fp16")
+"""Precisions whose cost backbones know; that of another one, such as an engine's own int8, is taken for the
+highest of them, fp32's."""
+
 
 @attrs.frozen
 class EncoderPlan:
@@ -280,10 +284,14 @@ def _validations(stage: Stage, steps: int | None) -> int | None:
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
     runtime_table = unstructure(runtime)
     precision = runtime_table.get("precision", "fp32")
+    if precision == "auto":
+        precision = "bf16"
+    elif precision not in PRECISIONS:
+        precision = "fp32"
     unknown = Device(
         runtime.name,
         "unknown",
-        "bf16" if precision == "auto" else precision,
+        precision,
         count=(runtime_table.get("devices") or 1) * runtime_table.get("nodes", 1),
         parallel=runtime_table.get("parallel", "ddp"),
     )

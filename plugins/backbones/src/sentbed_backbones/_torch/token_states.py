@@ -71,7 +71,9 @@ class EncoderDecoderStates(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
-        start = torch.full((input_ids.shape[0], 1), self.start, device=input_ids.device)
+        shape = (input_ids.shape[0], 1)
+        # Exporters of graphs take a fill without a type for fp32.
+        start = torch.full(shape, self.start, dtype=torch.int64, device=input_ids.device)
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.protocols import Engine, TokenBatch
+from sentbed.protocols import TokenBatch, TrainingEngine
 
 from sentbed_hardware.engine_parts.encoder_module import Pair
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -19,7 +19,7 @@ HOST_BUDGET = 4096
 do not fit into its cache."""
 
 
-class TorchEngineBase(Engine):
+class TorchEngineBase(TrainingEngine):
     """One device in this process. `facts` is what `describe` returns."""
 
     def __init__(

@@ -12,7 +12,6 @@ from sentbed import RunError
 from sentbed.protocols import (
     BuiltBackbone,
     Columns,
-    Engine,
     Head,
     PlacedEncoder,
     Pooler,
@@ -20,6 +19,7 @@ from sentbed.protocols import (
     TokenBatch,
     Trainer,
     Training,
+    TrainingEngine,
 )
 
 from sentbed_hardware._torch import lead_engine_calls
@@ -48,7 +48,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEn
     return LeadEngine(engine) if engine.processes.world > 1 and engine.processes.first else engine
 
 
-class LeadEngine(Engine):
+class LeadEngine(TrainingEngine):
     """An engine of many processes, each with its own `TorchEngine`."""
 
     def __init__(self, engine: TorchEngine) -> None:

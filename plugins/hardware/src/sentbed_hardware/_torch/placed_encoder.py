@@ -4,51 +4,37 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.helpers import SUMS_FILE
-from sentbed.protocols import BuiltBackbone, Module, PlacedEncoder, TokenBatch
+from sentbed.protocols import BuiltBackbone, Module, TokenBatch
 from sentbed_common import rows_of
 
 from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.engine_base import TorchEngineBase
 from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware.engine_parts.component_output_checks import (
-    broken_weight,
     origin_of_nan,
     require_finite,
     require_finite_weights,
 )
-from sentbed_hardware.engine_parts.encoder_module import (
-    BACKBONE_DIRECTORY,
-    MODULES_FILE,
-    EncoderModule,
-    InferenceModule,
-    save_modules,
-)
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, InferenceModule
+from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 """In compiled encoding, lengths are multiples of the first, and rows the second times a power of 2."""
 
 
-class TorchEncoder(PlacedEncoder):
+class TorchEncoder(ModuleEncoder):
     """Backbone, pooler and head on one device."""
 
     def __init__(self, engine: TorchEngineBase, backbone: BuiltBackbone, module: EncoderModule) -> None:
+        super().__init__(backbone, module)
         self.engine = engine
-        self.backbone = backbone
-        self.module: EncoderModule = module
-        self.width, self.trained_width = module.width, module.trained_width
-        self.fitted_on = module.fitted_on
-        self.parameter_counts = module.parameter_counts
         # A compiler could not trace the cache of a prefix.
         self.shares_prefix = backbone.shares_prefix and not engine.compile
         self._replica: Module | None = None
@@ -94,10 +80,6 @@ class TorchEncoder(PlacedEncoder):
         if self._replica is None:
             self._replica = self._copy()
         return self._replica
-
-    def broken_weight(self) -> str | None:
-        """Return the name of a weight that is NaN or infinite, or None if there is none."""
-        return broken_weight(self.module)
 
     def _halve(self, batch: TokenBatch) -> None:
         self.engine.halve(batch)
@@ -167,17 +149,6 @@ class TorchEncoder(PlacedEncoder):
         """Drop the copy of the weights that encoding uses."""
         self._replica = None
 
-    def save(self, directory: Path) -> Mapping[str, str]:
-        """Write the backbone in its own layout, and the weights of pooler and head beside it.
-
-        The backbone's files are links to those of a `twin`, and only their SHA-256 is returned.
-        """
-        sums = {} if self.twin is None else _linked(self.twin, directory)
-        if not sums:
-            self.backbone.save(directory / BACKBONE_DIRECTORY)
-        save_modules(self.module, directory / MODULES_FILE)
-        return sums
-
 
 class SeveralEncoders(TorchEncoder):
     """Encoders with the same backbone: their vectors side by side, from one pass of the first one's copy."""
@@ -225,27 +196,6 @@ class SeveralEncoders(TorchEncoder):
         """Return the fingerprint of each; the weights of the backbone are hashed once."""
         hashed: Hashed = {}
         return [encoder._fingerprint(hashed) for encoder in self.encoders]
-
-
-def _linked(twin: Path, directory: Path) -> dict[str, str]:
-    """Link the backbone of a saved encoder into another; return the SHA-256 of its files, or nothing done."""
-    inside = f"{BACKBONE_DIRECTORY}/"
-    try:
-        sums: dict[str, str] = json.loads((twin / SUMS_FILE).read_bytes())
-        shutil.copytree(twin / inside, directory / inside, copy_function=_link)
-    except OSError:
-        # Another process is removing it.
-        shutil.rmtree(directory / inside, ignore_errors=True)
-        return {}
-    return {name: found for name, found in sums.items() if name.startswith(inside)}
-
-
-def _link(source: str, target: str) -> None:
-    """Link a file, or copy it where the file system has no links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def _halves(batch: TokenBatch) -> list[TokenBatch]:

@@ -171,6 +171,29 @@ class EncoderModule(torch.nn.Module):
         return torch.compile(module, dynamic=False)
 
 
+class TraceableEncoder(torch.nn.Module):
+    """Token ids and mask, each int64 `(batch, length)` -> projected vectors, for exporters and compilers.
+
+    The vectors, fp32 `(batch, untransformed_width)`, are those before transform, cut and norm. The backbone
+    is a copy of operations that a compiler knows, with adapters merged; nothing checks shapes, as
+    `EncoderModule.finish` does, since a tracer would take each for a constant.
+    """
+
+    def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
+        super().__init__()
+        encoder.eval()
+        self.backbone = backbone.inference(encoder.backbone, torch.float32, traceable=True)
+        self.pooler, self.projection = encoder.pooler, encoder.projection
+        for part in self.backbone.modules():
+            if hasattr(part, "set_attn_implementation"):
+                part.set_attn_implementation("eager")
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Encode one batch."""
+        vectors: torch.Tensor = self.projection(self.pooler(self.backbone(input_ids, attention_mask)))
+        return vectors
+
+
 def _require_built(backbone: BuiltBackbone) -> None:
     """Raise `PluginError` if a built backbone lacks an attribute."""
     for name in BuiltBackbone.__annotations__:

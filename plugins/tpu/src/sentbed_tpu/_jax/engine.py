@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import torch
 from sentbed.helpers import returned
-from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, Training
+from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 from sentbed_hardware.engine_parts.encoder_module import assembled
 from sentbed_hardware.engine_parts.training_settings import common_width, refuse_predictions
 
@@ -18,7 +18,7 @@ from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.trainer import JaxTrainer
 
 
-class JaxEngine(JaxDevices, Engine):
+class JaxEngine(JaxDevices, TrainingEngine):
     """The engine of one process."""
 
     def describe(self) -> Mapping[str, Any]:

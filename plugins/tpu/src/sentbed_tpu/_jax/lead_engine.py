@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sentbed.protocols import (
     BuiltBackbone,
     Columns,
-    Engine,
     Head,
     PlacedEncoder,
     Pooler,
@@ -19,6 +18,7 @@ from sentbed.protocols import (
     TokenBatch,
     Trainer,
     Training,
+    TrainingEngine,
 )
 from sentbed_hardware.engine_parts.calls_in_all_processes import Lead, highest_counters
 
@@ -27,7 +27,7 @@ from sentbed_tpu._jax.engine import JaxEngine
 from sentbed_tpu._jax.trainer import JaxTrainer
 
 
-class LeadEngine(Engine):
+class LeadEngine(TrainingEngine):
     """An engine that every process has; `own` is this process's. A call is one of all processes."""
 
     def __init__(self, own: JaxEngine) -> None:

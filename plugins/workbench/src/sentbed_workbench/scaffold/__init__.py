@@ -120,6 +120,28 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
 )
 
 
+ENCODES = "runtime-encodes"
+"""Name of the template of a runtime whose engine only encodes."""
+
+VARIANTS: Mapping[str, Template] = MappingProxyType(
+    {
+        ENCODES: Template(
+            "runtime",
+            ("numpy>=1.26", "sentbed-hardware", TORCH),
+            ENGINE,
+            (),
+            "sentbed encode ENCODER --input corpus.txt --output vectors --runtime {name}",
+        ),
+    }
+)
+"""Other templates of a kind, by the names of their directories."""
+
+
+def template_of(name: str) -> Template:
+    """Return the template of a kind, or a variant by its name."""
+    return VARIANTS.get(name) or TEMPLATES[name]
+
+
 def require_name(kind: str, name: str, plugins: Plugins) -> None:
     """Raise `PluginError` with the reason if a component of this kind cannot have this name."""
     if not NAME.fullmatch(name):
@@ -144,35 +166,40 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
     if distribution in {*catalog(), *(plugin.distribution for plugin in plugins.plugins)}:
         return f"there is a distribution `{distribution}` already"
     new_names = {_module(name), _class(name)}
-    if new_names & {*keyword.kwlist, *_taken(kind)}:
+    taken = {*keyword.kwlist, *_taken(kind)}
+    if kind == "runtime":
+        taken |= _taken(ENCODES)
+    if new_names & taken:
         return f"the module `{_module(name)}` or the class `{_class(name)}` would have a name that is taken"
     return None
 
 
-def settings(kind: str, name: str) -> tuple[str, ...]:
-    """Return the `--set` values with which a starter recipe uses the component."""
-    return tuple(setting.replace("{name}", name) for setting in TEMPLATES[kind].settings)
+def settings(template: str, name: str) -> tuple[str, ...]:
+    """Return the `--set` values with which a starter recipe uses the component; see `template_of`."""
+    return tuple(setting.replace("{name}", name) for setting in template_of(template).settings)
 
 
-def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
+def write_plugin(template: str, name: str, directory: Path) -> list[str]:
     """Write a distribution with one component into a new directory; return the names of its files.
+
+    `template` is a kind, or a variant of `VARIANTS`.
 
     Raises:
         RunError: if `directory` exists or cannot be written.
     """
     if directory.exists():
         raise RunError(f"`{directory}` exists already; name a new directory with `--out`")
-    template = TEMPLATES[kind]
+    facts = template_of(template)
     words = {
         "new-name": name,
         "new_name": _module(name),
         "NewName": _class(name),
-        "{kind}": template.what,
+        "{kind}": facts.what,
         "{api}": API_VERSION,
-        "{dependencies}": _listed("sentbed", "attrs>=24.2", *template.needs),
-        "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *template.tests),
+        "{dependencies}": _listed("sentbed", "attrs>=24.2", *facts.needs),
+        "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *facts.tests),
     }
-    files = {_filled(path, words): _filled(text, words) for path, text in _files(kind)}
+    files = {_filled(path, words): _filled(text, words) for path, text in _files(template)}
 
     def fill(root: Path) -> None:
         for path, text in files.items():
@@ -183,9 +210,9 @@ def write_plugin(kind: str, name: str, directory: Path) -> list[str]:
     return sorted(files)
 
 
-def _files(kind: str) -> Iterator[tuple[str, str]]:
+def _files(template: str) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file, as in the templates."""
-    for root in (FILES / COMMON, FILES / kind):
+    for root in (FILES / COMMON, FILES / template):
         for path in sorted(root.rglob(f"*{SUFFIX}")):
             yield path.relative_to(root).as_posix().removesuffix(SUFFIX), path.read_text(encoding="utf-8")
 
@@ -208,10 +235,10 @@ def _class(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("-"))
 
 
-def _taken(kind: str) -> set[str]:
+def _taken(template: str) -> set[str]:
     """Return the module and variable names used in the code of a template."""
     names = set()
-    for path, text in _files(kind):
+    for path, text in _files(template):
         if path.endswith(".py") and not path.startswith("tests/"):
             names.add(Path(path).stem)
             for node in ast.walk(ast.parse(text)):

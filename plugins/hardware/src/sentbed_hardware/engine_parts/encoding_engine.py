@@ -1,0 +1,186 @@
+"""The base of engines that only encode, with another library, what PyTorch has built.
+
+A subclass makes one function of an encoder; building, widths, files, fitted transforms and the choice of
+dimensions are as on the runtime `cpu`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed.helpers import fault
+from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch
+
+from sentbed_hardware.engine_parts.component_output_checks import (
+    origin_of_nan,
+    require_finite,
+    require_finite_weights,
+)
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
+from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
+
+Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+"""Token ids and mask, each `(batch, length)`, -> vectors `(batch, EncoderModule.untransformed_width)`: what
+backbone, pooler and projection give, before transform, choice of dimensions and norm."""
+
+TOKEN_BUDGET = 4096
+"""Tokens per batch: matrix products of a processor are fastest from about 2,000 on."""
+
+LEAST_NORM = 1e-12
+"""That of `torch.nn.functional.normalize`, by which a shorter vector is divided."""
+
+READ = ("input_ids", "attention_mask")
+"""What of a `TokenBatch` a graph takes."""
+
+
+class EncodingEngine(Engine):
+    """An engine that encodes with another library, on the host's processor.
+
+    `facts` is what `describe` returns: `runtime`, `precision`, the library's version, threads.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], token_budget: int = TOKEN_BUDGET) -> None:
+        self.facts = facts
+        self.token_budget = token_budget
+        self.compile_seconds = 0.0
+
+    def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
+        """Return the library's form of an encoder, with its weights as they are now.
+
+        `TraceableEncoder(module, backbone)` is the torch module to trace or export. Called once, before the
+        first batch. Raises `ModelError` with a remedy if the library cannot take a part.
+        """
+        raise NotImplementedError
+
+    def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
+        """Return `PlacedEncoder.protocol`; `encoder.project()` compiles it if that has not been done."""
+        return {}
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the device, the precision and what else the engine says of itself."""
+        return self.facts
+
+    def counters(self) -> Mapping[str, float]:
+        """Return the seconds that it took to make the library's forms."""
+        return {"compile_seconds": self.compile_seconds}
+
+    def seed(self, seed: int) -> None:
+        """Seed initialisation, which PyTorch does."""
+        torch.manual_seed(seed)
+
+    def assemble(
+        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+    ) -> EncodingEncoder:
+        """Build pooler and head; the library's form is made before the first batch."""
+        return EncodingEncoder(self, backbone, assembled(backbone, pooler, head, saved), _Made())
+
+
+@attrs.define(eq=False)
+class _Made:
+    """The library's form of the weights that several encoders share; None if it is not made yet."""
+
+    project: Project | None = None
+
+
+class EncodingEncoder(ModuleEncoder):
+    """An encoder whose token states, pooling and projection are another library's."""
+
+    def __init__(
+        self, engine: EncodingEngine, backbone: BuiltBackbone, module: EncoderModule, made: _Made
+    ) -> None:
+        super().__init__(backbone, module)
+        self.engine = engine
+        self.made = made
+
+    @property
+    def protocol(self) -> Mapping[str, Any]:
+        """What the engine says of how vectors are computed."""
+        return self.engine.protocol_of(self)
+
+    def project(self) -> Project:
+        """Return the library's form, which is made when it is first asked for."""
+        if self.made.project is None:
+            require_finite_weights(self.module)
+            start = time.perf_counter()
+            self.made.project = self.engine.compiled(self.backbone, self.module)
+            self.engine.compile_seconds += time.perf_counter() - start
+        return self.made.project
+
+    def weights_changed(self) -> None:
+        """Drop the library's form of the weights."""
+        self.made.project = None
+
+    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return sentence vectors `(batch, width)`.
+
+        Raises:
+            RunError: if the batch has more than ids and a mask, which a graph does not read.
+            NotFiniteError: if a vector is, with the part that gives NaN or infinity.
+        """
+        self._require_plain(batch)
+        mask = batch.attention_mask
+        if mask is None:
+            mask = np.ones_like(batch.input_ids)
+        projected = self.project()(batch.input_ids, mask)
+        self._require_projected(projected, len(batch.input_ids))
+        return require_finite(self._finished(projected), batch, self._origin_of_nan)
+
+    def _finished(self, projected: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Transform, cut and normalise vectors as `EncoderModule.finish` does.
+
+        In NumPy: whoever counts PyTorch's operations sees none of the library's, and would take these few for
+        all of them.
+        """
+        module, vectors = self.module, projected
+        if module.gives_input:
+            return vectors
+        if isinstance(module.transform, torch.nn.Linear):
+            matrix, offset = (part.detach().numpy() for part in module.transform.parameters())
+            vectors = vectors @ matrix.T + offset
+        vectors = vectors[:, : module.dimensions]
+        if module.normalize:
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.maximum(norms, LEAST_NORM)
+        return vectors
+
+    def _require_plain(self, batch: TokenBatch) -> None:
+        for field in attrs.fields(TokenBatch):
+            if field.name not in READ and getattr(batch, field.name) is not None:
+                raise RunError(
+                    f"the batch has `{field.name}`, which the runtime `{self.engine.facts['runtime']}` does "
+                    "not read; encode on `cpu`, or with a plain prompt"
+                )
+
+    def _require_projected(self, projected: Any, rows: int) -> None:
+        expected = rows, self.module.untransformed_width
+        shape = getattr(projected, "shape", None)
+        dtype = getattr(projected, "dtype", None)
+        if shape != expected or dtype != np.float32:
+            wrong = f"returned a function that returned {dtype} {shape}, expected float32 {expected}"
+            raise fault(type(self.engine), "compiled", wrong)
+
+    def _origin_of_nan(self, batch: TokenBatch) -> str:
+        """Return which part gives NaN or infinity as PyTorch computes it; "" if none does."""
+        mask = None
+        if batch.attention_mask is not None:
+            mask = torch.from_numpy(batch.attention_mask)
+        self.module.eval()
+        return origin_of_nan(self.module, self.module.backbone, (torch.from_numpy(batch.input_ids), mask))
+
+    def fingerprint(self) -> str | None:
+        """Return a hash of weights, code, the engine's facts and what it says of its vectors."""
+        facts, protocol = dict(self.engine.describe()), dict(self.protocol)
+        processor = {name: str(value) for name, value in torch.cpu.get_capabilities().items()}
+        return self.module.fingerprint([facts, protocol, processor])
+
+    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> EncodingEncoder:
+        """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
+        return EncodingEncoder(self.engine, self.backbone, self.module.transformed(fit, on), self.made)

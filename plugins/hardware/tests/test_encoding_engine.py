@@ -1,0 +1,209 @@
+"""The base of engines that only encode, with an "other library" that is PyTorch itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sentbed import PluginError, RunError
+from sentbed.errors import NotFiniteError
+from sentbed.protocols import Engine, Head, Runtime, RuntimeTraits, Transform
+from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
+from sentbed_hardware.engine_parts.encoding_engine import EncodingEngine, Project
+from sentbed_testing import engine_suite
+from torch.utils.flop_counter import FlopCounterMode
+
+TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today")
+FACTS = {"runtime": "traced", "device": "cpu", "precision": "fp32"}
+
+
+class TracedEngine(EncodingEngine):
+    """Runs the traceable module."""
+
+    def __init__(self, facts: Any = FACTS) -> None:
+        super().__init__(facts)
+        self.made = 0
+
+    def compiled(self, backbone: Any, module: EncoderModule) -> Project:
+        self.made += 1
+        traceable = TraceableEncoder(module, backbone).eval()
+
+        def project(input_ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+            with torch.inference_mode():
+                vectors: NDArray[np.float32] = traceable(*map(torch.from_numpy, (input_ids, mask))).numpy()
+            return vectors
+
+        return project
+
+    def protocol_of(self, encoder: Any) -> dict[str, Any]:
+        return {"traced": True}
+
+
+@attrs.frozen
+class Traced(Runtime):
+    """Encodes with the traceable module."""
+
+    name: ClassVar[str] = "traced"
+    traits = RuntimeTraits(untrainable="the runtime `traced` only encodes; train on `cpu`")
+
+    def build(self) -> Engine:
+        return TracedEngine()
+
+
+@attrs.frozen
+class Halving(Transform):
+    """The first half of a vector, from which a mean is taken."""
+
+    name: ClassVar[str] = "halving"
+
+    def output_width(self, width: int) -> int:
+        return width // 2
+
+    def fit(self, vectors: Any, backbone: Any) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+
+HEADS = [
+    Head(),
+    Head(normalize=True),
+    Head(projection=11, bias=True, dimensions=4, normalize=True),
+    Head(hidden=(9,), activation="gelu", projection=6, transform=Halving(), normalize=True),
+]
+
+
+@pytest.fixture
+def traced() -> TracedEngine:
+    return TracedEngine()
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_vectors_are_those_of_the_engine_on_pytorch(
+    head: Head, toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    ours, theirs = assemble(head, on=traced), assemble(head)
+    for texts in (TEXTS, TEXTS[:1]):
+        batch = toys.batch(*texts)
+        vectors = ours.encode(batch)
+        np.testing.assert_allclose(vectors, theirs.encode(batch), rtol=1e-5, atol=1e-6)
+        assert (vectors.dtype, vectors.shape) == (np.float32, (len(texts), theirs.width))
+    assert (ours.width, ours.trained_width) == (theirs.width, theirs.trained_width)
+    assert ours.parameter_counts == theirs.parameter_counts
+
+
+def test_a_transform_is_fitted_saved_and_loaded_and_the_weights_are_compiled_once(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder], tmp_path: Path
+) -> None:
+    batch, head = toys.batch(*TEXTS), HEADS[-1]
+    encoder = assemble(head, on=traced)
+    bare = encoder.transformed()
+    inputs = bare.encode(batch)
+    assert inputs.shape == (3, 6)
+    mean, matrix = inputs.mean(0), np.eye(6)[:, :3] * 2.0
+    fitted = bare.transformed((mean, matrix), {"texts": 3})
+    by_hand = (inputs - mean) @ matrix
+    by_hand /= np.linalg.norm(by_hand, axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted.encode(batch), by_hand, rtol=1e-4, atol=1e-5)
+    assert (fitted.width, fitted.fitted_on, traced.made) == (3, {"texts": 3}, 1)
+    fitted.save(tmp_path)
+    loaded = traced.assemble(encoder.backbone, toys.mean(), head, tmp_path)
+    np.testing.assert_array_equal(loaded.encode(batch), fitted.encode(batch))
+    assert loaded.fitted_on == {"texts": 3}
+
+
+def test_who_counts_operations_of_pytorch_sees_none_and_not_those_of_the_head_alone(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    bare = assemble(HEADS[-1], on=traced).transformed()
+    fitted = bare.transformed((np.zeros(6), np.eye(6)[:, :3]), {})
+    projected = np.arange(18, dtype=np.float32).reshape(3, 6)
+    projected[0] = 0
+    fitted.made.project = lambda ids, mask: projected
+    counter = FlopCounterMode(display=False)
+    with counter:
+        vectors = fitted.encode(toys.batch(*TEXTS))
+    assert counter.get_total_flops() == 0
+    # A vector of zeros has no direction, and stays as it is.
+    np.testing.assert_array_equal(vectors[0], [0, 0, 0])
+    np.testing.assert_allclose(vectors[1], np.array([6, 7, 8]) / np.sqrt(149), rtol=1e-6)
+
+
+def test_changed_weights_are_compiled_anew(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    batch, encoder = toys.batch(*TEXTS), assemble(Head(projection=3), on=traced)
+    before = encoder.encode(batch)
+    assert traced.counters()["compile_seconds"] > 0
+    with torch.no_grad():
+        encoder.module.projection.weight.mul_(2)
+    encoder.weights_changed()
+    np.testing.assert_allclose(encoder.encode(batch), 2 * before, rtol=1e-5)
+    assert traced.made == 2
+
+
+def test_fingerprints_differ_by_weights_facts_and_protocol(
+    traced: TracedEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = assemble(on=traced)
+    assert encoder.fingerprint() == assemble(on=TracedEngine()).fingerprint()
+    other_library = TracedEngine({**FACTS, "version": "2"})
+    others = [assemble(on=traced, seed=1), assemble(on=other_library), assemble()]
+    fingerprints = {encoder.fingerprint(), *(other.fingerprint() for other in others)}
+    monkeypatch.setattr(TracedEngine, "protocol_of", lambda *of: {"texts": 4})
+    assert encoder.protocol == {"texts": 4}
+    assert None not in fingerprints
+    assert len(fingerprints | {encoder.fingerprint()}) == 5
+    # Nothing of it needs the library.
+    assert traced.made == 0
+
+
+def test_what_a_graph_does_not_read_is_an_error(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
+) -> None:
+    batch = attrs.evolve(toys.batch(*TEXTS), prefix=np.array([1, 2]))
+    with pytest.raises(RunError, match="the batch has `prefix`, which the runtime `traced` does not read"):
+        assemble(on=traced).encode(batch)
+
+
+def test_another_shape_is_a_fault_of_the_engines_plugin(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TracedEngine, "compiled", lambda *of: lambda ids, mask: np.zeros((len(ids), 2)))
+    message = r"`compiled` of the engine `TracedEngine` .* returned float64 \(3, 2\), expected float32 \(3, "
+    with pytest.raises(PluginError, match=message):
+        assemble(on=traced).encode(toys.batch(*TEXTS))
+
+
+def test_nan_is_found_in_weights_and_in_vectors(
+    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = assemble(Head(projection=3), on=traced)
+    width = encoder.width
+    wrong = np.full((3, width), np.nan, np.float32)
+    encoder.made.project = lambda ids, mask: wrong
+    with pytest.raises(NotFiniteError, match="the vectors have NaN or infinite values; "):
+        encoder.encode(toys.batch(*TEXTS))
+    with torch.no_grad():
+        encoder.module.projection.weight[0, 0] = torch.nan
+    assert encoder.broken_weight() == "projection.weight"
+    encoder.weights_changed()
+    with pytest.raises(NotFiniteError, match=r"first in `projection.weight`"):
+        encoder.encode(toys.batch(*TEXTS))
+
+
+PARTS = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
+
+
+@pytest.mark.parametrize("rule", ["describe", "encode", "saved", "transform"])
+def test_the_suite_of_engines_passes(rule: str) -> None:
+    pytest.importorskip("sentbed_backbones")
+    checks = [check for name, check in engine_suite(Traced(), parts=PARTS) if name.startswith(rule)]
+    assert checks
+    for check in checks:
+        check()

@@ -1,0 +1,1 @@
+"""The engine around ONNX Runtime; imported by `build` only."""
