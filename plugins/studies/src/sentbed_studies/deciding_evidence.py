@@ -46,7 +46,8 @@ class Evidence:
 def read_task(task: Task, directory: Path) -> CellRun:
     """Return the run of a cell in the directory of its study. Raises `RunError` if it cannot be read."""
     cell = task.cell
-    return read_run(directory / task.directory, cell.name, cell.seed, directory, task.evaluation_keys)
+    run = read_run(directory / task.directory, cell.name, cell.seed, directory, task.evaluation_keys)
+    return attrs.evolve(run, prompt=cell.prompt)
 
 
 @attrs.define(eq=False)

@@ -74,7 +74,7 @@ class Task:
     @property
     def directory(self) -> Path:
         """Its run directory within that of the study."""
-        return directory_of(self.cell.name, self.cell.seed, self.key)
+        return directory_of(self.cell.name, self.cell.prompt, self.cell.seed, self.key)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
@@ -110,13 +110,13 @@ class Work:
 
     def of(self, cells: Collection[Cell]) -> Work:
         """Return the work for these cells alone."""
-        # Cells cannot be hashed; by name and seed they are looked up.
-        wanted = {(cell.name, cell.seed) for cell in cells}
+        # Cells cannot be hashed; by name, prompt and seed they are looked up.
+        wanted = {cell.identity for cell in cells}
         bundles = []
         prefixes: set[Prefix] = set()
 
         for bundle in self.bundles:
-            tasks = tuple(task for task in bundle if (task.cell.name, task.cell.seed) in wanted)
+            tasks = tuple(task for task in bundle if task.cell.identity in wanted)
             if tasks:
                 bundles.append(tasks)
             for task in tasks:

@@ -328,7 +328,8 @@ def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
     total = np.bincount(place, weights)
     products = np.bincount(place, weights * values)
     is_filled = total > 0
-    return total[is_filled], products[is_filled] / total[is_filled]
+    of_bins: Floats = total[is_filled].astype(float)
+    return of_bins, products[is_filled] / of_bins
 
 
 def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:

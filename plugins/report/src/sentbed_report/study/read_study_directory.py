@@ -72,6 +72,8 @@ def read_data(directory: str | Path) -> StudyData:
             equivalence=record.equivalence,
             family=record.family,
             groups=record.groups,
+            prompts=record.prompts,
+            prompt_factor=record.prompt_factor,
         )
 
 
@@ -140,8 +142,9 @@ def _without_needless_runs(cell: CellInfo, decisions: Decisions | None) -> CellI
     last = None if decisions is None else decisions.last_seeds(cell.name)
     if last is None:
         return cell
-    later = [run for run in cell.runs[last:] if run.status == "finished"]
-    return attrs.evolve(cell, runs=(*cell.runs[:last], *later))
+    needed = cell.seeds[:last]
+    runs = tuple(run for run in cell.runs if run.seed in needed or run.status == "finished")
+    return attrs.evolve(cell, runs=runs)
 
 
 def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
@@ -151,8 +154,9 @@ def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
     status = status_of(place, directory)
     if status in ("finished", "failed"):
         read = read_run(place / directory, cell, run.seed, place, run.evaluations)
-        return attrs.evolve(read, status=status)
-    return CellRun(cell, run.seed, status, None if status == "waiting" else directory)
+        return attrs.evolve(read, status=status, prompt=run.prompt)
+    place_of_run = None if status == "waiting" else directory
+    return CellRun(cell, run.seed, status, place_of_run, prompt=run.prompt)
 
 
 def status_of(place: Path, directory: Path) -> CellStatus:
