@@ -130,8 +130,7 @@ def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
     test = SequentialTest(names, (3,), baseline="a")
     test.look(scored(scores))
     expected = np.mean([np.var(scores[0] - scores[other], ddof=1) for other in range(1, 10)])
-    assert test._shared is not None
-    assert test._shared.variance == pytest.approx(expected)
+    assert test._shared["seeds"].variance == pytest.approx(expected)
 
 
 def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:
