@@ -46,7 +46,7 @@ and seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
@@ -213,6 +213,14 @@ class TableScores(Generic[Key]):
             before, after = self.column.get(first, {}), self.column.get(second, {})
             judged[first, second] = with_test(compared(before, after, self.components))
         return judged
+
+
+def common_basis(bases: Collection[Basis]) -> Basis:
+    """Return what several tests, each over one basis, are over together; at least one."""
+    if len(bases) == 1:
+        return next(iter(bases))
+    has_prompts = any("prompts" in basis for basis in bases)
+    return "items, prompts and seeds" if has_prompts else "items and seeds"
 
 
 def judge_cell(before: Scored, after: Scored, components: ComponentStore) -> Judged:

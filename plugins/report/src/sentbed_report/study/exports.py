@@ -18,6 +18,7 @@ from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
+from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
@@ -222,6 +223,18 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "equivalence": equivalence,
         "references": [attrs.asdict(reference) for reference in summary.references],
         "groups": None if summary.groups is None else _groups(summary.groups),
+        "prompts": [_under_prompts(row) for row in rows_under_prompts(summary)],
+    }
+
+
+def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
+    return {
+        "cell": row.row.cell,
+        "encoder": row.row.encoder,
+        "means": row.means,
+        "ranks": row.ranks,
+        "sources": None if row.sources is None else attrs.asdict(row.sources),
+        "best": attrs.asdict(row.best),
     }
 
 

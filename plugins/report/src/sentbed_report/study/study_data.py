@@ -104,6 +104,13 @@ class CellInfo:
         return tuple(seed for seed in self.seeds if seed not in unfinished)
 
 
+def sources_of_tests(data: StudyData) -> str:
+    """Return what the tests of a study are over, in words."""
+    if data.prompts and data.prompt_factor == "random":
+        return "prompts, seeds and items"
+    return "seeds and items"
+
+
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
     """Return cells whose scores on a file are on development data if it decided anything in the study.
 

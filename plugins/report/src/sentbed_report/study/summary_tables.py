@@ -11,7 +11,7 @@ from sentbed.helpers import score_digits
 from sentbed_report.formatting import count
 from sentbed_report.statistics.item_components import PromptScores
 from sentbed_report.statistics.resampling import SIGNIFICANT
-from sentbed_report.statistics.significance import Scored, TableScores
+from sentbed_report.statistics.significance import Scored, TableScores, common_basis
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
 from sentbed_report.study.study_data import Family, PromptFactor
@@ -179,7 +179,7 @@ class Summary:
         bases = {comparison.basis for comparison in judged if comparison.basis}
         if self.baseline is None or not bases:
             return ""
-        basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
+        basis = common_basis(bases)
         paired = "each seed against the same seed"
         if self.prompts:
             paired = "each prompt and seed against the same"

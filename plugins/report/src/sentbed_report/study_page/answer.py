@@ -89,6 +89,8 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
             widened = "" if selection.fresh_seeds else ", widened for the choice"
             text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
         seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
+        if selection.prompts:
+            seeds = f"{count(selection.prompts, 'prompt')} and {seeds}"
         text += f" over {seeds}"
     ties = f"; as good: {first_names(selection.ties)}" if selection.ties else ""
     return f"{text}; chosen among {selection.number_compared} {how}{ties}"

@@ -91,7 +91,7 @@ def runs_section(data: StudyData) -> Section:
     headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
     rows = []
     for cell in data.cells:
-        tags = ("baseline",) if cell.name == data.baseline else ()
+        tags = ("baseline",) if cell.name == data.baseline and not data.prompts else ()
         for prompt in data.prompts or ("",):
             rows.append(Row((cell.name, prompt), tuple(_states(cell, prompt, seeds)), tags, cell.name))
     tables = [Table("", headers, columns, tuple(rows))]
