@@ -223,23 +223,27 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
-    """Return a recipe of stages without the heads' `dimensions`, which only encoding reads.
+    """Return a recipe of stages without what only encoding reads: the heads' `dimensions`, unread prompts.
 
-    Frozen encoders keep theirs: they are encoded. So do all if one is evaluated before, during or between the
-    stages.
+    Frozen encoders keep both: they are encoded. So do all if one is evaluated before, during or between the
+    stages. Prompts of encoders that no stage uses are unread, unless tokenizers are trained on texts.
     """
     if recipe.evaluate:
         return recipe
     frozen: set[str] = set()
+    used: set[str] = set()
     for stage in recipe.stage:
         if stage.validate is not None or stage.watch:
             return recipe
         frozen.update(stage.freeze)
+        used.update(recipe.trained(stage), recipe.towers(stage).values())
 
     encoders = {}
     for name, encoder in recipe.encoders.items():
         if name not in frozen:
             encoder = attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))  # noqa: PLW2901
+        if name not in frozen | used and is_from_files(recipe):
+            encoder = attrs.evolve(encoder, prompt=None)  # noqa: PLW2901
         encoders[name] = encoder
     return attrs.evolve(recipe, encoders=encoders)
 

@@ -15,7 +15,7 @@ import attrs
 from sentbed import locate
 from sentbed.errors import Problem, RecipeError, SentbedError, printable, suggest
 from sentbed.helpers import read_file
-from sentbed.tools import Document, KeyPath, Prompt
+from sentbed.tools import Document, KeyPath, Prompt, parse_template
 from sentbed_report.formatting import count
 
 from sentbed_studies.axes import Axis, Combination, leaves, names_of_path
@@ -81,6 +81,7 @@ def _prompts_of(
 ) -> Iterator[StudyPrompt]:
     """Yield the prompts of one entry of `prompts`. Raises `ValueError`, or why its file cannot be read."""
     if isinstance(content, str):
+        parse_template(content)
         yield StudyPrompt(_checked_label(content), {PROMPT_PATH: {"template": content}}, place)
         return
 
@@ -92,6 +93,8 @@ def _prompts_of(
         yield from _prompts_of_file(rest, place, document, base)
         return
 
+    if isinstance(rest.get("template"), str):
+        parse_template(rest["template"])
     if label is None:
         label = rest.get("template")
     if not isinstance(label, str):
@@ -130,8 +133,11 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
                 f"a prompt has no key `{path}`.{suggest(path, [*_KEYS, 'label'])} It has a `label` and the "
                 "keys of `prompt`, or the paths that it sets"
             )
-        if path.partition(".")[0] in ("study", "run"):
-            raise ValueError(f"the prompt sets `{path}`; set what is put around a sentence")
+        if not path.startswith(("encoder.", "encoders.")):
+            raise ValueError(
+                f"the prompt sets `{path}`, and a prompt is a part of an encoder, such as "
+                "`encoders.NAME.prompt`: scores of unlike evaluations or trainings are not averaged"
+            )
     keys = {key: content[key] for key in _KEYS if key in content}
     if keys:
         settings[PROMPT_PATH] = keys

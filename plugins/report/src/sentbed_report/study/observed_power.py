@@ -54,7 +54,7 @@ class ObservedPower:
         return seeds_needed(spread, judged.difference or 0.0, power, level, self.comparisons)
 
     def prompts_needed_by(self, judged: Judged, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
-        """Return the number of prompts that would separate a cell, with the study's seeds; see `needed_by`."""
+        """Return the number of prompts that would separate a cell under the seeds of the study."""
         spread = self._spread_of(judged)
         if spread is None:
             return SeedsNeeded(None, "neither prompts nor items vary")

@@ -81,9 +81,9 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     for row in rows:
         if row.sources is not None:
             stds, shares = row.sources.stds, row.sources.shares
-            values = [stds["prompts"], stds["seeds"], stds["items"]]
+            values: list[Value] = [stds["prompts"], stds["seeds"], stds["items"]]
             values += [shares["prompts"], shares["seeds"], shares["items"]]
-            lines.append((row.row, *values))
+            lines.append([row.row, *values])
     what = "score"
     if summary.baseline is not None:
         what = f"difference from {summary.baseline}"
