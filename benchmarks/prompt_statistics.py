@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import attrs
 import numpy as np
@@ -195,12 +196,13 @@ def _is_better(judged: Judged) -> bool:
 
 @attrs.frozen
 class Stopping:
-    """A study of six cells that stops them, with `promise = "best"`; seed x cell has a std of 1."""
+    """A study of six cells that stops them, with prompts. The standard deviation of seed x cell is 1."""
 
     prompt_std: float
     """That of prompt x cell."""
     winner: float = 0.0
     """By how much the first cell is better than the others."""
+    promise: Literal["all", "best"] = "all"
 
 
 STOPPING = {
@@ -209,6 +211,7 @@ STOPPING = {
     "null, prompt x cell 1.5": Stopping(1.5),
     "null, prompt x cell 5": Stopping(5.0),
     "winner at +6, prompt x cell 1.5": Stopping(1.5, 6.0),
+    "winner at +6, prompt x cell 1.5, promise best": Stopping(1.5, 6.0, "best"),
 }
 
 
@@ -224,12 +227,11 @@ def stops(setting: Stopping, counted: bool, rng: Generator) -> tuple[bool, bool]
     names = tuple(map(str, range(cells)))
     looks = (2, 3, 4, 5)
     of_looks = shares_of_looks((tuple(range(seeds)), looks))
-    test = SequentialTest(names, looks, promise="best", shares=of_looks)
+    test = SequentialTest(names, looks, promise=setting.promise, shares=of_looks)
     for look in test.looks:
         of_seeds = {name: runs[int(name), :, :look].mean(0).tolist() for name in test.at_work}
         of_prompts = {name: runs[int(name), :, :look].mean(1).tolist() for name in test.at_work}
         test.look(of_seeds, None, of_prompts if counted else None)
-    # Without a winner, each cell is a best one.
     is_wrong = any(claim.cell == "0" or not setting.winner for claim in test.claims)
     return is_wrong, test.at_work == ("0",)
 

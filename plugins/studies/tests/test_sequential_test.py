@@ -108,7 +108,7 @@ def moderated(scores: Floats, prior: float) -> tuple[dict[tuple[int, int], float
     squares = (residuals**2).sum(1)
     known_from = (cells - 1) / cells * squares.sum() ** 2 / (squares**2).sum()
     total = prior + count - 1
-    mixed = {pair: (prior * shared + (count - 1) * own) / total for pair, own in variances.items()}
+    mixed = {pair: (prior * shared + (count - 1) * of_pair) / total for pair, of_pair in variances.items()}
     return mixed, min(total, (count - 1) * max(1.0, known_from))
 
 

@@ -297,6 +297,15 @@ def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished: Path) -
     assert runs_as_study([finished]).prompts == ("none", "a {text} z", "named")
 
 
+@pytest.mark.parametrize("prompts", [[], ["none", "named"]])
+def test_a_study_whose_runs_have_unknown_prompts_is_damaged(finished: Path, prompts: list[str]) -> None:
+    record = json.loads((finished / "study.json").read_text())
+    record["prompts"] = prompts
+    (finished / "study.json").write_text(json.dumps(record))
+    with pytest.raises(RunError, match=r"damaged: .*has the unknown prompt"):
+        read_data(finished)
+
+
 def test_status_and_report_name_the_prompts(finished: Path) -> None:
     status = CliRunner().invoke(main, ["study", "status", str(finished)]).output
     assert "0.5, prompt named, seed 3: finished" in status

@@ -123,14 +123,14 @@ def power_of_study(
         title = f"{title_of(table.summary)}, against {baseline}"
         numbers = seeds or [times * table.seeds for times in TIMES]
         compared = comparisons or table.comparisons
-        found = _table(title, table.spread, numbers, differences, power, level, compared)
+        of_table = _table(title, table.spread, numbers, differences, power, level, compared)
         of_prompts = {}
         if table.spread.prompt_std:
             for difference in differences:
                 of_prompts[difference] = prompts_needed(
                     table.spread, difference, table.seeds, power, level, compared
                 )
-        tables.append(attrs.evolve(found, prompts_needed=of_prompts, seeds=table.seeds))
+        tables.append(attrs.evolve(of_table, prompts_needed=of_prompts, seeds=table.seeds))
     return tuple(tables)
 
 

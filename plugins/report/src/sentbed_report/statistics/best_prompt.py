@@ -57,7 +57,7 @@ def best_prompt(scores: Mapping[int, PromptScores], store: ComponentStore, lower
     )
     means = values.mean(1)
     best = int(means.argmin() if lower else means.argmax())
-    found = BestPrompt(prompts[best], len(prompts), float(means[best]), float(means.mean()), None)
+    result = BestPrompt(prompts[best], len(prompts), float(means[best]), float(means.mean()), None)
 
     seeds = values.shape[1]
     chance = 0.0
@@ -70,10 +70,10 @@ def best_prompt(scores: Mapping[int, PromptScores], store: ComponentStore, lower
         of_items = [components[0].variance(part) for part in parts - parts.mean(0)]
         chance += sum(of_items) / (len(prompts) - 1)
     if not components and seeds < 2:
-        return found
+        return result
     spread = float(means.var(ddof=1))
     share = min(1.0, chance / spread) if spread > 0 else 0.0
-    return attrs.evolve(found, optimism=share * found.lead)
+    return attrs.evolve(result, optimism=share * result.lead)
 
 
 def _components(

@@ -86,7 +86,10 @@ def _recipe(place: Path) -> str:
 
 
 def _require_axes(record: StudyRecord) -> None:
-    """Raise `ValueError` if a cell has not one of the labels of each axis, or ranks are within no axis."""
+    """Raise `ValueError` if a cell has not one of the labels of each axis, or ranks are within no axis.
+
+    Also if a run has a prompt that the study has not.
+    """
     labels = {axis.name: axis.labels for axis in record.axes}
     for cell in record.cells:
         if cell.labels.keys() != labels.keys():
@@ -94,6 +97,11 @@ def _require_axes(record: StudyRecord) -> None:
         for axis, label in cell.labels.items():
             if label not in labels[axis]:
                 raise ValueError(f"the cell `{cell.name}` has the unknown label {label!r:.80}")
+    prompts = record.prompts or ("",)
+    for cell in record.cells:
+        for run in cell.runs:
+            if run.prompt not in prompts:
+                raise ValueError(f"a run of `{cell.name}` has the unknown prompt {run.prompt!r:.80}")
     for axis in record.ranks or ():
         if axis not in labels:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
