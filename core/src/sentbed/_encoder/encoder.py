@@ -20,7 +20,7 @@ from sentbed._files import SUMS_FILE, read_file, verified_sums, write_atomic, wr
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
-from sentbed._recipe.prompts import PromptTokenizer
+from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import ModelError, NotFiniteError, Problem, RecipeError, RunError, SentbedError
@@ -37,6 +37,7 @@ from sentbed.protocols import (
     Runtime,
     Score,
     TextEncoder,
+    TextTask,
     Tokenizer,
     VectorStore,
 )
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 BACKBONE = "backbone"
 """Subdirectory of the backbone in a saved encoder."""
+_ANY_SIDE = "text"
+"""Key of the prompt of texts that are neither queries nor documents."""
 ENCODER_FILE = "encoder.toml"
 """File with the encoder's part of the recipe in a saved encoder."""
 
@@ -89,7 +92,8 @@ class Encoder:
         if head_seed is not None:
             engine.seed(head_seed)
         encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
-        encoder.require_positions(recipe.max_length)
+        for variant in (recipe, *recipe.task_recipes):
+            attrs.evolve(encoder, recipe=variant).require_positions(recipe.max_length)
         if saved is None and (transform := recipe.head.transform) is not None:
             encoder.fit_texts = transform.texts(encoder.placed.transformed().width)
         return encoder
@@ -191,6 +195,14 @@ class Encoder:
             tokenizers.append(attrs.evolve(self, recipe=recipe).tokenizer(normalize))
         return tokenizers
 
+    def for_task(self, task: TextTask) -> Encoder:
+        """Return the encoder with the prompt that its recipe has for the texts of a task.
+
+        Raises:
+            SentbedError: if that prompt needs an instruction, and the task gives none.
+        """
+        return attrs.evolve(self, recipe=self.recipe.for_task(task))
+
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how it turns text into vectors."""
         pooler = self.recipe.pooler
@@ -285,23 +297,27 @@ class Encoder:
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
         prepared = prepared or returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+        own_protocol, second_protocol = self.protocol(), {}
+        left = _Seen(self, progress, store, task_type=evaluator.name)
+        right = None
+        if second is not None:
+            right = _Seen(second[1], progress, store, task_type=evaluator.name)
+            second_protocol = {"encoder": second[0], **second[1].protocol()}
         if isinstance(prepared, Prepared):
-            bar = bar or EncodeBar(prepared.size)
-            left = _Seen(self, progress, store, bar)
-            right = None
-            if second is not None:
-                right = _Seen(second[1], progress, store, bar)
+            left.bar = bar or EncodeBar(prepared.size)
+            if right is not None:
+                right.bar = left.bar
             evaluation = prepared.evaluate(left, right, left.device, left.progress)
         else:
-            evaluation = prepared.evaluate(_Seen(self, progress, store))
+            evaluation = prepared.evaluate(left)
         returned(evaluation, Evaluation, evaluator, "score")
         plugin = info.release if info else ""
-        encoder_protocol = self.protocol()
-        if second is not None:
-            encoder_protocol["second"] = {"encoder": second[0], **second[1].protocol()}
         scores = []
         for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
             returned(score, Score, evaluator, "score")
+            encoder_protocol = {**own_protocol, **left.prompt_facts(score.task)}
+            if right is not None:
+                encoder_protocol["second"] = {**second_protocol, **right.prompt_facts(score.task)}
             scores.append(
                 attrs.evolve(
                     score,
@@ -452,6 +468,12 @@ class _Seen(TextEncoder):
     bar: EncodeBar | None = None
     """Progress over all lists; if None, each list has its own."""
     max_length: int | None = None
+    task_type: str = ""
+    """Name of the evaluator: the type of tasks that have no other."""
+    task_prompts: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    """The prompts in use of each task and side, where the recipe has prompts of tasks."""
+    variants: dict[Prompt, _Seen] = attrs.field(factory=dict)
+    """The encoder with each of these prompts."""
     backbone: BuiltBackbone | None = attrs.Factory(lambda seen: seen.encoder.backbone, takes_self=True)
     space: Any = attrs.Factory(lambda seen: seen.store and seen.store.space(seen.encoder), takes_self=True)
 
@@ -462,6 +484,32 @@ class _Seen(TextEncoder):
     @property
     def machine(self) -> Mapping[str, Any]:
         return self.encoder.engine.describe()
+
+    def for_task(self, task: TextTask) -> _Seen:
+        if not self.encoder.recipe.task_prompts:
+            return self
+        recipe = self.encoder.recipe.for_task(attrs.evolve(task, type=task.type or self.task_type))
+        (prompt,), (resolved,) = recipe.prompts, recipe.resolved_prompts
+        facts = {} if resolved is None else resolved.describe()
+        self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
+        if prompt not in self.variants:
+            encoder = attrs.evolve(self.encoder, recipe=recipe)
+            self.variants[prompt] = _Seen(
+                encoder, self.report_progress, self.store, self.bar, self.max_length
+            )
+        return self.variants[prompt]
+
+    def prompt_facts(self, task: str) -> dict[str, Any]:
+        """Return the prompts that the texts of a task's score had, where the recipe has prompts of tasks."""
+        if not self.task_prompts:
+            return {}
+        prompts = self.task_prompts.get(task) or self.task_prompts.get("")
+        if prompts is None:
+            # A mean over several tasks.
+            return {"prompt": self.task_prompts}
+        if prompts.keys() == {_ANY_SIDE}:
+            return {"prompt": prompts[_ANY_SIDE]}
+        return {"prompt": prompts}
 
     def at_length(self, max_length: int) -> _Seen:
         self.encoder.require_positions(max_length)
@@ -500,6 +548,9 @@ class _Seen(TextEncoder):
 
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     """Return the recipe without references to files, which may change or be absent after saving."""
+    if recipe.task_prompts is not None:
+        task_prompts = {key: prompt.without_file() for key, prompt in recipe.task_prompts.items()}
+        recipe = attrs.evolve(recipe, task_prompts=task_prompts)
     if recipe.prompt is None:
         return recipe
     prompts = tuple(prompt.without_file() for prompt in recipe.prompts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.prompts import MASK, TEMPLATES, Prompt
+from sentbed._recipe.prompts import INSTRUCTION, MASK, TEMPLATES, TEXT, Prompt
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
@@ -86,6 +86,15 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
         yield "prompt", f"{what} {len(encoder.prompts)} prompts; give one, or set `denoise = false`"
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
+        if prompt.template is not None and INSTRUCTION in prompt.template:
+            yield (
+                "prompt",
+                f"the template {prompt.template!r} has `{INSTRUCTION}`, which stands for that of a task; "
+                "spell the instruction out, or put the prompt into `task_prompts`",
+            )
+    if encoder.task_prompts is not None:
+        for message in _task_prompt_misfits(encoder, encoder.task_prompts, plugins):
+            yield "task_prompts", message
 
 
 def beyond_positions(encoder: EncoderRecipe, max_length: int) -> str | None:
@@ -191,6 +200,32 @@ def _prompt_misfits(
         if others := _fitting(encoder, "backbone", plugins):
             message += f", or use the backbone {_either(others)}"
         yield "prompt", message
+
+
+def _task_prompt_misfits(
+    encoder: EncoderRecipe, task_prompts: Mapping[str, Prompt], plugins: Plugins | None
+) -> Iterator[str]:
+    """Yield why the prompts of tasks cannot take the place of the encoder's own."""
+    if len(encoder.prompts) != 1:
+        count = len(encoder.prompts)
+        yield f"there are {count} prompts, and a task's takes the place of one; give one `prompt`"
+    if encoder.pooler.traits.needs & {"template-alone", "template-alone-from-0"}:
+        yield (
+            f"the pooler `{encoder.pooler.name}` subtracts the state of one template; "
+            "take `task_prompts` out, or set `denoise = false`"
+        )
+    spellings: dict[str, str] = {}
+    for key, prompt in task_prompts.items():
+        other = spellings.setdefault(key.lower(), key)
+        if other != key:
+            yield f"`{other}` and `{key}` are for the same texts, whatever their case; give one of them"
+        if prompt.layers is not None:
+            yield f"the prompt of `{key}` chooses `layers`; only the encoder's `prompt` can"
+            continue
+        for _, message in _prompt_misfits(encoder, prompt, plugins):
+            yield f"the prompt of `{key}`: {message}"
+        if prompt.template is not None and prompt.template.count(TEXT) > 1:
+            yield f"the prompt of `{key}` has the sentence twice; write `{{text}}` once"
 
 
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:

@@ -18,9 +18,11 @@ from attrs.validators import min_len, optional
 from sentbed._files import read_file
 from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
-from sentbed.protocols import BackboneTraits, Pooler, PoolerTraits, TokenIds, Tokenizer
+from sentbed.protocols import BackboneTraits, Pooler, PoolerTraits, TextTask, TokenIds, Tokenizer
 
 TEXT, MASK = "{text}", "{mask}"
+INSTRUCTION = "{instruction}"
+"""What the task asks for, in a prompt of `task_prompts`."""
 
 _FAMILIES = tomli.loads((Path(__file__).parent / "templates.toml").read_text("utf-8"))
 
@@ -153,6 +155,23 @@ class Prompt:
             )
         rules = self.normalizer or pooler_traits.normalizer or "none"
         return ResolvedPrompt(template, rules, self.layers, auxiliary)
+
+    def instructed(self, task: TextTask) -> Prompt:
+        """Return the prompt with the instruction of a task in its template.
+
+        Raises:
+            SentbedError: if there is none, and the template has a place for it.
+            DataError: if `file` has no such line.
+        """
+        prompt = self.without_file()
+        if prompt.template is None or INSTRUCTION not in prompt.template:
+            return prompt
+        if not task.instruction:
+            raise SentbedError(
+                f"the template {prompt.template!r} has `{INSTRUCTION}`, and the task "
+                f"`{task.name or task.type}` gives none; put a prompt that spells it out into `task_prompts`"
+            )
+        return attrs.evolve(prompt, template=prompt.template.replace(INSTRUCTION, task.instruction))
 
     def without_file(self) -> Prompt:
         """Return the prompt with the line of `file` as its `template`, for saving."""

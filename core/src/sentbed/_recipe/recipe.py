@@ -30,6 +30,7 @@ from sentbed.protocols import (
     RecipeTable,
     Runtime,
     Schedule,
+    TextTask,
     Tracker,
 )
 
@@ -77,6 +78,31 @@ class EncoderRecipe:
     ensemble: Literal["mean", "concatenate"] = "mean"
     """What becomes of the vectors of several prompts, each as the head leaves it: their mean, or all of them
     side by side, in the order of `prompt`."""
+
+    task_prompts: Mapping[str, Prompt] | None = None
+    """Prompts for the texts of tasks, in the place of `prompt` when they are evaluated. A key is, the first
+    that fits, a task and a side, a task, a type of tasks and a side, a type, or a side: `SciFact-query`,
+    `SciFact`, `Retrieval-query`, `STS`, `query`, `document`; the type is MTEB's, or the name of one of our
+    evaluators. `{instruction}` in a template stands for what the task asks for."""
+
+    def for_task(self, task: TextTask) -> EncoderRecipe:
+        """Return the recipe with its prompt for the texts of a task, and without `task_prompts`.
+
+        Raises:
+            SentbedError: if the prompt has `{instruction}`, and the task gives none.
+        """
+        prompts = {key.lower(): prompt for key, prompt in (self.task_prompts or {}).items()}
+        for key in task.keys:
+            if key in prompts:
+                prompt = prompts[key].instructed(task)
+                return attrs.evolve(self, prompt=prompt, task_prompts=None)
+        return attrs.evolve(self, task_prompts=None)
+
+    @property
+    def task_recipes(self) -> tuple[EncoderRecipe, ...]:
+        """The recipe with each of `task_prompts`, whose instructions are not filled in."""
+        prompts = (self.task_prompts or {}).values()
+        return tuple(attrs.evolve(self, prompt=prompt, task_prompts=None) for prompt in prompts)
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Score,
         TextEncoder,
         Texts,
+        TextTask,
         Vectors,
         VectorStore,
     )

@@ -26,6 +26,33 @@ PartProgress: TypeAlias = Callable[[str, int, int], None]
 """Callback for progress: the part of an evaluation, the amount done and the total."""
 
 
+@attrs.frozen
+class TextTask:
+    """What texts are encoded for: encoders may have a prompt for it, as instruct models do."""
+
+    name: str = ""
+    """The task, such as `SciFact`; empty if the evaluator has one only."""
+    type: str = ""
+    """The type of the task, such as `Retrieval`; empty for the evaluator's name."""
+    side: Literal["", "query", "document"] = ""
+    """Whether they are queries or documents; empty where texts of both sides are alike."""
+    instruction: str = ""
+    """What the task asks for, such as `Given a claim, find documents that support it`."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of a prompt for these texts in lower case, the most specific one first, in MTEB's order."""
+        keys = []
+        for part in (self.name, self.type):
+            if part and self.side:
+                keys.append(f"{part}-{self.side}")
+            if part:
+                keys.append(part)
+        if self.side:
+            keys.append(self.side)
+        return tuple(key.lower() for key in keys)
+
+
 class TextEncoder(ABC):
     """Encoder passed to an evaluation that drives the encoder itself (`DrivesEncoder`)."""
 
@@ -59,6 +86,10 @@ class TextEncoder(ABC):
     def progress(self, what: str, done: int, total: int) -> None:
         """Report the progress of a part of the evaluation; `encode` reports its own."""
         return
+
+    def for_task(self, task: TextTask) -> TextEncoder:
+        """Return the encoder with its prompt for a task's texts; by default the encoder itself."""
+        return self
 
     def at_length(self, max_length: int) -> TextEncoder | None:
         """Return the encoder with texts cut to `max_length` tokens, including special tokens.
@@ -197,6 +228,8 @@ class Texts:
     second: Sequence[str] = ()
     """Second sentences of pairs, for a `two_sided` evaluator. A second encoder, if given, encodes them
     separately; otherwise one pass encodes both sides, these last."""
+    task: TextTask = TextTask()
+    """What they are encoded for, such as the queries of a task of retrieval."""
 
     def __len__(self) -> int:
         return len(self.first) + len(self.second)
@@ -232,13 +265,15 @@ class Vectors:
         import numpy as np
 
         texts = self.lists[name]
+        encoder = self.encoder.for_task(texts.task)
         if self.second is None:
-            return self.encoder.encode(texts.both)
+            return encoder.encode(texts.both)
+        second = self.second.for_task(texts.task)
         if not texts.second:
-            return self.encoder.encode(list(texts.first))
+            return encoder.encode(list(texts.first))
         if not texts.first:
-            return self.second.encode(list(texts.second))
-        sides = self.encoder.encode(list(texts.first)), self.second.encode(list(texts.second))
+            return second.encode(list(texts.second))
+        sides = encoder.encode(list(texts.first)), second.encode(list(texts.second))
         first_width, second_width = (np.shape(side)[-1] for side in sides)
         if first_width != second_width:
             raise RunError(
@@ -269,8 +304,10 @@ class Prepared:
         device: str = "cpu",
         progress: PartProgress | None = None,
     ) -> Evaluation:
-        """Encode with any text encoder and score."""
-        return self.score(Vectors(self.lists, encoder, second, device, progress or _untold))
+        """Encode with any text encoders, or anything with `encode(texts)`, and score."""
+        if second is not None:
+            second = text_encoder(second)
+        return self.score(Vectors(self.lists, text_encoder(encoder), second, device, progress or _untold))
 
 
 @attrs.frozen(eq=False)
@@ -284,9 +321,14 @@ class DrivesEncoder:
 
     def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
         """Return the scores of an encoder, or of anything with `encode(texts)`."""
-        if not isinstance(encoder, TextEncoder):
-            encoder = _OnlyEncodes(encoder)
-        return self.drive(encoder)
+        return self.drive(text_encoder(encoder))
+
+
+def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
+    """Return an encoder, or anything with `encode(texts)`, as a text encoder."""
+    if isinstance(encoder, TextEncoder):
+        return encoder
+    return _OnlyEncodes(encoder)
 
 
 @attrs.frozen(eq=False)

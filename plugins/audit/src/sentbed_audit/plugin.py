@@ -1,4 +1,4 @@
-"""Hooks of sentbed-audit: the command `audit`."""
+"""Hooks of sentbed-audit: the commands `audit` and `export-mteb`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ sentbed_api = "2.0"
 
 @hookimpl
 def commands() -> Mapping[str, Lazy]:
-    """Return the command."""
+    """Return the commands."""
     return {
         "audit": Lazy(
             "sentbed_audit.audit_command:audit",
             "Say what may be compared and claimed in results: MTEB's, ours, lm-eval's, a CSV.",
-        )
+        ),
+        "export-mteb": Lazy(
+            "sentbed_audit.export_command:export_mteb",
+            "Write the scores of MTEB's tasks as MTEB's result files.",
+        ),
     }

@@ -16,6 +16,7 @@ from sentbed.protocols import (
     Prepared,
     Score,
     Texts,
+    TextTask,
     Vectors,
 )
 from sentbed_common import DOCUMENT_BLOCK, nearest, unit_rows
@@ -53,6 +54,9 @@ class Retrieval(Evaluator):
 
     Search is exact. Of documents with equal similarity, the earlier one in the file is ranked higher. A
     `second` encoder encodes the documents.
+
+    Queries and documents have prompts of their own where the encoder's `task_prompts` have them: `query`,
+    `document`, `retrieval-query`, or with the task's name, `NAME-query`.
 
     `primary` is nDCG@10, or at the highest of `k` if 10 is not among them.
     """
@@ -108,10 +112,11 @@ class Retrieval(Evaluator):
         """Read queries, documents and judgements; raises `DataError` with file and line."""
         collection = self._read()
         documents = collection.documents
-        lists = {"queries": Texts(collection.queries)}
+        lists = {"queries": Texts(collection.queries, task=TextTask(self._task, side="query"))}
         for start in range(0, len(documents), DOCUMENT_BLOCK):
             # One list per chunk: only one chunk of documents' vectors is held.
-            lists[f"documents {start}"] = Texts(second=documents[start : start + DOCUMENT_BLOCK])
+            block = documents[start : start + DOCUMENT_BLOCK]
+            lists[f"documents {start}"] = Texts(second=block, task=TextTask(self._task, side="document"))
         return Prepared(lists, partial(self._score, collection))
 
     def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
@@ -125,6 +130,11 @@ class Retrieval(Evaluator):
         degenerate = equal_vectors(queries)
         scores = [attrs.evolve(score, degenerate=degenerate) for score in self._scores(collection, ranking)]
         return Evaluation(tuple(scores), primary=scores[0].value)
+
+    @property
+    def _task(self) -> str:
+        path = locate(self.path)
+        return self.task or (path.name if path.is_dir() else path.stem)
 
     @property
     def _file(self) -> TextPairFile:
@@ -174,8 +184,7 @@ class Retrieval(Evaluator):
         main = _MAIN if _MAIN in self.k else max(self.k)
         cuts = [("ndcg", k) for k in sorted(self.k, key=lambda k: (k != main, k))]
         cuts += [(metric, k) for metric in ("recall", "mrr") for k in sorted(self.k)]
-        path = locate(self.path)
-        task = self.task or (path.name if path.is_dir() else path.stem)
+        task = self._task
         for metric, k in (*cuts, ("map", max(self.k))):
             values = ranking.measure(metric, k)
             protocol: dict[str, Any] = {

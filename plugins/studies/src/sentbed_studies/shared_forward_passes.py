@@ -63,7 +63,7 @@ def _have_same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
     if _is_fitted_on_texts(a) or _is_fitted_on_texts(b):
         return False
     # The pass is over the tokens of one prompt.
-    if len(a.prompts) != 1 or a.resolved_prompts != b.resolved_prompts:
+    if len(a.prompts) != 1 or a.resolved_prompts != b.resolved_prompts or a.task_prompts or b.task_prompts:
         return False
     return a.backbone == b.backbone and a.max_length == b.max_length and _heeded(a) == _heeded(b)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from mteb.abstasks.abstask import get_abstask_prompt
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
-from sentbed.protocols import TextEncoder
+from sentbed.protocols import TextEncoder, TextTask
 from sentbed_common import fingerprint_of
 
 from sentbed_evaluators.cosine_correlation import require_finite, require_nonzero
@@ -30,8 +31,8 @@ _PROBES = ["a", "The quick brown fox jumps over the lazy dog.", "one two three "
 class MTEBModel:
     """The encoder interface of mteb 2 (`mteb.EncoderProtocol`): vectors from `encode`, compared by cosine.
 
-    mteb's own prompts and its distinction of queries and documents are ignored: prompts belong to the
-    encoder.
+    What mteb says of the texts (the task, its type, query or document, its instruction) chooses among the
+    `task_prompts` of an encoder of sentbed.
     """
 
     def __init__(self, encoder: Encoder | TextEncoder, meta: ModelMeta) -> None:
@@ -59,9 +60,10 @@ class MTEBModel:
         If a classifier is trained on the vectors, none may be zero.
         """
         texts = _texts(inputs, task_metadata.name)
+        vectors = self._encoder.for_task(text_task(task_metadata, prompt_type)).encode(texts)
         if task_metadata.type in _TRAINS_ON_VECTORS:
-            return require_nonzero(self._encoder.encode(texts), texts)
-        return require_finite(self._encoder.encode(texts), texts)
+            return require_nonzero(vectors, texts)
+        return require_finite(vectors, texts)
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
         """Return the cosines of all pairs of rows, `(n, m)`."""
@@ -70,6 +72,22 @@ class MTEBModel:
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
         """Return the cosines of corresponding rows, `(n,)`."""
         return pairwise_cos_sim(embeddings1, embeddings2)
+
+
+def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:
+    """Return what mteb says of texts; the instruction is the task's own, or else that of its type."""
+    side: Literal["", "query", "document"] = ""
+    if prompt_type is not None:
+        side = prompt_type.value
+    prompt = metadata.prompt
+    if not prompt:
+        instruction = get_abstask_prompt(metadata.name)
+    elif isinstance(prompt, str):
+        instruction = prompt
+    else:
+        # A side without an instruction, as most documents are, gets none.
+        instruction = str(prompt.get(side, ""))
+    return TextTask(metadata.name, str(metadata.type), side, instruction)
 
 
 def model_meta(

@@ -1,0 +1,206 @@
+"""Prompts of tasks: which one a text gets, and what scores and saved encoders say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from sentbed import Encoder, RecipeError, SentbedError, build_encoder
+from sentbed._recipe.component_compatibility import misfits
+from sentbed._recipe.prompts import Prompt
+from sentbed._recipe.recipe import Recipe
+from sentbed._registry.registry import Plugins
+from sentbed.protocols import (
+    DrivesEncoder,
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Prepared,
+    Score,
+    TextEncoder,
+    Texts,
+    TextTask,
+    Vectors,
+)
+from toy_plugin import RECIPE
+
+TASK_PROMPTS = (
+    'task_prompts = { query = { template = "q {text}" }, "Facts-query" = { template = "f {text}" }, '
+    'sts = { template = "s {text}" }, search-document = { template = "{instruction}; {text}" } }'
+)
+TEXT = "abc"
+
+
+def encoder_with(recipe_of: Callable[..., Recipe], task_prompts: str = TASK_PROMPTS) -> Encoder:
+    return build_encoder(recipe_of(RECIPE.replace("pooler", f"{task_prompts}\npooler", 1)))
+
+
+def with_prompt(encoder: Encoder, template: str | None) -> Encoder:
+    """Return the encoder with one prompt for all texts."""
+    prompt = None if template is None else Prompt(template)
+    return attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt, task_prompts=None))
+
+
+@attrs.frozen
+class Lists(Evaluator):
+    """Scores lists of one text by the first number of their vectors."""
+
+    name: ClassVar[str] = "sts"
+    traits = EvaluatorTraits(two_sided=True)
+
+    lists: dict[str, Texts]
+
+    def prepare(self) -> Prepared:
+        return Prepared(self.lists, self._score)
+
+    def _score(self, vectors: Vectors) -> Evaluation:
+        scores = tuple(Score(name, "first", float(vectors[name][0, 0]), {}) for name in self.lists)
+        return Evaluation(scores, 0.0)
+
+
+def score_of(encoder: Encoder, *tasks: TextTask, second: Encoder | None = None) -> tuple[Score, ...]:
+    lists = {}
+    for task in tasks:
+        lists[task.name or "only"] = Texts([TEXT], task=task)
+    other = None if second is None else ("other", second)
+    return encoder.evaluate(Lists(lists), "encoder", other).scores
+
+
+def test_keys_are_in_the_order_of_mteb() -> None:
+    task = TextTask("SciFact", "Retrieval", "query")
+    assert task.keys == ("scifact-query", "scifact", "retrieval-query", "retrieval", "query")
+    assert TextTask(type="STS").keys == ("sts",)
+    assert TextTask().keys == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "template"),
+    [
+        (TextTask("Other", "Retrieval", "query"), "q {text}"),
+        (TextTask("FACTS", "Retrieval", "query"), "f {text}"),
+        (TextTask("Facts", "Retrieval", "document"), None),
+        (TextTask("STS12"), "s {text}"),
+        (TextTask("STS12", "Clustering"), None),
+        (TextTask("Notes", "Search", "document", "Find notes"), "Find notes; {text}"),
+    ],
+)
+def test_a_text_gets_the_prompt_of_the_most_specific_key(
+    recipe_of: Callable[..., Recipe], task: TextTask, template: str | None
+) -> None:
+    encoder = encoder_with(recipe_of)
+    expected = with_prompt(encoder, template)
+    (score,) = score_of(encoder, task)
+    assert score.value == expected.encode([TEXT])[0, 0]
+    name = TextTask(task.name, task.type or "sts", task.side, task.instruction)
+    np.testing.assert_array_equal(encoder.for_task(name).encode([TEXT]), expected.encode([TEXT]))
+    described = expected.protocol().get("prompt", {})
+    assert score.protocol["encoder"]["prompt"] == ({task.side: described} if task.side else described)
+
+
+def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    @attrs.frozen
+    class Library(Evaluator):
+        name: ClassVar[str] = "library"
+
+        def prepare(self) -> DrivesEncoder:
+            return DrivesEncoder(self._evaluate)
+
+        def _evaluate(self, encoder: TextEncoder) -> Evaluation:
+            for task in ("Facts", "Notes"):
+                for side in ("query", "document"):
+                    encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])  # type: ignore[arg-type]
+            scores = tuple(Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG"))
+            return Evaluation(scores, 0.0)
+
+    facts, notes, average = encoder_with(recipe_of).evaluate(Library(), "encoder").scores
+
+    def templates(prompts: Any) -> Any:
+        if not isinstance(prompts, dict) or "template" in prompts:
+            return prompts["template"]
+        return {key: templates(value) for key, value in prompts.items() if value}
+
+    assert templates(facts.protocol["encoder"]["prompt"]) == {"query": "f {text}"}
+    assert templates(notes.protocol["encoder"]["prompt"]) == {"query": "q {text}"}
+    assert templates(average.protocol["encoder"]["prompt"]) == {
+        "Facts": {"query": "f {text}"},
+        "Notes": {"query": "q {text}"},
+    }
+
+
+def test_scores_without_prompts_of_tasks_have_the_protocol_of_the_encoder(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    encoder = encoder_with(recipe_of, 'prompt = { template = "p {text}" }')
+    (score,) = score_of(encoder, TextTask("Facts", side="query"))
+    assert score.protocol["encoder"] == encoder.protocol()
+    assert score.value == encoder.encode([TEXT])[0, 0]
+
+
+def test_a_second_encoder_has_prompts_of_its_own(recipe_of: Callable[..., Recipe]) -> None:
+    encoder = encoder_with(recipe_of, 'prompt = { template = "p {text}" }')
+    second = encoder_with(recipe_of)
+    lists = {"right": Texts(second=[TEXT], task=TextTask("right", side="query"))}
+    (score,) = encoder.evaluate(Lists(lists), "encoder", ("other", second)).scores
+    # The type of the task, here the evaluator's name, goes before its side.
+    assert score.value == with_prompt(second, "s {text}").encode([TEXT])[0, 0]
+    assert score.protocol["encoder"]["second"]["prompt"]["query"]["template"] == "s {text}"
+    assert score.protocol["encoder"]["prompt"]["template"] == "p {text}"
+
+
+def test_an_instruction_that_a_task_lacks_is_missed(recipe_of: Callable[..., Recipe]) -> None:
+    encoder = encoder_with(recipe_of)
+    with pytest.raises(SentbedError, match="the task `Notes` gives none; put a prompt that spells it out"):
+        score_of(encoder, TextTask("Notes", "Search", "document"))
+
+
+def test_a_saved_encoder_keeps_its_prompts_of_tasks(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+) -> None:
+    (tmp_path / "templates.txt").write_text("q: {text}\n")
+    encoder = encoder_with(
+        recipe_of, f"task_prompts = {{ query = {{ file = '{tmp_path}/templates.txt', line = 1 }} }}"
+    )
+    encoder.save(tmp_path / "e")
+    (tmp_path / "templates.txt").unlink()
+    loaded = Encoder.load(tmp_path / "e", {"use": "toy"}, plugins)
+    task = TextTask(side="query")
+    expected = with_prompt(encoder, "q: {text}").encode([TEXT])
+    np.testing.assert_array_equal(loaded.for_task(task).encode([TEXT]), expected)
+
+
+@pytest.mark.parametrize(
+    ("task_prompts", "message"),
+    [
+        ('{ query = { template = "no place" } }', "the prompt of `query`"),
+        ('{ query = { template = "{text} {text}" } }', "write `{text}` once"),
+        ('{ query = { template = "{text}", layers = [1] } }', "chooses `layers`"),
+        (
+            '{ query = { template = "{text}" }, Query = { template = "{text}" } }',
+            "`query` and `Query` are for",
+        ),
+    ],
+)
+def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
+    recipe_of: Callable[..., Recipe], task_prompts: str, message: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        encoder_with(recipe_of, f"task_prompts = {task_prompts}")
+    (problem,) = caught.value.problems
+    assert message in problem.message
+    assert "task_prompts" in str(problem)
+
+
+def test_an_instruction_in_the_encoders_own_prompt_is_refused(
+    recipe_of: Callable[..., Recipe], plugins: Plugins
+) -> None:
+    recipe = recipe_of(RECIPE).encoders["encoder"]
+    recipe = attrs.evolve(recipe, prompt=Prompt("{instruction}: {text}"))
+    ((where, problem),) = misfits(recipe, plugins)
+    assert where == "prompt"
+    assert "put the prompt into `task_prompts`" in problem

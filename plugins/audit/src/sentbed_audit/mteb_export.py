@@ -1,0 +1,174 @@
+"""Scores of the evaluator `mteb` as result files of MTEB, which its `ResultCache` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import tomli
+from sentbed.errors import DataError, RunError
+from sentbed.helpers import read_file, read_json
+from sentbed.protocols import Score
+from sentbed.tools import MANIFEST
+from sentbed_report.study.read_cell_run import read_run
+from sentbed_report.study.read_study_directory import read_data
+from sentbed_report.unique_names import unique_name
+
+if TYPE_CHECKING:
+    from mteb import TaskResult
+
+EVALUATOR = "mteb"
+RECIPE = "resolved.toml"
+_WITHOUT_INFLUENCE = ("evaluate", "expected", "report", "bootstrap", "study")
+"""Tables of a recipe that do not change an encoder."""
+
+AGGREGATE_REVISION = "1"
+"""What MTEB gives as the revision of a task that is the mean of others."""
+
+
+@attrs.frozen
+class ModelScores:
+    """What is written to one folder `MODEL/REVISION`."""
+
+    name: str
+    """`OWNER/NAME`."""
+    revision: str
+    max_tokens: int | None
+    scores: tuple[Score, ...]
+
+
+def export_results(directory: Path, output: Path, model: str) -> list[Path]:
+    """Write the scores of a run or study as `output/results/MODEL/REVISION/TASK.json`.
+
+    `model` is `OWNER/NAME`. The name of a study's cell, and that of the encoder where a run has several, is
+    added to it. The revision is a hash of the run's recipe, with its seed. A score is the main score
+    of a split and subset, as a share of 1; MTEB's further metrics are not kept by runs.
+
+    Returns:
+        The files of results, a task each.
+
+    Raises:
+        DataError: if `model` is not `OWNER/NAME`, or the directory does not exist.
+        RunError: if the directory cannot be read, has no scores of the evaluator `mteb`, or mteb is missing.
+    """
+    if find_spec("mteb") is None:
+        raise RunError(
+            "the package `mteb` is not installed, and it writes the files; "
+            "install it with `pip install 'sentbed-audit[mteb]'`"
+        )
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
+        raise DataError(f"found the model {model!r}; expected `OWNER/NAME` of letters, digits, `.`, `_`, `-`")
+    if not directory.is_dir():
+        raise DataError("there is no such directory; name that of a run or study", directory)
+    exported = list(_models(directory, model))
+    if not exported:
+        raise RunError(
+            f"`{directory}` has no scores of the evaluator `{EVALUATOR}` from finished runs; only these are "
+            'computed as MTEB computes them: evaluate with `{ use = "mteb", tasks = [...] }`'
+        )
+    return list(_write(exported, output))
+
+
+def _models(directory: Path, model: str) -> Iterator[ModelScores]:
+    """Yield the scores of each encoder of each run."""
+    if (directory / "study.json").is_file():
+        data = read_data(directory)
+        taken: set[str] = set()
+        names = {cell.name: unique_name(f"{model}-{reduced(cell.name)}", taken) for cell in data.cells}
+        for cell in data.cells:
+            for run in cell.runs:
+                if run.directory is not None:
+                    yield from _models_of_run(directory / run.directory, run.scores, names[cell.name])
+    else:
+        yield from _models_of_run(directory, read_run(directory, "", 0, directory).scores, model)
+
+
+def _models_of_run(directory: Path, scores: Sequence[Score], model: str) -> Iterator[ModelScores]:
+    scores_of_encoder: dict[str, list[Score]] = {}
+    for score in scores:
+        if score.evaluator == EVALUATOR:
+            scores_of_encoder.setdefault(score.encoder, []).append(score)
+    for encoder, encoder_scores in scores_of_encoder.items():
+        name = model
+        if len(scores_of_encoder) > 1:
+            name += f"-{reduced(encoder)}"
+        max_length = encoder_scores[0].protocol["encoder"].get("max_length")
+        yield ModelScores(name, _revision(directory), max_length, tuple(encoder_scores))
+
+
+def _revision(directory: Path) -> str:
+    """Return a hash of all that decides a run's encoders; runs that differ in evaluators only share it."""
+    recipe = tomli.loads(read_file(directory / RECIPE).decode())
+    decisive = {name: table for name, table in recipe.items() if name not in _WITHOUT_INFLUENCE}
+    weights = read_json(directory / MANIFEST).get("weights")
+    canonical = json.dumps([decisive, weights], sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:40]
+
+
+def reduced(name: str) -> str:
+    """Return a name with the characters that MTEB has in the names of models."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-") or "cell"
+
+
+def _write(models: Iterable[ModelScores], output: Path) -> Iterator[Path]:
+    from mteb.cache import ResultCache
+    from mteb.models import ModelMeta
+    from mteb.models.model_meta import ScoringFunction
+
+    cache = ResultCache(output)
+    for model in models:
+        meta = ModelMeta.create_empty(
+            {
+                "name": model.name,
+                "revision": model.revision,
+                "max_tokens": model.max_tokens,
+                "similarity_fn_name": ScoringFunction.COSINE,
+                "framework": ["PyTorch"],
+            }
+        )
+        for result in _task_results(model.scores):
+            cache.save_to_cache(result, meta)
+            yield Path(cache.get_task_result_path(result.task_name, meta))
+
+
+def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
+    """Yield the result of each task; means over tasks are none of MTEB's."""
+    from mteb import TaskResult
+
+    scores_of_task: dict[str, list[Score]] = {}
+    for score in scores:
+        if "dataset" in score.evaluator_protocol:
+            scores_of_task.setdefault(score.task, []).append(score)
+    for task, (main, *parts) in scores_of_task.items():
+        protocol = main.evaluator_protocol
+        revision = protocol["revision"]
+        entries: dict[str, list[Mapping[str, Any]]] = {}
+        # A task of one split and subset has its main score alone.
+        for part in parts or [main]:
+            split = part.evaluator_protocol["split"]
+            entries.setdefault(split, []).append(_entry(part, main.metric))
+        yield TaskResult(
+            task_name=task,
+            dataset_revision=revision if isinstance(revision, str) else AGGREGATE_REVISION,
+            mteb_version=protocol["mteb"],
+            scores=entries,
+            evaluation_time=None,
+        )
+
+
+def _entry(score: Score, metric: str) -> Mapping[str, Any]:
+    protocol = score.evaluator_protocol
+    share = score.value / 100
+    return {
+        "hf_subset": protocol["subset"],
+        "languages": list(protocol["languages"]),
+        "main_score": share,
+        metric: share,
+        "mteb_version": protocol["mteb"],
+    }
