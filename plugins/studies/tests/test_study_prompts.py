@@ -376,17 +376,34 @@ values = [0.5, 0.25]
 """
 
 
-def _with_probe() -> str:
-    recipe = TOWERS.replace("[[stage]]\n", PROBE, 1)
-    return recipe.replace('at = ["start", "end"]', 'at = ["end"]') + OF_PROBE
+OF_TASKS = """
+[[evaluate]]
+use = "nearness"
+encoder = "zh"
+[study]
+seeds = [1, 2]
+prompts = [
+    { label = "plain", "encoders.zh.task_prompts" = { nearness = { template = "a {text}" } } },
+    { label = "other", "encoders.zh.task_prompts" = { nearness = { template = "b {text}" } } },
+]
+[study.axes.lr]
+path = "stage.pairs.optimizer.lr"
+values = [0.5, 0.25]
+"""
+"""The encoder that is trained has other prompts when it is evaluated."""
 
 
+@pytest.mark.parametrize(
+    ("stages", "text"),
+    [(PROBE, OF_PROBE), ("[[stage]]\n", OF_TASKS)],
+)
 @pytest.mark.usefixtures("installed_toy", "quick")
 def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str, text: str
 ) -> None:
     monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
-    study = read_study(put("study.toml", _with_probe()), (), plugins)
+    recipe = TOWERS.replace("[[stage]]\n", stages, 1).replace('at = ["start", "end"]', 'at = ["end"]') + text
+    study = read_study(put("study.toml", recipe), (), plugins)
     work = plan_work(study.cells, CellKeys(plugins))
     # One prefix a learning rate and seed, each of two prompts.
     assert [work.sharing(prefix) for prefix in work.prefixes] == [2] * 4
@@ -398,6 +415,10 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
         for run, other in zip(shared.runs, alone.runs, strict=True):
             assert (run.prompt, run.seed) == (other.prompt, other.seed)
             assert [score.value for score in run.scores] == [score.value for score in other.scores]
+    table = next(t for t in summarise(read_data(tmp_path / "shared")) if t.evaluator == "nearness")
+    score = table.measured[0][table.rows[0].key][1]
+    assert isinstance(score, PromptScores)
+    assert score.of_prompts["plain"].value != score.of_prompts["other"].value
 
 
 def test_a_training_that_reads_the_prompts_is_done_with_each(load: Load, plugins: Plugins) -> None:

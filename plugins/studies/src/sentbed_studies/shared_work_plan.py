@@ -223,10 +223,11 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
-    """Return a recipe of stages without what only encoding reads: the heads' `dimensions`, unread prompts.
+    """Return a recipe of stages without what no training reads: heads' `dimensions`, and prompts.
 
-    Frozen encoders keep both: they are encoded. So do all if one is evaluated before, during or between the
-    stages. Prompts of encoders that no stage uses are unread, unless tokenizers are trained on texts.
+    All stay if an encoder is evaluated before, during or between the stages. Otherwise prompts of tasks are
+    read after them, as are the dimensions of an encoder that is not frozen; frozen ones are encoded. Prompts
+    of an encoder that no stage uses are read later, too, unless tokenizers are trained on texts.
     """
     if recipe.evaluate:
         return recipe
@@ -244,6 +245,7 @@ def _as_trained(recipe: Recipe) -> Recipe:
             encoder = attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))  # noqa: PLW2901
         if name not in frozen | used and is_from_files(recipe):
             encoder = attrs.evolve(encoder, prompt=None)  # noqa: PLW2901
+        encoder = attrs.evolve(encoder, task_prompts=None)  # noqa: PLW2901
         encoders[name] = encoder
     return attrs.evolve(recipe, encoders=encoders)
 
