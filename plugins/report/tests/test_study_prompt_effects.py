@@ -14,6 +14,7 @@ from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
 
@@ -208,3 +209,15 @@ def test_sources_that_do_not_vary_have_no_shares() -> None:
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert sources_of(judged) is None
+
+
+def test_the_answer_asks_for_more_of_what_varies_most() -> None:
+    rng = np.random.default_rng(11)
+    for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
+        values = 0.1 * rng.normal(size=(3, 4, 3, 50)) + prompt_std * rng.normal(size=(3, 4, 1, 1))
+        values = values + seed_std * rng.normal(size=(3, 1, 3, 1))
+        data = study_of(values)
+        tables = summarise(data)
+        lines = {line.question: line.answer for line in answer_lines(data, tables, None, [])}
+        assert lines["Next"].startswith((f"more {more} tell", f"{more} that would tell"))
+        assert "over 4 prompts and 3 seeds" in lines["Best"]

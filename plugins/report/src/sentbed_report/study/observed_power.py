@@ -38,6 +38,12 @@ class ObservedPower:
     """Number of p-values that are corrected for: of cells compared with the baseline, times the looks of a
     study that stops cells."""
 
+    @property
+    def hangs_on_prompts(self) -> bool:
+        """Whether prompts are a larger source of the variance of differences than seeds."""
+        of_prompts = self.spread.prompt_std**2 / self.spread.prompts
+        return of_prompts > self.spread.seed_std**2 / self.seeds
+
     def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
         """Return the smallest true difference that so many seeds find; see `smallest_difference`."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)

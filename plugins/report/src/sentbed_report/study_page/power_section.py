@@ -105,7 +105,7 @@ def _prompts_needed(power: ObservedPower) -> Table:
     if power.spread.prompt_std:
         for row, judged in judged_rows(power.summary):
             if not judged.significant and judged.corrected is not None:
-                needed = _number_text(power.prompts_needed_by(judged))
+                needed = prompts_text(power, judged)
                 rows.append((row, judged.difference, judged.corrected, needed))
     columns = (
         Column("difference", form="signed", digits=power.summary.digits),
@@ -119,6 +119,11 @@ def _prompts_needed(power: ObservedPower) -> Table:
 def seeds_text(power: ObservedPower, judged: Judged) -> str:
     """Return how many seeds would find the observed difference, or why none would."""
     return _number_text(power.needed_by(judged))
+
+
+def prompts_text(power: ObservedPower, judged: Judged) -> str:
+    """Return how many prompts would find the observed difference, or why none would."""
+    return _number_text(power.prompts_needed_by(judged))
 
 
 def _number_text(needed: SeedsNeeded) -> str:
