@@ -235,7 +235,7 @@ def slug(name: str) -> str:
     return letters.strip("-._")[:80] or "cell"
 
 
-def directory_of(cell: str, prompt: str, seed: int, key: str) -> Path:
+def directory_of(cell: str, seed: int, key: str, prompt: str = "") -> Path:
     """Return the directory of a cell's run, relative to the study's; `prompt` is empty without prompts."""
     name = slug(cell)
     if prompt:

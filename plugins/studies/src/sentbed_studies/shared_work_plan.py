@@ -74,7 +74,7 @@ class Task:
     @property
     def directory(self) -> Path:
         """Its run directory within that of the study."""
-        return directory_of(self.cell.name, self.cell.prompt, self.cell.seed, self.key)
+        return directory_of(self.cell.name, self.cell.seed, self.key, self.cell.prompt)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
