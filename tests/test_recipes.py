@@ -35,6 +35,7 @@ CELLS = {
     "mini/prompts.toml": 1,
     "mini/studies/prompt-crosses.toml": 12,
     "mini/studies/prompt-methods.toml": 16,
+    "mini/studies/prompts.toml": 36,
     "mini/studies/prompteol.toml": 8,
     "mini/studies/quick.toml": 18,
     "mini/studies/sampled.toml": 80,

@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import numpy as np
 import pytest
 from scipy import stats
 from sentbed.errors import RunError
-from sentbed_report.statistics.power import SeedsNeeded, Spread, power_of, seeds_needed, smallest_difference
+from sentbed_report.statistics.power import (
+    SeedsNeeded,
+    Spread,
+    observed_spread,
+    power_of,
+    prompts_needed,
+    seeds_needed,
+    smallest_difference,
+)
 from sentbed_report.statistics.significance import Judged, with_test
 from statsmodels.stats.power import TTestPower
 
@@ -188,3 +197,86 @@ def test_hardly_any_difference_needs_more_seeds_than_anyone_has() -> None:
 def test_what_is_out_of_range_is_refused(given, message: str) -> None:
     with pytest.raises(RunError, match=message):
         given()
+
+
+# --- prompts -----------------------------------------------------------------------------------------------
+
+
+def simulated_power(spread: Spread, difference: float, seeds: int, level: float, studies: int) -> float:
+    """Share of simulated studies in which the difference exceeds Banerjee's critical value."""
+    rng = np.random.default_rng(0)
+    prompts = int(spread.prompts)
+    true = [
+        (spread.item_std**2, spread.item_degrees),
+        (spread.seed_std**2 / seeds, seeds - 1),
+        (spread.prompt_std**2 / prompts, prompts - 1),
+    ]
+    error = math.sqrt(sum(variance for variance, _ in true))
+    estimates = difference + error * rng.standard_normal(studies)
+    squares = np.zeros(studies)
+    for variance, degrees in true:
+        if variance == 0:
+            continue
+        drawn = variance * rng.chisquare(degrees, studies) / degrees
+        squares += drawn * stats.t.isf(level / 2, degrees) ** 2
+    return float((abs(estimates) > np.sqrt(squares)).mean())
+
+
+@pytest.mark.parametrize(
+    ("spread", "difference", "seeds"),
+    [
+        (Spread(1.0, 0.3, 199, 0.8, 4), 2.5, 3),
+        (Spread(0.3, 0.2, 39, 1.0, 3), 4.0, 5),
+        (Spread(0.0, 0.5, 199, 0.5, 8), 2.0, 1),
+        (Spread(1.0, 0.0, math.inf, 1.0, 2), 6.0, 2),
+        (Spread(0.5, 0.2, 39, 0.5, 3), 0.0, 3),
+    ],
+)
+def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
+    spread: Spread, difference: float, seeds: int
+) -> None:
+    if spread.seed_std == 0:
+        expected = simulated_power(attrs.evolve(spread, seed_std=1e-9), difference, 2, 0.05, 200_000)
+    else:
+        expected = simulated_power(spread, difference, seeds, 0.05, 200_000)
+    assert power_of(spread, difference, seeds) == pytest.approx(expected, abs=0.005)
+
+
+def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them() -> None:
+    spread = Spread(0.5, 0.1, 199, 1.0, 4)
+    needed = prompts_needed(spread, 1.5, 5).seeds
+    assert needed is not None
+    assert power_of(attrs.evolve(spread, prompts=needed), 1.5, 5) >= 0.8
+    assert power_of(attrs.evolve(spread, prompts=needed - 1), 1.5, 5) < 0.8
+    of_seeds = seeds_needed(spread, 1.5)
+    assert of_seeds.seeds is None
+    assert of_seeds.others == "items and prompts"
+    assert "the items and prompts alone leave" in of_seeds.reason
+    few_seeds = prompts_needed(spread, 0.2, 2)
+    assert few_seeds.seeds is None
+    assert "no number of prompts: the items and seeds alone leave" in few_seeds.reason
+
+
+def test_many_standard_errors_of_three_sources_are_integrated_to_three_digits() -> None:
+    # Two prompts and many comparisons find only differences of a hundred standard errors.
+    spread = Spread(0.5, 0.3, 199, 1.0, 2)
+    expected = simulated_power(spread, 60.0, 2, 0.05 / 10, 400_000)
+    assert power_of(spread, 60.0, 2, comparisons=10) == pytest.approx(expected, abs=0.005)
+
+
+def test_one_prompt_shows_no_spread_over_prompts() -> None:
+    with pytest.raises(RunError, match="does not show how much prompts differ; give 2 or more"):
+        Spread(1.0, prompt_std=1.0)
+
+
+def test_the_observed_spread_over_prompts_is_pooled() -> None:
+    first = Judged({1: 1.0, 2: 2.0}, 1.0, 99, {"a": 0.0, "b": 2.0})
+    second = Judged({1: 1.0, 2: 2.0}, 3.0, 99, {"a": 0.0, "b": 4.0})
+    observed = observed_spread([first, second])
+    assert observed is not None
+    spread, seeds = observed
+    assert spread.prompt_std == pytest.approx(math.sqrt(5))
+    assert (spread.prompts, seeds) == (2, 2)
+    one_seed = observed_spread([attrs.evolve(first, differences={1: 1.0})])
+    assert one_seed is not None
+    assert (one_seed[0].seed_std, one_seed[1]) == (0.0, 1)

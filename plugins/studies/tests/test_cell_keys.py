@@ -241,3 +241,10 @@ def test_the_name_of_a_directory_is_made_of_harmless_letters() -> None:
     assert slug("///") == "cell"
     path = directory_of("mean, x", 3, "0123456789abcdef")
     assert path == Path("cells/mean_x-seed3-0123456789")
+
+
+def test_the_directory_of_a_run_under_a_prompt_names_the_prompt() -> None:
+    path = directory_of("mean, x", 3, "0123456789abcdef", 'This sentence: "{text}" means')
+    assert path == Path("cells/mean_x-This-sentence----text---means-seed3-0123456789")
+    long = directory_of("mean", 3, "0123456789abcdef", "word " * 20)
+    assert long == Path(f"cells/mean-{('word-' * 20)[:39]}-seed3-0123456789")

@@ -16,12 +16,12 @@ from sentbed.errors import RecipeError, RunError
 from sentbed_jobs.local_pool import LocalPool
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import DECISIONS, Decisions, read_decisions
+from sentbed_report.study.decisions import DECISIONS, Decisions, Rule, read_decisions
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import select
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.deciding_evidence import DecidingEvidence
-from sentbed_studies.early_stopping import needless_runs
+from sentbed_studies.early_stopping import _runs_of_seeds, needless_runs
 from sentbed_studies.runner import Job, run_study
 from sentbed_studies.sequential_test import SequentialTest
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
@@ -457,3 +457,18 @@ def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(put: Put, d
     alone = attrs.evolve(mixed.table, decide=Decide(("near",), test_data=True))
     run_study(attrs.evolve(mixed, table=alone), directory)
     assert decided(directory).ended
+
+
+def test_a_look_at_other_prompts_is_one_that_was_not_planned() -> None:
+    rule = Rule("best", 0.0, 0.05, (2, 3), ("a", "b"), "near", (1, 2, 3), prompts=("x", "y"))
+    more = attrs.evolve(rule, prompts=("x", "y", "z"))
+    first = shares((_runs_of_seeds(rule), rule.looks))
+    again = shares((_runs_of_seeds(more), more.looks), [(_runs_of_seeds(rule), rule.looks)])
+    assert sum(first.values()) == pytest.approx(0.9)
+    # Looks 3 and 4 of which 2 were planned: of a tenth, 3 / (j (j + 1)).
+    assert again == {2: pytest.approx(0.1 * 3 / 12), 3: pytest.approx(0.1 * 3 / 20)}
+    # The same prompts in another order are the same looks.
+    turned = attrs.evolve(rule, prompts=("y", "x"))
+    assert shares((_runs_of_seeds(turned), rule.looks), [(_runs_of_seeds(rule), rule.looks)]) == first
+    without = attrs.evolve(rule, prompts=())
+    assert _runs_of_seeds(without) == (1, 2, 3)

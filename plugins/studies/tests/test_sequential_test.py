@@ -10,6 +10,7 @@ from scipy import stats
 from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 from sentbed_studies.sequential_test import (
     PRIOR_DEGREES,
+    PRIOR_DEGREES_OF_PROMPTS,
     SequentialTest,
     _effective,
     pair_variances,
@@ -97,6 +98,58 @@ def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
     assert seen > 20
 
 
+def moderated(scores: Floats, prior: float) -> tuple[dict[tuple[int, int], float], float]:
+    """Moderated variance of the difference of each pair over the columns, with degrees of freedom."""
+    cells, count = scores.shape
+    pairs = list(itertools.permutations(range(cells), 2))
+    variances = {(a, b): float(np.var(scores[a] - scores[b], ddof=1)) for a, b in pairs}
+    shared = sum(variances.values()) / len(variances)
+    residuals = scores - scores.mean(1, keepdims=True) - scores.mean(0) + scores.mean()
+    squares = (residuals**2).sum(1)
+    known_from = (cells - 1) / cells * squares.sum() ** 2 / (squares**2).sum()
+    total = prior + count - 1
+    mixed = {pair: (prior * shared + (count - 1) * of_pair) / total for pair, of_pair in variances.items()}
+    return mixed, min(total, (count - 1) * max(1.0, known_from))
+
+
+def test_claims_with_prompts_are_those_of_a_loop_over_pairs() -> None:
+    rng = np.random.default_rng(4)
+    seen = 0
+    for _ in range(40):
+        runs = rng.normal(size=(5, 4, 3)) * 0.3 + rng.normal(size=(5, 1, 1)) * 2  # cell, prompt, seed
+        runs += 0.5 * rng.normal(size=(5, 4, 1))
+        items = np.full((5, 5), 0.01)
+        of_seeds, seed_degrees = moderated(runs.mean(1), PRIOR_DEGREES)
+        of_prompts, prompt_degrees = moderated(runs.mean(2), PRIOR_DEGREES_OF_PROMPTS)
+        test = SequentialTest(tuple("abcde"), (3,), 0.5)
+        expected = set()
+        for better, worse in itertools.permutations(range(5), 2):
+            sources = (
+                Source(of_seeds[better, worse] / 3, seed_degrees),
+                Source(of_prompts[better, worse] / 4, prompt_degrees),
+                Source(0.01, 59.0),
+            )
+            estimate = EstimatedDifference(float(runs[better].mean() - runs[worse].mean()), sources)
+            if estimate.p_above(0.0) < test.level(3):
+                expected.add((chr(97 + worse), chr(97 + better)))
+
+        def variances(cells: Sequence[str], of_pairs: Floats = items) -> tuple[Floats, Floats]:
+            return of_pairs, np.full(of_pairs.shape, 59.0)
+
+        claims = test.look(scored(runs.mean(1)), variances, scored(runs.mean(2)))
+        assert {claim.cell for claim in claims} == {worse for worse, _ in expected}
+        assert {(claim.cell, claim.than) for claim in claims} <= expected
+        seen += len(claims)
+    assert seen > 20
+
+
+def test_a_spread_over_prompts_is_counted_against_a_claim() -> None:
+    seeds = {"a": [50.0, 50.1, 50.2], "b": [49.0, 49.2, 49.1]}
+    assert SequentialTest(("a", "b"), (3,)).look(seeds)
+    prompts = {"a": [53.0, 50.3, 47.0], "b": [49.1, 49.0, 49.2]}
+    assert not SequentialTest(("a", "b"), (3,)).look(seeds, prompts=prompts)
+
+
 def test_a_cell_that_was_stopped_takes_no_part_in_later_looks() -> None:
     test = SequentialTest(tuple("abc"), (2, 3))
     scores = np.array([[50.0, 50.1, 50.2], [49.9, 50.3, 50.0], [10.0, 10.1, 10.3]])
@@ -130,8 +183,7 @@ def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
     test = SequentialTest(names, (3,), baseline="a")
     test.look(scored(scores))
     expected = np.mean([np.var(scores[0] - scores[other], ddof=1) for other in range(1, 10)])
-    assert test._shared is not None
-    assert test._shared.variance == pytest.approx(expected)
+    assert test._shared["seeds"].variance == pytest.approx(expected)
 
 
 def test_a_margin_lets_cells_go_on_that_are_worse_by_less() -> None:

@@ -32,13 +32,18 @@ def run_rows(directory: Path) -> Iterator[ScoreRow]:
 def study_rows(directory: Path) -> Iterator[ScoreRow]:
     """Yield the scores of all finished runs of a study; a cell is a model, with as many scores as seeds.
 
+    In a study with prompts, a cell under one prompt is.
+
     Raises:
         RunError: if it cannot be read.
     """
-    frame = study_frame(read_data(directory))
+    data = read_data(directory)
+    frame = study_frame(data)
     tested = frame[(frame["direction"] == "higher") & (frame["axis"] != "cost")]
     for number in tested.itertuples():
         model = f"{number.cell}/{number.encoder}"
+        if data.prompts:
+            model = f"{number.cell} ({number.prompt})/{number.encoder}"
         yield _row(number.score, model, directory, int(number.seed))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
 _PLANE = ["stage", "protocol", "task", "evaluator"]
-_LINE = [*_PLANE, "cell", "seed", "encoder"]
+_LINE = [*_PLANE, "cell", "prompt", "seed", "encoder"]
 
 
 @attrs.frozen
@@ -24,6 +24,7 @@ class PlaneScore:
     score: Score
     stage: str = ""
     cell: str = ""
+    prompt: str = ""
     seed: int = 0
     step: int = 0
     watch: int = 0

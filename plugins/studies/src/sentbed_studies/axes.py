@@ -126,6 +126,9 @@ class Combination:
     axes: Mapping[str, str] = attrs.field(factory=dict)
     """Path -> axis that sets it."""
 
+    prompt_places: Mapping[str, KeyPath] = attrs.field(factory=dict)
+    """Path that a prompt sets -> place of the prompt in `[study]`; see `study_prompts`."""
+
     @property
     def name(self) -> str:
         """Name of the cell in `[study.expected]` and tables: its labels, in the order of the axes."""
@@ -321,7 +324,8 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
         message = "`exclude` leaves no cell; take an entry out"
         raise RecipeError([document.problem(message, ("study", "exclude"))])
     _require_at_most(len(cells), "cells", MOST_CELLS, document)
-    _require_at_most(len(cells) * max(len(table.seeds), 1), "runs", MOST_RUNS, document)
+    runs = len(cells) * max(len(table.seeds), 1) * max(len(table.prompts), 1)
+    _require_at_most(runs, "runs", MOST_RUNS, document)
     return tuple(cells.values())
 
 

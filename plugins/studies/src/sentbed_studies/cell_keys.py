@@ -235,6 +235,14 @@ def slug(name: str) -> str:
     return letters.strip("-._")[:80] or "cell"
 
 
-def directory_of(cell: str, seed: int, key: str) -> Path:
-    """Return the directory of a cell's run, relative to the study's."""
-    return Path("cells") / f"{slug(cell)}-seed{seed}-{short(key)}"
+def directory_of(cell: str, seed: int, key: str, prompt: str = "") -> Path:
+    """Return the directory of a cell's run, relative to the study's; `prompt` is empty without prompts."""
+    name = slug(cell)
+    if prompt:
+        name += f"-{prompt_slug(prompt)}"
+    return Path("cells") / f"{name}-seed{seed}-{short(key)}"
+
+
+def prompt_slug(prompt: str) -> str:
+    """Return a prompt's label in a form for directory names."""
+    return slug(prompt)[:40].rstrip("-._")

@@ -46,7 +46,8 @@ def confirmation_of(
     decide = study.table.decide
     if decide is None or not decide.confirm:
         return None
-    unknown = Confirmation(decide.confirm)
+    runs = decide.confirm * max(len(study.prompts), 1)
+    unknown = Confirmation(runs)
     # Of a sample it is read which cells have been run.
     may_be_known = is_over or study.table.sampler is not None
     if not (may_be_known and has_same_runs(directory, study, work)):
@@ -62,15 +63,16 @@ def confirmation_of(
         return None
     fresh = _with_fresh_seeds(study, decide, chosen.cell, keys, share)
     left = tuple(task for task in fresh.tasks if not task.is_done(directory))
-    return Confirmation(decide.confirm, fresh, left)
+    return Confirmation(runs, fresh, left)
 
 
 def _with_fresh_seeds(study: Study, decide: Decide, name: str, keys: CellKeys, share: bool) -> Work:
     """Return the runs of the cell `name` with the seeds that follow the largest one of the study."""
-    chosen = next(cell for cell in study.cells if cell.name == name)
+    under_prompts = {cell.prompt: cell for cell in study.cells if cell.name == name}
     first = max(study.seeds) + 1
     cells = []
-    for seed in range(first, first + decide.confirm):
-        recipe = attrs.evolve(chosen.recipe, run=attrs.evolve(chosen.recipe.run, seed=seed))
-        cells.append(attrs.evolve(chosen, seed=seed, recipe=recipe))
+    for chosen in under_prompts.values():
+        for seed in range(first, first + decide.confirm):
+            recipe = attrs.evolve(chosen.recipe, run=attrs.evolve(chosen.recipe.run, seed=seed))
+            cells.append(attrs.evolve(chosen, seed=seed, recipe=recipe))
     return plan_work(cells, keys, share)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def parts_between_looks(
     rule = rule_of(study, stop)
     earlier = _earlier(directory, rule)
     compared = {task.cell.name for task in work.tasks}
-    plans = [(before.seeds, before.looks) for before in earlier]
+    plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
     test = SequentialTest(
         tuple(name for name in study.names if name in compared),
         rule.looks,
@@ -54,9 +54,11 @@ def parts_between_looks(
         study.baseline if stop.worse_than == "baseline" else None,
         among=len(study.names),
         promise=stop.promise,
-        shares=shares((rule.seeds, rule.looks), plans),
+        shares=shares((_runs_of_seeds(rule), rule.looks), plans),
     )
-    evidence = DecidingEvidence(directory, decide, work.tasks)
+    evidence = DecidingEvidence(
+        directory, decide, work.tasks, prompts_are_sample=study.table.prompt_factor == "random"
+    )
     decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
     done = begun
     left_out: set[Task] = set()
@@ -69,7 +71,7 @@ def parts_between_looks(
         facts = evidence.of(test.at_work, run_seeds)
         if not facts.values:
             _require_scores(facts.left, evidence, [t for t in work.tasks if t.cell.seed in run_seeds])
-        claims = test.look(facts.values, facts.items)
+        claims = test.look(facts.values, facts.items, facts.prompts)
         has_ended = not later_seeds or len(test.at_work) < 2
         stopped = set(test.cells) if has_ended else {claim.cell for claim in claims}
         for task in work.tasks:
@@ -120,7 +122,16 @@ def rule_of(study: Study, stop: Stop) -> Rule:
         score_of(study.table.decides_by),
         study.seeds,
         stop.promise,
+        study.prompts,
     )
+
+
+def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
+    """Return what tells each seed of a rule from those of another: other prompts give another score."""
+    if not rule.prompts:
+        return rule.seeds
+    prompts = frozenset(rule.prompts)
+    return tuple((seed, prompts) for seed in rule.seeds)
 
 
 def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tuple[Task, ...]:

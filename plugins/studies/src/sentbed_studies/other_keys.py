@@ -156,7 +156,7 @@ def _listed(differing: Sequence[str]) -> str:
 def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
     """Yield what decided the finished runs of the same cell and seed that have other keys."""
     expected = study / task.directory
-    beginning = directory_of(task.cell.name, task.cell.seed, "").name
+    beginning = directory_of(task.cell.name, task.cell.seed, "", task.cell.prompt).name
     for run in sorted(expected.parent.glob(f"{beginning}*")):
         if run == expected or len(run.name) != len(expected.name) or not is_finished(run):
             continue

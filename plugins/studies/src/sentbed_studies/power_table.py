@@ -12,6 +12,7 @@ from sentbed_report.statistics.power import (
     POWER,
     SeedsNeeded,
     Spread,
+    prompts_needed,
     seeds_needed,
     smallest_difference,
 )
@@ -40,6 +41,10 @@ class PowerTable:
     """Number of seeds -> smallest true difference that they find."""
     needed: Mapping[float, SeedsNeeded]
     """True difference -> seeds that find it."""
+    prompts_needed: Mapping[float, SeedsNeeded] = attrs.field(factory=dict)
+    """True difference -> prompts that find it with `seeds`; empty where prompts are no source."""
+    seeds: int = 0
+    """Number of seeds of the study; 0 for a given spread."""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -52,6 +57,11 @@ class PowerTable:
             f"{self.spread.item_std:.3g}; {count(self.comparisons, 'comparison')}, power {self.power:g}, "
             f"level {self.level:g}"
         )
+        if self.spread.prompt_std:
+            yield (
+                f"standard deviation over prompts {self.spread.prompt_std:.3g}; "
+                f"{count(int(self.spread.prompts), 'prompt')}, whatever the number of seeds"
+            )
         rows = [(f"{seeds:,}", f"{least:.3g}") for seeds, least in self.smallest.items()]
         yield from aligned([("seeds", "smallest difference"), *rows], left=0)
         for difference, needed in self.needed.items():
@@ -59,6 +69,11 @@ class PowerTable:
             if needed.seeds is not None:
                 answer = f"{count(needed.seeds, 'seed')} needed"
             yield f"difference {difference:g}: {answer}"
+        for difference, needed in self.prompts_needed.items():
+            answer = needed.reason
+            if needed.seeds is not None:
+                answer = f"{count(needed.seeds, 'prompt')} needed"
+            yield f"difference {difference:g}, with {count(self.seeds, 'seed')}: {answer}"
 
 
 def power_of_spread(
@@ -108,7 +123,14 @@ def power_of_study(
         title = f"{title_of(table.summary)}, against {baseline}"
         numbers = seeds or [times * table.seeds for times in TIMES]
         compared = comparisons or table.comparisons
-        tables.append(_table(title, table.spread, numbers, differences, power, level, compared))
+        of_table = _table(title, table.spread, numbers, differences, power, level, compared)
+        of_prompts = {}
+        if table.spread.prompt_std:
+            for difference in differences:
+                of_prompts[difference] = prompts_needed(
+                    table.spread, difference, table.seeds, power, level, compared
+                )
+        tables.append(attrs.evolve(of_table, prompts_needed=of_prompts, seeds=table.seeds))
     return tuple(tables)
 
 

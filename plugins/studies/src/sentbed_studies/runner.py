@@ -48,7 +48,7 @@ from sentbed_studies.added_evaluations import (
     only_starts,
 )
 from sentbed_studies.branched_run import branch
-from sentbed_studies.cell_keys import CellKeys, slug
+from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
 from sentbed_studies.confirmation import confirmation_of
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
@@ -189,7 +189,7 @@ def run_study(
             # Cells that are asked for by name are run with all their seeds.
             stop = None
         elif study.table.decide is not None:
-            total += study.table.decide.confirm
+            total += study.table.decide.confirm * max(len(study.prompts), 1)
 
         executor = executor or executor_of("local", {}, plugins, say)
         runner = _Runner(directory, executor, keep_going, say, total, left)
@@ -262,6 +262,9 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
         for task in bundle:
             recipe = _alone(task.cell.recipe)
             name = f"{study.name}.{slug(task.cell.name)}-seed{task.cell.seed}"
+            if task.cell.prompt:
+                run_of_cell = f"{slug(task.cell.name)}-{prompt_slug(task.cell.prompt)}-seed{task.cell.seed}"
+                name = f"{study.name}.{run_of_cell}"[:100]
             recipe = attrs.evolve(recipe, run=attrs.evolve(recipe.run, name=name))
             jobs.append(Job(task, recipe, study.table.keep))
         cells.append(Bundle(tuple(jobs)))

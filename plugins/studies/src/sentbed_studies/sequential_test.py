@@ -11,6 +11,10 @@ worse than the other by more than the margin? A cell for which that is shown get
   pairs that are tested, with d0 = 3 degrees of freedom: the standard deviations of cells may well differ by
   a factor of 2. s2 has d0 + n - 1 degrees of freedom, or as many as s0 has if these are fewer: n - 1 times
   the number of cells that it is known from, less one (Satterthwaite, 1946).
+- Prompts, where the study has some, are a third source: V_prompts is the variance over the prompts of the
+  differences, each the mean over the seeds until now, divided by the number of prompts. It is moderated in
+  the same way, with d0 = 4. The scores d(s) are then means over the prompts, and nothing is taken from the
+  items' variance. Another prompt makes other scores of every seed, and so a look of its own.
 - The error rate is spent on the looks (`spending.py`), and at each in equal parts on all claims that count
   (Bonferroni): every ordered pair of cells where the best one is sought, each cell once where all are
   compared with the baseline, or, where only the best cell is promised to stay, each cell that it could
@@ -25,8 +29,9 @@ depends on the scores alone, not on who ran what when, nor on interruptions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
@@ -39,11 +44,16 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Bools: TypeAlias = NDArray[np.bool_]
 
+Factor: TypeAlias = Literal["seeds", "prompts"]
+"""What cells are run with several of."""
+
 ItemVariances: TypeAlias = "Callable[[Sequence[str]], tuple[Floats, Floats]]"
 """Cells -> variance and degrees of freedom of the difference of each pair that are due to the items, both
 `(cells, cells)`."""
 PRIOR_DEGREES = 3.0
-"""Degrees of freedom of the variance that all cells have in common, in that of one pair."""
+"""Degrees of freedom of the variance over seeds that all cells have in common, in that of one pair."""
+PRIOR_DEGREES_OF_PROMPTS = 4.0
+"""The same of the variance over prompts."""
 _NO_SPREAD = 1e-18
 """Variance, in the square of the score's unit, that is rounding."""
 
@@ -69,8 +79,8 @@ class SequentialTest:
     shares: Mapping[int, float] = attrs.field(factory=dict)
     """Number of seeds at a look -> its share of the error rate; by default the looks share it equally."""
     claims: list[Claim] = attrs.field(factory=list, init=False)
-    _shared: Source | None = attrs.field(default=None, init=False)
-    """Variance that pairs of cells have in common, with its degrees of freedom."""
+    _shared: dict[Factor, Source] = attrs.field(factory=dict, init=False)
+    """What differences are over -> variance that pairs have in common, with its degrees of freedom."""
 
     @property
     def at_work(self) -> tuple[str, ...]:
@@ -93,13 +103,17 @@ class SequentialTest:
         return self.error_rate * share / self.possible
 
     def look(
-        self, values: Mapping[str, Sequence[float]], items: ItemVariances | None = None
+        self,
+        values: Mapping[str, Sequence[float]],
+        items: ItemVariances | None = None,
+        prompts: Mapping[str, Sequence[float]] | None = None,
     ) -> tuple[Claim, ...]:
         """Compare the cells of `values`, and add and return the claims that this look allows.
 
         `values` has as many scores of each cell, one a seed, higher is better; cells that could not be scored
-        are left out. `items` is None if the scores have no items. Of several cells that are shown to be
-        better than one, the best is named.
+        are left out. `items` is None if the scores have no items. `prompts` has the scores of each cell under
+        each prompt, as means over the seeds, where prompts are a sample. Of several cells that are shown to
+        be better than one, the best is named.
         """
         import numpy as np
 
@@ -114,17 +128,23 @@ class SequentialTest:
         is_tested = ~np.eye(len(names), dtype=bool)
         if self.baseline is not None:
             is_tested[[name != self.baseline for name in names]] = False
-        pair_variance, seed_degrees = self._moderated(scores, is_tested)
+        pair_variance, seed_degrees = self._moderated(scores, is_tested, "seeds")
         seed_variances = pair_variance / count
+        prompt_variances, prompt_degrees = np.zeros_like(seed_variances), math.inf
+        if prompts:
+            of_prompts = np.array([prompts[name] for name in names], float)
+            pair_variance, prompt_degrees = self._moderated(of_prompts, is_tested, "prompts")
+            prompt_variances = pair_variance / of_prompts.shape[1]
         item_variances = np.zeros_like(seed_variances)
         item_degrees = np.full_like(seed_variances, np.inf)
         if items is not None:
             item_variances, item_degrees = items(names)
         level = self.level(count)
-        # Against the margin, in standard errors; both sources of one pair as in `EstimatedDifference`.
-        limits = reach((seed_variances, seed_degrees), (item_variances, item_degrees), level)
-        # Where neither items nor seeds vary, nothing is known of what is chance.
-        varies = seed_variances + item_variances > _NO_SPREAD
+        # Against the margin, in standard errors; the sources of one pair as in `EstimatedDifference`.
+        of_factors = [(seed_variances, seed_degrees), (prompt_variances, prompt_degrees)]
+        limits = reach(of_factors, (item_variances, item_degrees), level)
+        # Where nothing varies, nothing is known of what is chance.
+        varies = seed_variances + prompt_variances + item_variances > _NO_SPREAD
         is_shown = is_tested & varies & (differences - self.margin > limits)
         claims = []
         for worse in np.flatnonzero(is_shown.any(0)):
@@ -133,6 +153,7 @@ class SequentialTest:
             sources = (
                 Source(float(seed_variances[pair]), float(seed_degrees)),
                 Source(float(item_variances[pair]), float(item_degrees[pair])),
+                Source(float(prompt_variances[pair]), float(prompt_degrees)),
             )
             varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
             estimate = EstimatedDifference(float(differences[pair]), varying)
@@ -142,19 +163,24 @@ class SequentialTest:
         self.claims += claims
         return tuple(claims)
 
-    def _moderated(self, scores: Floats, is_tested: Bools) -> tuple[Floats, float]:
-        """Return the moderated variances of the pairs' differences, one seed each, and their degrees."""
+    def _moderated(self, scores: Floats, is_tested: Bools, factor: Factor) -> tuple[Floats, float]:
+        """Return the moderated variances of the pairs' differences over a factor, and their degrees.
+
+        `scores` are `(cells, seeds)`, or `(cells, prompts)`.
+        """
         degrees = scores.shape[1] - 1.0
         variances = pair_variances(scores)
         if not is_tested.any():
             return variances, degrees
         # A baseline that varies more than the others is in all pairs that are tested, and in few of all.
         shared = Source(float(variances[is_tested].mean()), degrees * _effective(scores))
-        if self._shared is None or shared.degrees >= self._shared.degrees:
-            self._shared = shared
-        total = PRIOR_DEGREES + degrees
-        moderated = (PRIOR_DEGREES * self._shared.variance + degrees * variances) / total
-        return moderated, min(total, self._shared.degrees)
+        before = self._shared.get(factor)
+        if before is None or shared.degrees >= before.degrees:
+            before = self._shared[factor] = shared
+        prior = PRIOR_DEGREES if factor == "seeds" else PRIOR_DEGREES_OF_PROMPTS
+        total = prior + degrees
+        moderated = (prior * before.variance + degrees * variances) / total
+        return moderated, min(total, before.degrees)
 
 
 def _effective(scores: Floats) -> float:
@@ -182,15 +208,17 @@ def pair_variances(scores: Floats) -> Floats:
     return np.maximum(of_pairs, 0.0)
 
 
-def reach(seeds: tuple[Floats, float], items: tuple[Floats, Floats], level: float) -> Floats:
+def reach(factors: Sequence[tuple[Floats, float]], items: tuple[Floats, Floats], level: float) -> Floats:
     """Return what estimates exceed with probability `level`; see `EstimatedDifference.critical`.
 
-    `seeds` and `items` are variances of the estimates and their degrees of freedom.
+    `factors`, such as seeds, and `items` are variances of the estimates and their degrees of freedom.
     """
     import numpy as np
     from scipy import special
 
-    (of_seeds, seed_degrees), (of_items, item_degrees) = seeds, items
-    squares: Floats = of_seeds * special.stdtrit(seed_degrees, level) ** 2
+    of_items, item_degrees = items
+    squares: Floats = np.zeros_like(of_items)
+    for variances, degrees in factors:
+        squares = squares + variances * special.stdtrit(degrees, level) ** 2
     squares = squares + of_items * special.stdtrit(item_degrees, level) ** 2
     return np.sqrt(squares)

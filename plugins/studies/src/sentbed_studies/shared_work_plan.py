@@ -74,7 +74,7 @@ class Task:
     @property
     def directory(self) -> Path:
         """Its run directory within that of the study."""
-        return directory_of(self.cell.name, self.cell.seed, self.key)
+        return directory_of(self.cell.name, self.cell.seed, self.key, self.cell.prompt)
 
     @property
     def evaluation_keys(self) -> tuple[str, ...]:
@@ -110,13 +110,13 @@ class Work:
 
     def of(self, cells: Collection[Cell]) -> Work:
         """Return the work for these cells alone."""
-        # Cells cannot be hashed; by name and seed they are looked up.
-        wanted = {(cell.name, cell.seed) for cell in cells}
+        # Cells cannot be hashed; by name, prompt and seed they are looked up.
+        wanted = {cell.identity for cell in cells}
         bundles = []
         prefixes: set[Prefix] = set()
 
         for bundle in self.bundles:
-            tasks = tuple(task for task in bundle if (task.cell.name, task.cell.seed) in wanted)
+            tasks = tuple(task for task in bundle if task.cell.identity in wanted)
             if tasks:
                 bundles.append(tasks)
             for task in tasks:
@@ -223,23 +223,29 @@ def _texts(recipe: Recipe) -> list[Any]:
 
 
 def _as_trained(recipe: Recipe) -> Recipe:
-    """Return a recipe of stages without the heads' `dimensions`, which only encoding reads.
+    """Return a recipe of stages without what no training reads: heads' `dimensions`, and prompts.
 
-    Frozen encoders keep theirs: they are encoded. So do all if one is evaluated before, during or between the
-    stages.
+    All stay if an encoder is evaluated before, during or between the stages. Otherwise prompts of tasks are
+    read after them, as are the dimensions of an encoder that is not frozen; frozen ones are encoded. Prompts
+    of an encoder that no stage uses are read later, too, unless tokenizers are trained on texts.
     """
     if recipe.evaluate:
         return recipe
     frozen: set[str] = set()
+    used: set[str] = set()
     for stage in recipe.stage:
         if stage.validate is not None or stage.watch:
             return recipe
         frozen.update(stage.freeze)
+        used.update(recipe.trained(stage), recipe.towers(stage).values())
 
     encoders = {}
     for name, encoder in recipe.encoders.items():
         if name not in frozen:
             encoder = attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))  # noqa: PLW2901
+        if name not in frozen | used and is_from_files(recipe):
+            encoder = attrs.evolve(encoder, prompt=None)  # noqa: PLW2901
+        encoder = attrs.evolve(encoder, task_prompts=None)  # noqa: PLW2901
         encoders[name] = encoder
     return attrs.evolve(recipe, encoders=encoders)
 

@@ -12,14 +12,14 @@ holds however often seeds are added, also if they are added because nothing was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeAlias
 
 RESERVE = 0.1
 """Part of the error rate that is kept for looks that were not planned."""
 
-Plan: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""Seeds of a study in their order, and the numbers of seeds at its looks."""
+Plan: TypeAlias = tuple[tuple[Hashable, ...], tuple[int, ...]]
+"""Seeds of a study in their order, each with its prompts if it has some, and numbers of seeds at looks."""
 
 
 def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
@@ -30,7 +30,7 @@ def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
     """
     first, *later = [*earlier, plan]
     planned = _looks(first)
-    added: list[tuple[int, ...]] = []
+    added: list[tuple[Hashable, ...]] = []
     for other in later:
         for seeds in _looks(other):
             if seeds not in planned and seeds not in added:
@@ -46,7 +46,7 @@ def shares(plan: Plan, earlier: Sequence[Plan] = ()) -> Mapping[int, float]:
     return result
 
 
-def _looks(plan: Plan) -> list[tuple[int, ...]]:
+def _looks(plan: Plan) -> list[tuple[Hashable, ...]]:
     """Return the seeds of each look of a plan, in their order."""
     seeds, looks = plan
     return [seeds[:count] for count in looks]

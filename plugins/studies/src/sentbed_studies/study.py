@@ -39,6 +39,7 @@ from sentbed_studies.axes import (
 from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
 from sentbed_studies.study_config import StudyTable
+from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
 Entries: TypeAlias = Sequence[Entry]
 """Cells that match one of the entries."""
@@ -46,7 +47,7 @@ Entries: TypeAlias = Sequence[Entry]
 
 @attrs.frozen
 class Cell:
-    """Combination of labels with a seed: one run."""
+    """Combination of labels with a seed, and a prompt where the study has some: one run."""
 
     name: str
     """Its labels, without the seed; see `Combination.name`."""
@@ -54,9 +55,17 @@ class Cell:
     """Axis -> label."""
     seed: int
     recipe: Recipe = attrs.field(eq=False, repr=False)
+    prompt: str = ""
+    """Label of its prompt; empty without `[study] prompts`."""
+
+    @property
+    def identity(self) -> tuple[str, str, int]:
+        """What tells it from the other runs of its study: name, prompt and seed."""
+        return self.name, self.prompt, self.seed
 
     def __str__(self) -> str:
-        return f"{self.name}, seed {self.seed}"
+        prompt = f", prompt {self.prompt}" if self.prompt else ""
+        return f"{self.name}{prompt}, seed {self.seed}"
 
 
 @attrs.frozen
@@ -85,7 +94,7 @@ class Study:
     table: StudyTable
     axes: tuple[Axis, ...]
     cells: tuple[Cell, ...]
-    """Cells, by name, then by seed."""
+    """Cells, by name, then by prompt, then by seed."""
     excluded: tuple[Excluded, ...]
     baseline: str | None
     """Name of the cell that others are compared with."""
@@ -103,6 +112,11 @@ class Study:
     def seeds(self) -> tuple[int, ...]:
         """Seeds of the cells."""
         return tuple(dict.fromkeys(cell.seed for cell in self.cells))
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """Labels of the prompts of the cells; empty without `[study] prompts`."""
+        return tuple(dict.fromkeys(cell.prompt for cell in self.cells if cell.prompt))
 
     def only(self, entries: Entries) -> Study:
         """Return the study with only the cells that match one of `entries`; see `StudyTable.exclude`.
@@ -163,6 +177,7 @@ def expand(
     table = read_table(document, plugins, base)
     axes = read_axes(table, document)
     every = combinations(table, axes, document)
+    prompts = read_prompts(table, axes, document, base)
     entries = None if only is None else with_labels_of_axes(only, axes)
     to_run = every
     if entries:
@@ -175,19 +190,22 @@ def expand(
     remarks: dict[str, list[str]] = {}
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipe, problems = _recipe_of(combination, document, table, plugins, base, look, here)
+        recipes, problems = _recipes_of(combination, prompts, document, table, plugins, base, look, here)
         if problems and look and entries is not None and not matches_any(labels, entries):
             # Without a look at this machine, what is missing on it is no problem.
             missing = problems
-            recipe, problems = _recipe_of(combination, document, table, plugins, base, False, False)
-            if recipe is not None:
+            recipes, problems = _recipes_of(
+                combination, prompts, document, table, plugins, base, False, False
+            )
+            if recipes:
                 for problem in missing:
                     remarks.setdefault(str(problem), []).append(name)
 
-        if recipe is not None:
-            for seed in dict.fromkeys(table.seeds) or (recipe.run.seed,):
-                run = attrs.evolve(recipe.run, seed=seed)
-                cells.append(Cell(name, labels, seed, attrs.evolve(recipe, run=run)))
+        if recipes:
+            for prompt, recipe in recipes.items():
+                for seed in dict.fromkeys(table.seeds) or (recipe.run.seed,):
+                    run = attrs.evolve(recipe.run, seed=seed)
+                    cells.append(Cell(name, labels, seed, attrs.evolve(recipe, run=run), prompt))
         elif all(problem.misfit for problem in problems):
             reasons = tuple(problem.message for problem in problems)
             excluded.append(Excluded(name, reasons, labels))
@@ -278,6 +296,8 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
         if label not in document.places:
             label = ("study", "axes", axis, "values")
         places[path] = document.place(label)
+    for path, place in combination.prompt_places.items():
+        places[path] = document.place(place)
 
     data = {key: value for key, value in document.data.items() if key != "study"}
     cell = attrs.evolve(document, data=data)
@@ -334,6 +354,44 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
     for path, axis in combination.axes.items():
         setters[cell.key_path(path)] = ("axes", axis, combination.labels[axis])
     return Variant(cell, setters)
+
+
+def _recipes_of(
+    combination: Combination,
+    prompts: Sequence[StudyPrompt],
+    document: Document,
+    table: StudyTable,
+    plugins: Plugins,
+    base: Path,
+    look: bool,
+    here: bool,
+) -> tuple[dict[str, Recipe], Sequence[Problem]]:
+    """Return the recipe of a cell under each prompt, by its label, or the problems.
+
+    A cell that does not fit together with one of the prompts cannot be compared under all of them.
+    """
+    if not prompts:
+        recipe, problems = _recipe_of(combination, document, table, plugins, base, look, here)
+        return {} if recipe is None else {"": recipe}, problems
+    recipes = {}
+    labels: dict[Problem, list[str]] = {}
+    for prompt in prompts:
+        under_prompt = prompt.applied_to(combination)
+        recipe, problems = _recipe_of(under_prompt, document, table, plugins, base, look, here)
+        if recipe is not None:
+            recipes[prompt.label] = recipe
+        for problem in problems:
+            labels.setdefault(problem, []).append(prompt.label)
+    if not labels:
+        return recipes, ()
+    faults = []
+    for problem, of_problem in labels.items():
+        message = problem.message
+        # One of all prompts is the cell's.
+        if len(of_problem) < len(prompts):
+            message = f"with the prompt `{of_problem[0]}`: {message}"
+        faults.append(attrs.evolve(problem, message=message))
+    return {}, faults
 
 
 def _recipe_of(

@@ -10,7 +10,7 @@ from attrs.validators import deep_iterable, ge, gt, le, min_len, optional
 from sentbed.protocols import RecipeTable, TableTraits
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.study_data import Family
+from sentbed_report.study.study_data import Family, PromptFactor
 
 from sentbed_studies.sampling_config import Sampling
 from sentbed_studies.stop_config import Stop
@@ -41,6 +41,14 @@ class StudyTable(RecipeTable):
         default=(), validator=deep_iterable(member_validator=[ge(0), le(2**32 - 1)])
     )
     """Values of `run.seed` with which every cell is run; by default the recipe's own."""
+    prompts: tuple[str | Mapping[str, Any], ...] = ()
+    """Prompts with each of which every cell is run under every seed: a template, or its name; or a table with
+    keys of an encoder's `prompt` (`template`, `demonstration`, `file`, ...), or with the paths that it sets
+    (`{ "encoder.prompt.template" = "..." }`), and a `label`. Of a `file` without a `line`, each line is one.
+    By default cells have the recipe's own prompt, and prompts are no source of chance."""
+    prompt_factor: PromptFactor = "random"
+    """What the prompts are: `random`, a sample of those that might be used, over which tests generalise as
+    over seeds and items; `fixed`, all that are of interest, over which scores are averaged."""
     baseline: Mapping[str, str] | None = None
     """Axis -> label of the cell that all others are compared with; axes with one label are optional."""
     zip: tuple[tuple[str, ...], ...] = ()

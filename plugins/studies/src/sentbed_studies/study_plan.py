@@ -86,7 +86,10 @@ class StudyPlan:
         cells = count(len({task.cell.name for task in self.work.tasks}), "cell")
         if sampling is not None:
             cells = f"{sampling.cells:,} of {cells}"
-        sizes = f"{cells} x {count(len(self.study.seeds), 'seed')}"
+        sizes = cells
+        if self.study.prompts:
+            sizes += f" x {count(len(self.study.prompts), 'prompt')}"
+        sizes += f" x {count(len(self.study.seeds), 'seed')}"
         if self.confirmation is not None:
             runs += self.confirmation.runs
             finished += self.confirmation.runs - self.confirmation.number_left
@@ -227,6 +230,10 @@ def _description(study: Study) -> Iterator[str]:
         yield line
     for axis in study.axes:
         yield f"  {axis.name}: {', '.join(axis.labels)}"
+
+    if study.prompts:
+        quoted = [f"“{prompt}”" for prompt in study.prompts]
+        yield f"  prompts, {study.table.prompt_factor}: {', '.join(quoted)}"
 
     excluded: dict[str, list[str]] = {}
     for cell in study.excluded:

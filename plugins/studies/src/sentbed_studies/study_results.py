@@ -102,6 +102,11 @@ class LoadedStudy:
         return self.data.seeds
 
     @property
+    def prompts(self) -> tuple[str, ...]:
+        """Labels of the prompts with which every cell is run; empty without `[study] prompts`."""
+        return self.data.prompts
+
+    @property
     def decisions(self) -> Decisions | None:
         """What was stopped, when and why; None without `[study.stop]`, or before the first look."""
         return self.data.decisions
@@ -133,11 +138,13 @@ class LoadedStudy:
         """Every score of every finished run, one per row, also those before training (`NAME@start`).
 
         Columns: `cell`, a column per axis with its labels (`axis NAME` if a table of a study has a column of
-        that name), `seed`, `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`, `direction`,
-        `degenerate`. Axes are ordered categories, in the order of the recipe.
+        that name), `prompt` in a study with `prompts`, `seed`, `encoder`, `evaluator`, `protocol`, `task`,
+        `metric`, `value`, `direction`, `degenerate`. Axes are ordered categories, in the order of the recipe.
         """
         scores = self.numbers[self.numbers["evaluator"] != RUN_COST]
-        return scores[["cell", *self._axis_columns, *SCORE_COLUMNS]].reset_index(drop=True)
+        return scores[["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]].reset_index(
+            drop=True
+        )
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
@@ -150,7 +157,7 @@ class LoadedStudy:
         the evaluator `run-cost`.
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
-        places = ["cell", *self._axis_columns, "seed", "encoder", "evaluator"]
+        places = ["cell", *self._axis_columns, *self._prompt_column, "seed", "encoder", "evaluator"]
         lines = [*places, "time"]
         wide = costs.pivot(index=lines, columns="column", values="value").reset_index()
         order = costs.drop_duplicates(lines)[lines]
@@ -169,19 +176,20 @@ class LoadedStudy:
         costs = self._numbered_costs(["encoder"])
         names = zip(costs["column"], costs["time"], strict=True)
         costs["column"] = [name if time == 0 else f"{name} {time + 1}" for name, time in names]
-        places = ["cell", "seed", "encoder"]
+        places = ["cell", *self._prompt_column, "seed", "encoder"]
         wide = costs.pivot(index=places, columns="column", values="value").reset_index()
         wide = wide[[*places, *dict.fromkeys(costs["column"])]]
         scores = self.numbers[self.numbers["axis"] != "cost"]
-        scores = scores[["cell", *self._axis_columns, *SCORE_COLUMNS]]
+        scores = scores[["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]]
         return scores.merge(wide, how="left", on=places)
 
     def _numbered_costs(self, places: list[str]) -> pandas.DataFrame:
         """Return all costs with the name of their column, and how often that was there before in a run."""
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
-        taken = {"cell", *self._axis_columns, *SCORE_COLUMNS}
+        taken = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
         costs["column"] = [f"cost {task}" if task in taken else task for task in costs["task"]]
-        costs["time"] = costs.groupby(["cell", "seed", *places, "column"], observed=True).cumcount()
+        of_run = ["cell", *self._prompt_column, "seed"]
+        costs["time"] = costs.groupby([*of_run, *places, "column"], observed=True).cumcount()
         return costs
 
     def power(
@@ -288,13 +296,20 @@ class LoadedStudy:
         return study_figures(self.data, self.tables, task)
 
     @property
+    def _prompt_column(self) -> list[str]:
+        return ["prompt"] if self.data.prompts else []
+
+    @property
     def _axis_columns(self) -> list[str]:
         return [axis_column(axis) for axis in self.axes]
 
     def __repr__(self) -> str:
         data = self.data
         axes = " x ".join(f"{len(labels)} {name}" for name, labels in self.axes.items())
-        sizes = f"{count(len(data.cells), 'cell')} ({axes}) x {count(len(data.seeds), 'seed')}"
+        sizes = f"{count(len(data.cells), 'cell')} ({axes})"
+        if data.prompts:
+            sizes += f" x {count(len(data.prompts), 'prompt')}"
+        sizes += f" x {count(len(data.seeds), 'seed')}"
         return f"<study {data.name}: {sizes}, {data.finished:,} of {count(data.total, 'run')} finished>"
 
     def _repr_html_(self) -> str:

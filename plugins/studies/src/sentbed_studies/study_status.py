@@ -44,7 +44,8 @@ class RunStatus:
     def __str__(self) -> str:
         run = self.run
         kind = "fresh seed" if self.is_fresh else "seed"
-        line = f"{run.cell}, {kind} {run.seed}: {run.status}"
+        prompt = f", prompt {run.prompt}" if run.prompt else ""
+        line = f"{run.cell}{prompt}, {kind} {run.seed}: {run.status}"
         if run.status == "finished" and run.seconds is not None:
             line += f" in {duration(run.seconds)}"
         if self.is_at_work:
@@ -66,6 +67,7 @@ class RunStatus:
             progress = attrs.asdict(self.progress)
         return {
             "cell": run.cell,
+            "prompt": run.prompt,
             "seed": run.seed,
             "status": run.status,
             "directory": None if run.directory is None else str(run.directory),

@@ -106,7 +106,8 @@ def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecor
     if confirmation is not None and record.decide is not None:
         keys = _keys(record, confirmation.cell)
         is_same_cell = keys == _keys(before, confirmation.cell)
-        if is_same_cell and len(confirmation.runs) == record.decide.confirm:
+        fresh_seeds = {run.seed for run in confirmation.runs}
+        if is_same_cell and len(fresh_seeds) == record.decide.confirm:
             record = attrs.evolve(record, confirmation=confirmation)
     return record
 
@@ -166,6 +167,8 @@ def _record(study: Study, work: Work) -> StudyRecord:
         equivalence=table.equivalence,
         family=table.family,
         groups=table.groups,
+        prompts=study.prompts,
+        prompt_factor=table.prompt_factor,
         cells=_cells(study, work),
     )
 
@@ -185,9 +188,9 @@ def _recipe(study: Study, directory: Path) -> str:
 def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
     tables = {cell.name: _compared(cell.recipe) for cell in reversed(study.cells)}
     other = tables[study.baseline or study.names[0]]
-    places = {(cell.name, cell.seed): place for place, cell in enumerate(study.cells)}
+    places = {cell.identity: place for place, cell in enumerate(study.cells)}
     tasks: dict[str, list[Task]] = {}
-    for task in sorted(work.tasks, key=lambda task: places[task.cell.name, task.cell.seed]):
+    for task in sorted(work.tasks, key=lambda task: places[task.cell.identity]):
         tasks.setdefault(task.cell.name, []).append(task)
 
     cells = []
@@ -198,7 +201,8 @@ def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
 
 
 def _run(task: Task) -> RunRecord:
-    return RunRecord(task.cell.seed, task.key, str(task.directory), task.evaluation_keys)
+    cell = task.cell
+    return RunRecord(cell.seed, task.key, str(task.directory), task.evaluation_keys, cell.prompt)
 
 
 def _compared(recipe: Recipe) -> Any:

@@ -23,7 +23,7 @@ def geometry_plots(data: StudyData) -> list[Plot]:
     """Draw each plane of two scores, one point a cell: the mean over its seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
-        scores.append(PlaneScore(score, cell=cell.name, seed=run.seed))
+        scores.append(PlaneScore(score, cell=cell.name, prompt=run.prompt, seed=run.seed))
     shades = _scores_of_task(data, data.colour)
     plots = []
     for plane in score_planes(scores):
@@ -44,9 +44,9 @@ def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
     rows = []
     for cell, run, score in scores_after_training(data):
         if score.task == task and not score.axis:
-            rows.append((cell.name, score.encoder, run.seed, score.value))
-    scores = pandas.DataFrame(rows, columns=["cell", "encoder", "seed", "shade"])
-    first = scores.drop_duplicates(["cell", "encoder", "seed"])
+            rows.append((cell.name, score.encoder, run.prompt, run.seed, score.value))
+    scores = pandas.DataFrame(rows, columns=["cell", "encoder", "prompt", "seed", "shade"])
+    first = scores.drop_duplicates(["cell", "encoder", "prompt", "seed"])
     finite = first[np.isfinite(first["shade"].astype(float))]
     return finite.groupby(["cell", "encoder"])["shade"].mean().reset_index()
 

@@ -25,7 +25,7 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
     for run, stage in stages(data):
         watched = [_watched(entry) for entry in mappings(stage.get("watched"))]
         read = [watch for watch in watched if watch is not None]
-        scores += watched_scores(read, str(stage.get("name", "")), run.cell, run.seed)
+        scores += watched_scores(read, str(stage.get("name", "")), run.cell, run.prompt, run.seed)
     plots = []
     for plane in score_planes(scores):
         plot = _plot(data, plane)

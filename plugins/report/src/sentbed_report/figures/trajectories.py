@@ -43,6 +43,7 @@ def watched_scores(
     watched: Sequence[Watched],
     stage: str = "",
     cell: str = "",
+    prompt: str = "",
     seed: int = 0,
 ) -> Iterator[PlaneScore]:
     """Yield each score of each evaluation during a stage."""
@@ -50,7 +51,7 @@ def watched_scores(
         for step, values in zip(watch.steps, watch.values, strict=True):
             for score, value in zip(watch.scores, values, strict=True):
                 at_step = attrs.evolve(score, value=value, encoder=watch.encoder)
-                yield PlaneScore(at_step, stage, cell, seed, step, number)
+                yield PlaneScore(at_step, stage, cell, prompt, seed, step, number)
 
 
 def encoder_plot(plane: ScorePlane) -> Plot:

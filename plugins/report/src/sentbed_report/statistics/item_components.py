@@ -9,7 +9,8 @@ item that several of them have is one item: its components are added before they
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -40,12 +41,29 @@ class MeanScore:
         return sum(score.value for score in self.scores) / len(self.scores)
 
 
-AnyScore: TypeAlias = Score | MeanScore
-"""A score of a task, or the mean over tasks."""
+@attrs.frozen
+class PromptScores:
+    """Scores of the runs of one seed, one a prompt. As one score it is their mean."""
+
+    of_prompts: Mapping[str, Score | MeanScore]
+    """Label of the prompt -> score, on the same items under all prompts; at least one."""
+    are_sample: bool = True
+    """Whether the prompts are a sample of those that might be used, and not all that are of interest."""
+
+    @property
+    def value(self) -> float:
+        """The mean over the prompts, in the unit of the scores."""
+        return sum(score.value for score in self.of_prompts.values()) / len(self.of_prompts)
+
+
+AnyScore: TypeAlias = Score | MeanScore | PromptScores
+"""A score of a task, the mean over tasks, or either under several prompts."""
 
 
 def parts_of(score: AnyScore) -> tuple[Score, ...]:
     """Return the scores that a mean is over; a score of a task is itself."""
+    if isinstance(score, PromptScores):
+        return tuple(chain.from_iterable(map(parts_of, score.of_prompts.values())))
     return score.scores if isinstance(score, MeanScore) else (score,)
 
 
@@ -129,7 +147,9 @@ class ComponentStore:
     def __init__(self, resamples: int) -> None:
         self._resamples = resamples
         # With the scores, so that their ids are not reused.
-        self._components: dict[tuple[int, ...], tuple[tuple[Score, ...], ItemComponents | None]] = {}
+        self._components: dict[
+            tuple[type, tuple[int, ...]], tuple[tuple[Score, ...], ItemComponents | None]
+        ] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
         """Return the components of a score; None if it, or a part of it, has no items to generalise from.
@@ -138,9 +158,9 @@ class ComponentStore:
             RunError: if its items cannot be used.
         """
         parts = parts_of(score)
-        key = tuple(map(id, parts))
+        key = type(score), tuple(map(id, parts))
         if key not in self._components:
-            self._components[key] = parts, self._of_parts(parts)
+            self._components[key] = parts, self._computed(score)
         return self._components[key][1]
 
     def of_all(self, scores: Sequence[AnyScore]) -> list[ItemComponents]:
@@ -153,6 +173,17 @@ class ComponentStore:
         require_same_items(scores)
         present = [each for each in components if each is not None]
         return present if len(present) == len(scores) else []
+
+    def _computed(self, score: AnyScore) -> ItemComponents | None:
+        if not isinstance(score, PromptScores):
+            return self._of_parts(parts_of(score))
+        import numpy as np
+
+        components = self.of_all([*score.of_prompts.values()])
+        if not components:
+            return None
+        mean: Floats = np.mean([each.values for each in components], axis=0)
+        return attrs.evolve(components[0], values=mean)
 
     def _of_parts(self, parts: Sequence[Score]) -> ItemComponents | None:
         if len(parts) > 1:

@@ -2,7 +2,8 @@
 
 The model is that of `significance.py`. The estimated difference over n seeds is normal around the true one,
 with variance V_items + V_seeds / n: the items are the same for all seeds, so that no number of seeds gives
-less than V_items. Both variances are estimated, V_seeds with n - 1 degrees of freedom, V_items with its own,
+less than V_items. Where prompts vary, too, V_prompts over their number is added, which no number of seeds
+lowers either. All of them are estimated, V_seeds with n - 1 degrees of freedom, V_items with its own,
 and each estimate divided by its variance is an independent chi-square over its degrees. A difference is found
 if it exceeds its estimated standard error times Banerjee's critical value, which depends on both
 estimates.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -40,10 +41,12 @@ _LEAST = 1e-100
 """Smallest standard deviation: its square is a number, too."""
 _LEAST_LEVEL = 1e-6
 _MOST_POWER = 0.9999
-_FINEST = (1 / 40, 1 / 200)
-"""Smallest steps of the trapezoidal rule for items and seeds. Finer ones matter only for differences of more
-than 30 and 150 standard errors, which only two seeds need; there, the integral over the seeds is smooth in
-what the items give."""
+_FINEST = {1: (1 / 200,), 2: (1 / 40, 1 / 200), 3: (1 / 40, 1 / 40, 1 / 40)}
+"""Number of sources -> smallest steps of the trapezoidal rule, for items, seeds and prompts. Finer ones
+matter only for differences of more than 30 and 150 standard errors, which only two seeds need; there, the
+integral over the seeds is smooth in what the items give."""
+_BIN = 0.02
+"""Width of the bins, in logarithms, in which critical values are merged before a third source."""
 _TAIL = 1e-10
 """Probability on each side that the integral leaves out."""
 
@@ -62,16 +65,26 @@ class Spread:
     """Standard error of the difference due to the choice of items, >= 0; 0 without items."""
     item_degrees: float = math.inf
     """Degrees of freedom of `item_std`, > 0: with n items, n - 1."""
+    prompt_std: float = 0.0
+    """Standard deviation over prompts of the paired differences, >= 0; 0 where prompts are no source."""
+    prompts: float = 1
+    """Number of prompts; 2 or more where they differ. `math.inf` for as many as there are."""
 
     def __attrs_post_init__(self) -> None:
-        for name, value in (("seed_std", self.seed_std), ("item_std", self.item_std)):
+        stds = {"seed_std": self.seed_std, "item_std": self.item_std, "prompt_std": self.prompt_std}
+        for name, value in stds.items():
             if value != 0 and not _LEAST <= value <= 1 / _LEAST:
                 raise RunError(
                     f"the standard deviation `{name}` is {value}; give a number from {_LEAST} to "
                     f"{1 / _LEAST}, or 0"
                 )
-        if self.seed_std == self.item_std == 0:
+        if not any(stds.values()):
             raise RunError("neither seeds nor items vary; give `seed_std` or `item_std` above 0")
+        if self.prompt_std > 0 and not self.prompts >= 2:
+            raise RunError(
+                f"the number of prompts is {self.prompts}, which does not show how much prompts differ; "
+                "give 2 or more"
+            )
         if not self.item_degrees > 0:
             raise RunError(f"`item_degrees` is {self.item_degrees}; give a number above 0")
 
@@ -91,43 +104,66 @@ class Spread:
             sources.append(Source(self.item_std**2, self.item_degrees))
         if self.seed_std > 0 and not math.isinf(seeds):
             sources.append(Source(self.seed_std**2 / seeds, seeds - 1))
+        if self.prompt_std > 0 and not math.isinf(self.prompts):
+            sources.append(Source(self.prompt_std**2 / self.prompts, self.prompts - 1))
         return tuple(sources)
 
 
 @attrs.frozen
 class SeedsNeeded:
-    """Number of seeds with which a difference is found."""
+    """Number of seeds, or of prompts, with which a difference is found."""
 
     seeds: int | None
-    """Smallest number of seeds; None if there is none up to 10,000."""
+    """Smallest number; None if there is none up to 10,000."""
     reason: str = ""
     """Why there is none."""
     items_leave: float | None = None
-    """Where the items are the reason: half the width of the interval that infinitely many seeds have."""
+    """Where the other sources, such as the items, are the reason: half the width of the interval that
+    infinitely many seeds have."""
+    others: str = "items"
+    """Which sources these are."""
 
 
 def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
     """Return the spread that comparisons show, and the number of seeds that most of them have.
 
-    Over seeds it is pooled, over items the root of the mean variance. None without a comparison under two
-    seeds or more, or where nothing varies.
+    Over seeds and prompts it is pooled, over items the root of the mean variance. None without a comparison
+    under two seeds or more, or two prompts, or where nothing varies.
     """
-    squares = 0.0
-    counts: Counter[int] = Counter()
-    for each in judged:
-        if each.seed_variance is not None:
-            counts[len(each.differences)] += 1
-            squares += each.seed_variance * (len(each.differences) - 1)
-    if not counts:
+    seed_variance, seeds = _pooled((each.seed_variance, len(each.differences)) for each in judged)
+    prompt_variance, prompts = _pooled((each.prompt_variance, len(each.prompts)) for each in judged)
+    if not seeds and not prompts:
         return None
-    seed_variance = squares / sum((seeds - 1) * number for seeds, number in counts.items())
     of_items = [each.item_variance for each in judged if each.item_variance is not None]
     item_variance = sum(of_items) / len(of_items) if of_items else 0.0
-    if seed_variance == item_variance == 0:
+    if seed_variance == item_variance == prompt_variance == 0:
         return None
     item_degrees = min(each.item_degrees for each in judged)
-    most = max(counts, key=lambda seeds: (counts[seeds], seeds))
-    return Spread(math.sqrt(seed_variance), math.sqrt(item_variance), item_degrees), most
+    spread = Spread(
+        math.sqrt(seed_variance),
+        math.sqrt(item_variance),
+        item_degrees,
+        math.sqrt(prompt_variance),
+        prompts or 1,
+    )
+    return spread, seeds or 1
+
+
+def _pooled(variances: Iterable[tuple[float | None, int]]) -> tuple[float, int]:
+    """Return the pooled variance of samples, each with its size, and the size that most have.
+
+    Both are 0 without a sample of two or more, of which a variance is known.
+    """
+    squares = 0.0
+    sizes: Counter[int] = Counter()
+    for variance, size in variances:
+        if variance is not None:
+            sizes[size] += 1
+            squares += variance * (size - 1)
+    if not sizes:
+        return 0.0, 0
+    most = max(sizes, key=lambda size: (sizes[size], size))
+    return squares / sum((size - 1) * number for size, number in sizes.items()), most
 
 
 def power_of(
@@ -167,27 +203,70 @@ def seeds_needed(
     Raises:
         RunError: if an argument is out of its range.
     """
+    stds = {"items": spread.item_std, "prompts": spread.prompt_std}
+    others = " and ".join(name for name, std in stds.items() if std > 0)
+    least = 2 if spread.seed_std > 0 else 1
+    return _needed(spread.sources, least, ("seeds", others), difference, power, level, comparisons)
+
+
+def prompts_needed(
+    spread: Spread,
+    difference: float,
+    seeds: float,
+    power: float = POWER,
+    level: float = LEVEL,
+    comparisons: int = 1,
+) -> SeedsNeeded:
+    """Return the smallest number of prompts that find a true difference with probability `power`.
+
+    Raises:
+        RunError: if an argument is out of its range.
+    """
+
+    def sources_with(prompts: float) -> tuple[Source, ...]:
+        return attrs.evolve(spread, prompts=prompts).sources(seeds)
+
+    stds = {"items": spread.item_std, "seeds": spread.seed_std}
+    others = " and ".join(name for name, std in stds.items() if std > 0)
+    least = 2 if spread.prompt_std > 0 else 1
+    return _needed(sources_with, least, ("prompts", others), difference, power, level, comparisons)
+
+
+def _needed(
+    sources_with: Callable[[float], tuple[Source, ...]],
+    least: int,
+    names: tuple[str, str],
+    difference: float,
+    power: float,
+    level: float,
+    comparisons: int,
+) -> SeedsNeeded:
+    """Return the smallest number, from `least`, with whose sources of variance a difference is found.
+
+    `names` are those of what is counted, and of the other sources.
+    """
     level_of_one = _level_of_one(level, comparisons)
     _require_power(power, level_of_one)
     _require_finite(difference)
+    counted, others = names
 
-    def power_with(seeds: float) -> float:
-        return _power(spread.sources(seeds), difference, level_of_one)
+    def power_with(number: float) -> float:
+        return _power(sources_with(number), difference, level_of_one)
 
     if difference == 0:
         return SeedsNeeded(None, "there is no difference")
-    if spread.item_std > 0 and power_with(math.inf) <= power:
-        items = EstimatedDifference(0.0, spread.sources(math.inf))
-        reach = items.error * items.critical(level_of_one / 2)
-        least = _smallest(items.sources, power, level_of_one)
-        reason = f"the items alone leave ±{reach:.2g} and hide differences below {least:.2g}"
-        return SeedsNeeded(None, f"no number of seeds: {reason}", reach)
-    if spread.seed_std == 0:
+    if others and power_with(math.inf) <= power:
+        rest = EstimatedDifference(0.0, sources_with(math.inf))
+        reach = rest.error * rest.critical(level_of_one / 2)
+        smallest = _smallest(rest.sources, power, level_of_one)
+        reason = f"the {others} alone leave ±{reach:.2g} and hide differences below {smallest:.2g}"
+        return SeedsNeeded(None, f"no number of {counted}: {reason}", reach, others)
+    if least == 1:
         return SeedsNeeded(1)
-    numbers = range(2, MOST + 1)
+    numbers = range(least, MOST + 1)
     place = bisect_left(numbers, power, key=power_with)
     if place == len(numbers):
-        return SeedsNeeded(None, f"more than {MOST:,} seeds")
+        return SeedsNeeded(None, f"more than {MOST:,} {counted}")
     return SeedsNeeded(numbers[place])
 
 
@@ -227,15 +306,30 @@ def _power(sources: tuple[Source, ...], difference: float, level: float) -> floa
     # Weight of each combination of estimates, with the square of what a difference must exceed.
     weights: Floats = np.ones(1)
     squares: Floats = np.zeros(1)
-    steps = _FINEST if len(sources) == 2 else _FINEST[1:]
-    for source, step in zip(sources, steps, strict=True):
+    for source, step in zip(sources, _FINEST[len(sources)], strict=True):
         ratios, weights_of_ratios = _estimates(source.degrees, distance, step)
         critical = EstimatedDifference(0.0, (source,)).critical(level / 2)
+        if source is sources[-1] and len(sources) > 2:
+            # With a third source there would be millions of combinations.
+            weights, squares = _merged(weights, squares)
         weights = np.multiply.outer(weights, weights_of_ratios).ravel()
         squares = np.add.outer(squares, source.variance * ratios * critical**2).ravel()
     threshold = np.sqrt(squares) / error
     powers = special.ndtr(distance - threshold) + special.ndtr(-distance - threshold)
     return float(np.clip(weights @ powers, 0.0, 1.0))
+
+
+def _merged(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return weights and weighted means of positive values, merged where they are nearly the same."""
+    import numpy as np
+
+    place = np.floor(np.log(values) / _BIN).astype(int)
+    place -= place.min()
+    total = np.bincount(place, weights)
+    products = np.bincount(place, weights * values)
+    is_filled = total > 0
+    of_bins: Floats = total[is_filled].astype(float)
+    return of_bins, products[is_filled] / of_bins
 
 
 def _estimates(degrees: float, distance: float, finest: float) -> tuple[Floats, Floats]:

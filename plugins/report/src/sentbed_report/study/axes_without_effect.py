@@ -25,7 +25,7 @@ def _changes_nothing(data: StudyData, axis: str) -> bool:
         others = [label for name, label in cell.labels.items() if name != axis]
         for run in cell.runs:
             if run.status == "finished" and run.scores:
-                groups.setdefault((*others, run.seed), []).append(_scores(run))
+                groups.setdefault((*others, run.prompt, run.seed), []).append(_scores(run))
     compared = [group for group in groups.values() if len(group) > 1]
     return bool(compared) and all(group.count(group[0]) == len(group) for group in compared)
 

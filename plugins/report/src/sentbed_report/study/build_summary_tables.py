@@ -11,11 +11,12 @@ from sentbed.protocols import START, Direction, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import cost_digits
-from sentbed_report.statistics.item_components import ComponentStore, MeanScore, parts_of
+from sentbed_report.statistics.item_components import ComponentStore, MeanScore, PromptScores, parts_of
 from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
     Scored,
+    ScoreOfSeed,
     TableScores,
     average_column,
     corrected,
@@ -87,6 +88,11 @@ def _degenerate_reason(scores: Scored) -> str:
     """Return why numbers say nothing about their encoder, and under which seeds, if not under all."""
     reasons = {}
     for seed, score in scores.items():
+        if isinstance(score, PromptScores):
+            reason = _degenerate_under_prompts(score)
+            if reason:
+                reasons[seed] = reason
+            continue
         degenerate = {part.task: degenerate_of(part) for part in parts_of(score) if degenerate_of(part)}
         if degenerate and isinstance(score, MeanScore):
             reasons[seed] = f"it includes {', '.join(degenerate)}, where the score is degenerate"
@@ -96,6 +102,17 @@ def _degenerate_reason(scores: Scored) -> str:
     if len(reasons) in (0, len(scores)):
         return text
     return f"{text} (seed {', '.join(map(str, reasons))})"
+
+
+def _degenerate_under_prompts(scores: PromptScores) -> str:
+    """Return why a mean over prompts says nothing about its encoder, and under which prompts."""
+    reasons: dict[str, list[str]] = {}
+    for prompt, score in scores.of_prompts.items():
+        for part in parts_of(score):
+            if degenerate_of(part):
+                reasons.setdefault(degenerate_of(part), []).append(prompt)
+    listed = [f"{reason} (prompt {', '.join(dict.fromkeys(of))})" for reason, of in reasons.items()]
+    return "; ".join(listed)
 
 
 def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
@@ -138,6 +155,8 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         scores=TableScores(columns[-1].tested, components),
         measured=tuple(scored.scores for scored in columns),
         has_groups=data.groups,
+        prompts=data.prompts,
+        prompt_factor=data.prompt_factor,
     )
 
 
@@ -146,11 +165,11 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
 
 def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColumn]:
     """Return the tasks in their order, and last their average, where one is given or can be computed."""
-    tasks = [_column_and_scores(comparable, task) for task in comparable.protocols if task != AVERAGE]
+    tasks = [_column_and_scores(data, comparable, task) for task in comparable.protocols if task != AVERAGE]
     columns = [_ScoredColumn(column, scores) for column, scores in tasks]
     averaged = [scores for column, scores in tasks if not column.cost]
     if AVERAGE in comparable.protocols:
-        column, scores = _column_and_scores(comparable, AVERAGE)
+        column, scores = _column_and_scores(data, comparable, AVERAGE)
         average = _ScoredColumn(column, scores)
         if averaged and not column.cost:
             average = attrs.evolve(average, tested=average_column(averaged, scores))
@@ -167,18 +186,32 @@ def _row_key(measurement: Measurement) -> RowKey:
 
 
 def _column_and_scores(
-    comparable: ComparableScores, task: str
-) -> tuple[Column, dict[RowKey, dict[int, Score]]]:
+    data: StudyData, comparable: ComparableScores, task: str
+) -> tuple[Column, dict[RowKey, dict[int, ScoreOfSeed]]]:
     """Return the scores of a task; of one that is there twice the first counts."""
     measured = [measurement for measurement in comparable.measured if measurement.score.task == task]
     protocol = evaluation_protocol(measured[0].score)
     directions = {measurement.score.direction for measurement in measured}
     cost = any(measurement.score.axis == "cost" for measurement in measured)
-    scores: dict[RowKey, dict[int, Score]] = {}
+    scores_of_runs: dict[RowKey, dict[int, dict[str, Score]]] = {}
     for measurement in measured:
-        of_row = scores.setdefault(_row_key(measurement), {})
-        of_row.setdefault(measurement.run.seed, measurement.score)
+        of_row = scores_of_runs.setdefault(_row_key(measurement), {})
+        of_seed = of_row.setdefault(measurement.run.seed, {})
+        of_seed.setdefault(measurement.run.prompt, measurement.score)
+    scores = {row: _by_seed(data, of_row) for row, of_row in scores_of_runs.items()}
     return Column(task, measured[0].score.metric, protocol, _shared(directions), cost=cost), scores
+
+
+def _by_seed(data: StudyData, scores: Mapping[int, Mapping[str, Score]]) -> dict[int, ScoreOfSeed]:
+    """Return the score of each seed; in a study with prompts, of each seed that has scores under all."""
+    by_seed: dict[int, ScoreOfSeed] = {}
+    for seed, of_seed in scores.items():
+        if not data.prompts:
+            by_seed[seed] = of_seed[""]
+        elif all(prompt in of_seed for prompt in data.prompts):
+            in_order = {prompt: of_seed[prompt] for prompt in data.prompts}
+            by_seed[seed] = PromptScores(in_order, data.prompt_factor == "random")
+    return by_seed
 
 
 def _average(columns: Sequence[Column], means: Mapping[RowKey, Scored], part: str) -> _ScoredColumn:
@@ -269,8 +302,8 @@ def _row(
         f"{cell.name}/{encoder}" if several else cell.name,
         cell.labels,
         next((status for status in _WORST if status in statuses), "finished"),
-        tuple(run.seed for run in cell.runs if run.status == "finished"),
-        len(cell.runs),
+        cell.finished_seeds,
+        len(cell.seeds),
         next((run.error for run in cell.runs if run.error), ""),
         cells,
         stopped=stopped,

@@ -120,8 +120,9 @@ def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[Comparable
             yield table
 
 
-def _row_of(measurement: Measurement) -> tuple[str, int, str]:
-    return measurement.cell.name, measurement.run.seed, measurement.score.encoder
+def _row_of(measurement: Measurement) -> tuple[str, str, int, str]:
+    run = measurement.run
+    return measurement.cell.name, run.prompt, run.seed, measurement.score.encoder
 
 
 def _table_of(measurement: Measurement) -> tuple[str, str, bool]:

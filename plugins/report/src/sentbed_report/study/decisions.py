@@ -56,6 +56,8 @@ class Rule:
     """Seeds in their order; a look is at the first ones."""
     promise: Promise = "all"
     """What the error rate is of."""
+    prompts: tuple[str, ...] = ()
+    """Labels of the prompts under each of which every seed of a look is run."""
 
 
 @attrs.frozen

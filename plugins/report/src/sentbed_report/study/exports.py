@@ -18,6 +18,7 @@ from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations
+from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
@@ -90,8 +91,8 @@ def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
 def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFrame:
     """Return every score of every seed, one a row, as the tables have them.
 
-    Columns: evaluator, protocol, metric, cell, encoder, a column an axis, seed, task, value, direction,
-    degenerate.
+    Columns: evaluator, protocol, metric, cell, encoder, a column an axis, prompt in a study with `prompts`,
+    seed, task, value, direction, degenerate.
     """
     import pandas
 
@@ -100,9 +101,9 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
     for summary in summaries:
         for row in summary.rows:
             labels = {column: row.labels.get(axis) for column, axis in axes.items()}
-            for column, cell in zip(summary.columns, row.cells, strict=True):
+            for number, (column, cell) in enumerate(zip(summary.columns, row.cells, strict=True)):
                 task = f"{column.task} ({column.part})" if column.part else column.task
-                for seed, value in cell.seeds.items():
+                for prompt, seed, value in summary.values_of_runs(row.key, number):
                     rows.append(
                         {
                             "evaluator": summary.evaluator,
@@ -110,6 +111,8 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
                             "metric": column.metric,
                             "cell": row.cell,
                             "encoder": row.encoder,
+                            # Without `prompts`, an axis may be called `prompt`.
+                            "prompt": prompt,
                             **labels,
                             "seed": seed,
                             "task": task,
@@ -119,7 +122,9 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
                         }
                     )
     about = ("evaluator", "protocol", "metric", "cell", "encoder")
-    return pandas.DataFrame(rows, columns=[*about, *axes, "seed", "task", "value", "direction", "degenerate"])
+    of_run = ["prompt", "seed"] if data.prompts else ["seed"]
+    of_score = ("task", "value", "direction", "degenerate")
+    return pandas.DataFrame(rows, columns=[*about, *axes, *of_run, *of_score])
 
 
 def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
@@ -147,6 +152,8 @@ def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
         "study": data.name,
         "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in data.axes],
         "seeds": data.seeds,
+        "prompts": data.prompts,
+        "prompt_factor": data.prompt_factor if data.prompts else None,
         "baseline": data.baseline,
         "finished": data.finished,
         "total": data.total,
@@ -177,6 +184,7 @@ def _cell(cell: CellInfo) -> dict[str, Any]:
     for run in cell.runs:
         runs.append(
             {
+                "prompt": run.prompt,
                 "seed": run.seed,
                 "status": run.status,
                 "directory": None if run.directory is None else run.directory.as_posix(),
@@ -215,6 +223,18 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
         "equivalence": equivalence,
         "references": [attrs.asdict(reference) for reference in summary.references],
         "groups": None if summary.groups is None else _groups(summary.groups),
+        "prompts": [_under_prompts(row) for row in rows_under_prompts(summary)],
+    }
+
+
+def _under_prompts(row: RowUnderPrompts) -> dict[str, Any]:
+    return {
+        "cell": row.row.cell,
+        "encoder": row.row.encoder,
+        "means": row.means,
+        "ranks": row.ranks,
+        "sources": None if row.sources is None else attrs.asdict(row.sources),
+        "best": attrs.asdict(row.best),
     }
 
 

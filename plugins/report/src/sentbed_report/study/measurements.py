@@ -43,10 +43,11 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
     """Return every number of the finished runs, one a row, also those before training (`NAME@start`).
 
     Columns: `cell`, a column an axis, with the labels as ordered categories (`axis NAME` where a table of a
-    study has a column of that name), `seed`, `encoder`, `evaluator`, `protocol`, `task`, `metric`, `value`,
-    `direction`, `degenerate`, `split` (`test` or `development`), `axis` (`cost` of what an encoder takes) and
-    `score`, the score itself with its items. Rows are in the order of cells and seeds, those of a run in the
-    order in which it was scored, and last what the run took.
+    study has a column of that name), `prompt` in a study with `prompts`, `seed`, `encoder`, `evaluator`,
+    `protocol`, `task`, `metric`, `value`, `direction`, `degenerate`, `split` (`test` or `development`),
+    `axis` (`cost` of what an encoder takes) and `score`, the score itself with its items. Rows are in the
+    order of cells, prompts and seeds, those of a run in the order in which it was scored, and last what the
+    run took.
     """
     import pandas
 
@@ -58,8 +59,12 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
             for encoder in dict.fromkeys(score.encoder for score in run.scores):
                 scores += cost_scores(run.cost, encoder)
             for score in scores:
-                rows.append({"cell": cell.name, **labels, "seed": run.seed, **_number(score)})
-    columns = ["cell", *(axis_column(axis.name) for axis in data.axes), *NUMBER_COLUMNS]
+                # Before the labels: without `prompts`, an axis may be called `prompt`.
+                place = {"cell": cell.name, "prompt": run.prompt, **labels, "seed": run.seed}
+                rows.append({**place, **_number(score)})
+    axes = [axis_column(axis.name) for axis in data.axes]
+    prompt = ["prompt"] if data.prompts else []
+    columns = ["cell", *axes, *prompt, *NUMBER_COLUMNS]
     return with_axis_categories(pandas.DataFrame(rows, columns=columns), data)
 
 

@@ -13,6 +13,7 @@ from sentbed_report.statistics.power import (
     SeedsNeeded,
     Spread,
     observed_spread,
+    prompts_needed,
     seeds_needed,
     smallest_difference,
 )
@@ -37,6 +38,12 @@ class ObservedPower:
     """Number of p-values that are corrected for: of cells compared with the baseline, times the looks of a
     study that stops cells."""
 
+    @property
+    def hangs_on_prompts(self) -> bool:
+        """Whether prompts are a larger source of the variance of differences than seeds."""
+        of_prompts = self.spread.prompt_std**2 / self.spread.prompts
+        return of_prompts > self.spread.seed_std**2 / self.seeds
+
     def smallest(self, seeds: int, power: float = POWER, level: float = LEVEL) -> float:
         """Return the smallest true difference that so many seeds find; see `smallest_difference`."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)
@@ -44,20 +51,35 @@ class ObservedPower:
     def needed_by(self, judged: Judged, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
         """Return the number of seeds that would separate a cell, if its true difference is the observed one.
 
-        The spread over seeds is the pooled one, as that of one cell is hardly known from a few seeds; that
-        over the items is the cell's own.
+        The spread over seeds, and over prompts, is the pooled one, as that of one cell is hardly known from a
+        few; that over the items is the cell's own.
         """
-        item_std = math.sqrt(judged.item_variance or 0.0)
-        if self.spread.seed_std == item_std == 0:
+        spread = self._spread_of(judged)
+        if spread is None:
             return SeedsNeeded(None, "neither seeds nor items vary")
-        spread = Spread(self.spread.seed_std, item_std, judged.item_degrees)
         return seeds_needed(spread, judged.difference or 0.0, power, level, self.comparisons)
+
+    def prompts_needed_by(self, judged: Judged, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
+        """Return the number of prompts that would separate a cell under the seeds of the study."""
+        spread = self._spread_of(judged)
+        if spread is None:
+            return SeedsNeeded(None, "neither prompts nor items vary")
+        difference = judged.difference or 0.0
+        return prompts_needed(spread, difference, self.seeds, power, level, self.comparisons)
+
+    def _spread_of(self, judged: Judged) -> Spread | None:
+        """Return the spread of one comparison; None if nothing varies."""
+        item_std = math.sqrt(judged.item_variance or 0.0)
+        if self.spread.seed_std == self.spread.prompt_std == item_std == 0:
+            return None
+        return attrs.evolve(self.spread, item_std=item_std, item_degrees=judged.item_degrees)
 
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
     """Return the power in the last column of each table that has a better and a worse.
 
-    A table without comparisons under two seeds or more is left out: how much seeds differ is not known.
+    A table without comparisons under two seeds or more, or several prompts, is left out: how much these
+    differ is not known.
     """
     powers = []
     for summary in summaries:

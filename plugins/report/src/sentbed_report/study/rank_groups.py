@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Literal
 
 import attrs
 
@@ -30,7 +31,7 @@ from sentbed_report.statistics.letter_groups import (
 )
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
 from sentbed_report.statistics.resampling import SIGNIFICANT
-from sentbed_report.statistics.significance import TableScores, corrected, with_test
+from sentbed_report.statistics.significance import Basis, TableScores, common_basis, corrected, with_test
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
@@ -134,7 +135,7 @@ class RankGroups:
     """Names of rows that are left out, with the reason."""
     reason: str = ""
     """Why there are no groups, or no letters."""
-    basis: str = ""
+    basis: Basis | Literal[""] = ""
     """Sources of variance of the tests."""
     lettered: bool = True
     """Whether rows have groups; they do not where there would be hundreds."""
@@ -223,7 +224,7 @@ def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: in
             )
         )
     bases = {judged.basis for judged in pairs.values() if judged.basis}
-    basis = bases.pop() if len(bases) == 1 else "items and seeds"
+    basis = common_basis(bases) if bases else "items and seeds"
     if groups is None:
         reason = f"the rows have more than {MOST_SETS} overlapping groups"
         return RankGroups(tuple(grouped), reason=reason, basis=basis, lettered=False)

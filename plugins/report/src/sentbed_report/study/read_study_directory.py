@@ -72,6 +72,8 @@ def read_data(directory: str | Path) -> StudyData:
             equivalence=record.equivalence,
             family=record.family,
             groups=record.groups,
+            prompts=record.prompts,
+            prompt_factor=record.prompt_factor,
         )
 
 
@@ -84,7 +86,10 @@ def _recipe(place: Path) -> str:
 
 
 def _require_axes(record: StudyRecord) -> None:
-    """Raise `ValueError` if a cell has not one of the labels of each axis, or ranks are within no axis."""
+    """Raise `ValueError` if a cell has not one of the labels of each axis, or ranks are within no axis.
+
+    Also if a run has a prompt that the study has not.
+    """
     labels = {axis.name: axis.labels for axis in record.axes}
     for cell in record.cells:
         if cell.labels.keys() != labels.keys():
@@ -92,6 +97,11 @@ def _require_axes(record: StudyRecord) -> None:
         for axis, label in cell.labels.items():
             if label not in labels[axis]:
                 raise ValueError(f"the cell `{cell.name}` has the unknown label {label!r:.80}")
+    prompts = record.prompts or ("",)
+    for cell in record.cells:
+        for run in cell.runs:
+            if run.prompt not in prompts:
+                raise ValueError(f"a run of `{cell.name}` has the unknown prompt {run.prompt!r:.80}")
     for axis in record.ranks or ():
         if axis not in labels:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
@@ -140,8 +150,9 @@ def _without_needless_runs(cell: CellInfo, decisions: Decisions | None) -> CellI
     last = None if decisions is None else decisions.last_seeds(cell.name)
     if last is None:
         return cell
-    later = [run for run in cell.runs[last:] if run.status == "finished"]
-    return attrs.evolve(cell, runs=(*cell.runs[:last], *later))
+    needed = cell.seeds[:last]
+    runs = tuple(run for run in cell.runs if run.seed in needed or run.status == "finished")
+    return attrs.evolve(cell, runs=runs)
 
 
 def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
@@ -151,8 +162,9 @@ def _run(place: Path, cell: str, run: RunRecord) -> CellRun:
     status = status_of(place, directory)
     if status in ("finished", "failed"):
         read = read_run(place / directory, cell, run.seed, place, run.evaluations)
-        return attrs.evolve(read, status=status)
-    return CellRun(cell, run.seed, status, None if status == "waiting" else directory)
+        return attrs.evolve(read, status=status, prompt=run.prompt)
+    place_of_run = None if status == "waiting" else directory
+    return CellRun(cell, run.seed, status, place_of_run, prompt=run.prompt)
 
 
 def status_of(place: Path, directory: Path) -> CellStatus:

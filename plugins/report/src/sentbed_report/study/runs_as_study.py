@@ -77,6 +77,11 @@ def runs_as_study(
     for directory in directories:
         if is_study(directory):
             data = read_data(directory)
+            if data.prompts:
+                raise RunError(
+                    f"the study in `{directory}` has {len(data.prompts)} prompts, which are paired within it "
+                    "alone; give it alone, or name runs of it under one prompt"
+                )
             for cell, group in _cells(data):
                 if cell.name == data.baseline and directory == directories[0]:
                     baseline = group

@@ -83,6 +83,8 @@ class Selection:
     """Mean over its seeds of the deciding score, higher is better."""
     std: float | None = None
     seeds: int = 0
+    prompts: int = 0
+    """Number of prompts that its score is a mean over; 0 in a study without `prompts`."""
     ties: tuple[str, ...] = ()
     """Other cells with the same score."""
     left: tuple[tuple[str, str], ...] = ()
@@ -100,11 +102,14 @@ class Selection:
             return f"No cell was chosen: {self.reason}."
         digits = score_digits([] if self.score is None else [self.score])
         spread = "" if self.std is None else f" ± {number(self.std, digits)}"
+        over = count(self.seeds, "seed")
+        if self.prompts:
+            over = f"{count(self.prompts, 'prompt')} and {over}"
         mean = "the mean of " if len(self.tasks) > 1 else ""
         return (
             f"The chosen cell is “{self.cell}”{'' if self.complete else ' so far'}, the best of "
             f"{self.number_compared} by {mean}{', '.join(self.tasks)}: "
-            f"{number(self.score, digits)}{spread} over {count(self.seeds, 'seed')}."
+            f"{number(self.score, digits)}{spread} over {over}."
         )
 
     @property
@@ -132,12 +137,13 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
         deciding.add((score.encoder, *_task(score)))
     confidence = 1 - (1 - CONFIDENCE) / selection.among
     fresh = tuple(run for run in cell.confirmation if run.status == "finished")
-    if len(fresh) > 1 and len(fresh) == len(cell.confirmation):
+    fresh_seeds = tuple(dict.fromkeys(run.seed for run in fresh))
+    if len(fresh_seeds) > 1 and len(fresh) == len(cell.confirmation):
         confidence = CONFIDENCE
         cell = attrs.evolve(cell, runs=fresh)
         alone = attrs.evolve(data, cells=(cell,), baseline=None, groups=False, expected={}, references={})
         summaries = summarise(alone)
-        selection = attrs.evolve(selection, fresh_seeds=tuple(run.seed for run in fresh))
+        selection = attrs.evolve(selection, fresh_seeds=fresh_seeds)
     scores: list[ChosenScore] = []
     for summary in summaries:
         if summary.metric or summary.development:
@@ -177,7 +183,7 @@ def choose(data: StudyData) -> Selection | None:
         if claim is not None:
             reason = f"shown to be worse than {claim.than} after {count(claim.seeds, 'seed')}"
         else:
-            reason = _unfit(scores, data.decide.tasks, tasks, most)
+            reason = _unfit(scores, data, tasks, most)
         if reason:
             left.append((name, reason))
         else:
@@ -198,7 +204,11 @@ def choose(data: StudyData) -> Selection | None:
     if not fit:
         return attrs.evolve(selection, reason=no_mean or _why_none(data, selection))
 
-    values = {name: [mean_of(scores) or 0.0 for scores in tried[name]] for name in fit}
+    prompts = max(len(data.prompts), 1)
+    values = {}
+    for name in fit:
+        of_runs = [mean_of(scores) or 0.0 for scores in tried[name]]
+        values[name] = [fmean(of_runs[first : first + prompts]) for first in range(0, most, prompts)]
     means = {name: round(fmean(values[name]), MEAN_DECIMALS) for name in fit}
     highest = max(means.values())
     best, *ties = [name for name in fit if means[name] == highest]
@@ -206,8 +216,9 @@ def choose(data: StudyData) -> Selection | None:
         selection,
         cell=best,
         score=fmean(values[best]),
-        std=stdev(values[best]) if most > 1 else None,
-        seeds=most,
+        std=stdev(values[best]) if len(values[best]) > 1 else None,
+        seeds=most // prompts,
+        prompts=len(data.prompts),
         ties=tuple(ties),
     )
 
@@ -217,19 +228,22 @@ def _task(score: Score) -> _Task:
 
 
 def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
-    """Return the deciding scores of each finished run."""
-    return [deciding_scores(run.scores, decide) for run in cell.runs if run.status == "finished"]
+    """Return the deciding scores of each run of the seeds that have finished, seed by seed."""
+    scores = []
+    for seed in cell.finished_seeds:
+        scores += [deciding_scores(run.scores, decide) for run in cell.runs if run.seed == seed]
+    return scores
 
 
-def _unfit(
-    scores: Sequence[Sequence[Score]], named: Collection[str], tasks: Collection[_Task], most: int
-) -> str:
+def _unfit(scores: Sequence[Sequence[Score]], data: StudyData, tasks: Collection[_Task], most: int) -> str:
     """Return why a cell cannot be chosen; empty if it can.
 
-    `named` are the tasks that the recipe names, `tasks` those of which any cell has scores.
+    `tasks` are those of which any cell has scores, `most` the largest number of runs that a cell has.
     """
+    named = () if data.decide is None else data.decide.tasks
+    prompts = max(len(data.prompts), 1)
     if len(scores) < most:
-        return f"it has {count(len(scores), 'seed')} of {most}"
+        return f"it has {count(len(scores) // prompts, 'seed')} of {most // prompts}"
     scored = {score.task for score in chain.from_iterable(scores)}
     missing = [task for task in named if task not in scored]
     if missing:

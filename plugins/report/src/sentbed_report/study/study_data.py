@@ -21,6 +21,9 @@ CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "int
 Family: TypeAlias = Literal["column", "study"]
 """What p-values against the baseline are corrected over: cells in each column, or in all of a study's."""
 
+PromptFactor: TypeAlias = Literal["random", "fixed"]
+"""Whether the prompts of a study are a sample of those that might be used, or all that are of interest."""
+
 
 @attrs.frozen
 class AxisInfo:
@@ -56,6 +59,8 @@ class CellRun:
     """What a run that finished or failed took, without the search before it; None if that is not recorded."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the evaluations whose scores these are; None for those that the run itself has made."""
+    prompt: str = ""
+    """Label of its prompt; empty in a study without `prompts`."""
 
     @property
     def chosen_on(self) -> frozenset[str]:
@@ -66,7 +71,11 @@ class CellRun:
         return frozenset(digest for digest in manifest["chosen_on"] if isinstance(digest, str))
 
     def __repr__(self) -> str:
-        return f"<run {self.cell}, seed {self.seed}: {self.status}, {len(self.scores)} scores>"
+        return f"<run {self}: {self.status}, {len(self.scores)} scores>"
+
+    def __str__(self) -> str:
+        prompt = f", prompt {self.prompt}" if self.prompt else ""
+        return f"{self.cell}{prompt}, seed {self.seed}"
 
 
 @attrs.frozen(eq=False)
@@ -77,11 +86,29 @@ class CellInfo:
     labels: Mapping[str, str]
     """Axis -> label."""
     runs: tuple[CellRun, ...]
-    """Runs, one per seed."""
+    """Runs, one per seed, or one per prompt and seed."""
     differences: tuple[str, ...] = ()
     """`PATH: BEFORE -> AFTER` for differences from the recipe of the baseline, or of the first cell."""
     confirmation: tuple[CellRun, ...] = ()
     """Runs of the chosen cell with fresh seeds, which no table has; see `Decide.confirm`."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of its runs."""
+        return tuple(dict.fromkeys(run.seed for run in self.runs))
+
+    @property
+    def finished_seeds(self) -> tuple[int, ...]:
+        """Seeds whose runs have finished, under every prompt."""
+        unfinished = {run.seed for run in self.runs if run.status != "finished"}
+        return tuple(seed for seed in self.seeds if seed not in unfinished)
+
+
+def sources_of_tests(data: StudyData) -> str:
+    """Return what the tests of a study are over, in words."""
+    if data.prompts and data.prompt_factor == "random":
+        return "prompts, seeds and items"
+    return "seeds and items"
 
 
 def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
@@ -179,6 +206,10 @@ class StudyData:
     """What p-values against the baseline are corrected over."""
     groups: bool = True
     """Whether to say which cells cannot be told apart; see `Summary.groups`."""
+    prompts: tuple[str, ...] = ()
+    """Labels of the prompts with each of which every cell is run; empty without `[study] prompts`."""
+    prompt_factor: PromptFactor = "random"
+    """What the prompts are; see `PromptFactor`."""
 
     def __repr__(self) -> str:
         return f"<study {self.name}: {len(self.cells)} cells, {self.finished} of {self.total} runs finished>"

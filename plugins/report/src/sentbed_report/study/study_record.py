@@ -15,7 +15,7 @@ from sentbed.helpers import foreign, write_atomic
 from sentbed_report.report_json import read_record
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.published_number_config import Published, Reference
-from sentbed_report.study.study_data import AxisInfo, Family
+from sentbed_report.study.study_data import AxisInfo, Family, PromptFactor
 
 STUDY = "study.json"
 SCHEMA = 1
@@ -32,6 +32,8 @@ class RunRecord:
     """Relative to the study's directory."""
     evaluations: tuple[str, ...] | None = None
     """Keys of the run's evaluations; None in studies of earlier versions."""
+    prompt: str = ""
+    """Label of the run's prompt; empty without `[study] prompts`."""
 
 
 @attrs.frozen
@@ -75,6 +77,9 @@ class StudyRecord:
     equivalence: float | None = None
     family: Family = "column"
     groups: bool = True
+    prompts: tuple[str, ...] = ()
+    """Labels of the prompts, in the recipe's order."""
+    prompt_factor: PromptFactor = "random"
     cells: tuple[CellRecord, ...]
     sampled: tuple[str, ...] = ()
     """Cells that the sampler has chosen until now."""

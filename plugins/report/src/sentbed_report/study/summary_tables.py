@@ -9,11 +9,12 @@ import attrs
 from sentbed.helpers import score_digits
 
 from sentbed_report.formatting import count
+from sentbed_report.statistics.item_components import PromptScores
 from sentbed_report.statistics.resampling import SIGNIFICANT
-from sentbed_report.statistics.significance import Scored, TableScores
+from sentbed_report.statistics.significance import Scored, TableScores, common_basis
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups
-from sentbed_report.study.study_data import Family
+from sentbed_report.study.study_data import Family, PromptFactor
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -76,11 +77,27 @@ class Summary:
     """Scores of each column by cell and encoder, then by seed."""
     has_groups: bool = True
     """Whether the study asks which rows cannot be told apart."""
+    prompts: tuple[str, ...] = ()
+    """Labels of the prompts, over which each number is a mean; empty in a study without `prompts`."""
+    prompt_factor: PromptFactor = "random"
+    """What the prompts are; see `StudyData.prompt_factor`."""
 
     def with_estimates(self, changed: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with each of its numbers changed."""
         rows = [attrs.evolve(row, cells=tuple(map(changed, row.cells))) for row in self.rows]
         return attrs.evolve(self, rows=tuple(rows))
+
+    def values_of_runs(self, row: RowKey, column: int) -> Iterator[tuple[str, int, float]]:
+        """Yield prompt, seed and number of each run of a row; the prompt is empty in a study without some.
+
+        Of a seed that lacks a score under one of the prompts there is none.
+        """
+        for seed, score in self.measured[column].get(row, {}).items():
+            if not isinstance(score, PromptScores):
+                yield "", seed, score.value
+                continue
+            for prompt, of_prompt in score.of_prompts.items():
+                yield prompt, seed, of_prompt.value
 
     @cached_property
     def groups(self) -> RankGroups | None:
@@ -129,6 +146,8 @@ class Summary:
         listed = ", ".join(map(str, self.seeds))
         if most == 0:
             return "Nothing has finished."
+        if self.prompts:
+            return self._over_prompts(counts)
         if most == 1:
             return f"One run a row, under the seeds {listed}." if len(self.seeds) > 1 else "One run a row."
         if counts != {most}:
@@ -140,6 +159,19 @@ class Summary:
             return f"Mean and standard deviation over {most} seeds ({listed})."
         return f"Mean and standard deviation over {most} seeds a row, of {listed}."
 
+    def _over_prompts(self, counts: set[int]) -> str:
+        """Return what means over prompts are; `counts` are the numbers of seeds that rows have."""
+        seeds = count(max(counts), "seed")
+        if len(counts) > 1:
+            seeds = f"up to {seeds}"
+        which = "which are a sample of those that might be used"
+        if self.prompt_factor == "fixed":
+            which = "which are all that are of interest"
+        sentence = f"Mean over {count(len(self.prompts), 'prompt')}, {which}, and {seeds}"
+        if max(counts) > 1:
+            sentence += "; standard deviation over the seeds of the mean over the prompts"
+        return f"{sentence}. A seed counts when it has a score under every prompt."
+
     @property
     def test(self) -> str:
         """Sentence on the significance test; empty without comparisons."""
@@ -147,11 +179,14 @@ class Summary:
         bases = {comparison.basis for comparison in judged if comparison.basis}
         if self.baseline is None or not bases:
             return ""
-        basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
+        basis = common_basis(bases)
+        paired = "each seed against the same seed"
+        if self.prompts:
+            paired = "each prompt and seed against the same"
         looks = "" if self.looks == 1 else f", times the {self.looks} looks at which cells may be stopped"
         family = "in each column" if self.family == "column" else "and all columns of the study together"
         return (
-            f"Tests against {self.baseline}, each seed against the same seed: two-sided, Student's t over "
+            f"Tests against {self.baseline}, {paired}: two-sided, Student's t over "
             f"{basis}, with Holm's correction over the cells {family}{looks}."
         )
 

@@ -16,7 +16,7 @@ from sentbed_report.study.selection import ChosenScore, Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.study_page.effects_section import effects_line
-from sentbed_report.study_page.power_section import seeds_text
+from sentbed_report.study_page.power_section import prompts_text, seeds_text
 from sentbed_report.study_page.runs_section import status_counts
 from sentbed_report.study_page.warnings_section import warnings_of_runs
 
@@ -89,6 +89,8 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
             widened = "" if selection.fresh_seeds else ", widened for the choice"
             text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
         seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
+        if selection.prompts:
+            seeds = f"{count(selection.prompts, 'prompt')} and {seeds}"
         text += f" over {seeds}"
     ties = f"; as good: {first_names(selection.ties)}" if selection.ties else ""
     return f"{text}; chosen among {selection.number_compared} {how}{ties}"
@@ -184,9 +186,13 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
         return "use more development data: on test data, which may not choose, the chosen cell is not best"
     if not any(row.is_like(best) for row in groups.rows if row is not best):
         return "nothing: the best cell stands out; confirm it on data that the study has not seen"
+    more = "seeds"
     for power in observed_power([main]):
+        if power.hangs_on_prompts:
+            more = "prompts"
         for row, judged in judged_rows(main):
             if row.cell == best.cell and not judged.significant:
-                seeds = seeds_text(power, judged)
-                return f"seeds that would tell the best cell from {data.baseline}: {seeds} (see Power)"
-    return "more seeds tell more cells apart (see Power for how many)"
+                number_text = prompts_text if power.hangs_on_prompts else seeds_text
+                needed = number_text(power, judged)
+                return f"{more} that would tell the best cell from {data.baseline}: {needed} (see Power)"
+    return f"more {more} tell more cells apart (see Power for how many)"

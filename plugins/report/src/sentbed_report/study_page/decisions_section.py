@@ -125,10 +125,15 @@ def _changes(decisions: Decisions) -> Iterator[str]:
             f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
             "first spend a part of the error rate that was kept for them, so that it holds all the same."
         )
+    if {earlier.prompts for earlier in decisions.earlier} - {decisions.rule.prompts}:
+        yield (
+            "The prompts were changed while the study ran. Each look at other prompts is one that was not "
+            "planned, and spends a part of the error rate that was kept for such looks."
+        )
 
 
 def _without_seeds(rule: Rule) -> Rule:
-    return attrs.evolve(rule, seeds=(), looks=())
+    return attrs.evolve(rule, seeds=(), looks=(), prompts=())
 
 
 def rule_sentence(rule: Rule) -> str:
@@ -136,11 +141,12 @@ def rule_sentence(rule: Rule) -> str:
     against = "another one" if rule.worse_than == "best" else "the baseline"
     by = f" by more than {rule.margin:g}" if rule.margin else ""
     looks = ", ".join(map(str, rule.looks))
+    under = f" under each of {count(len(rule.prompts), 'prompt')}" if rule.prompts else ""
     wrong = f"any such claim is wrong, at any look and about any of {len(rule.cells)} cells,"
     if rule.promise == "best":
         wrong = f"the best of {len(rule.cells)} cells is stopped, at any look,"
     return (
         f"A cell gets no further seeds once it is shown to be worse than {against}{by} in {rule.score}. "
-        f"Looks after {looks} seeds; the probability that {wrong} is at most {rule.error_rate:.2g}, if seeds "
-        "of one cell do not vary far more than those of the others."
+        f"Looks after {looks} seeds{under}; the probability that {wrong} is at most {rule.error_rate:.2g}, "
+        "if seeds of one cell do not vary far more than those of the others."
     )

@@ -14,7 +14,7 @@ from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.axis_tests import AxisFindings
 from sentbed_report.study.main_effects import Grid, interaction
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import StudyData, sources_of_tests
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -27,7 +27,7 @@ _NOTES = (
     "deviation over them and their number; where there are more pairs than matched cells, it is not that of "
     "the means. The deviation says how much the effect differs from one combination to another, and nothing "
     "of seeds and test items.",
-    "Interval and mark of a difference are over seeds and items, for these combinations; p-values are "
+    "Interval and mark of a difference are over {sources}, for these combinations; p-values are "
     "corrected over all labels of all axes (Holm).",
 )
 
@@ -47,7 +47,7 @@ def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Sectio
         "Effects",
         effects_line(findings[0]),
         tables=tables,
-        notes=[*_NOTES, *notes],
+        notes=[*(note.format(sources=sources_of_tests(data)) for note in _NOTES), *notes],
         plots=plots_of(KINDS["effects"], data, summaries),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sentbed_report.formatting import count, related_probability, sign_of
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.equivalence import CONFIDENCE
-from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.study_data import StudyData, sources_of_tests
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate
@@ -31,9 +31,9 @@ def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
         f"{count(len(shown), 'cell')} shown to be no worse than {data.baseline} by {data.equivalence:g}",
         (
             f"Tests against {data.baseline} with a margin of {data.equivalence:g} in the unit of the score, "
-            "over seeds and items as in the tables. No worse: one one-sided test. Equivalent: two one-sided "
-            "tests (TOST), of which the larger p-value counts. Each question is corrected over the cells of "
-            "its table (Holm).",
+            f"over {sources_of_tests(data)} as in the tables. No worse: one one-sided test. Equivalent: two "
+            "one-sided tests (TOST), of which the larger p-value counts. Each question is corrected over the "
+            "cells of its table (Holm).",
         ),
         tables,
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.statistics.power import LEVEL, POWER
+from sentbed_report.statistics.power import LEVEL, POWER, SeedsNeeded
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.study.observed_power import TIMES, ObservedPower, judged_rows, observed_power
 from sentbed_report.study.study_data import StudyData
@@ -22,6 +22,7 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
     if not powers:
         return None
     needed = [table for table in map(_seeds_needed, powers) if table.rows]
+    needed += [table for table in map(_prompts_needed, powers) if table.rows]
     notes = [
         "Comparisons: the p-values of the column that are corrected for, those of cells with the baseline; "
         "in a study that stops cells, as many for each of its looks.",
@@ -35,6 +36,12 @@ def power_section(data: StudyData, summaries: Sequence[Summary]) -> Section | No
             "leave too wide an interval for any number of seeds. This serves to plan the next study and is "
             "no evidence on this one: it follows from the p-value, and says nothing more about which cell is "
             "better. Seeds added until a difference is significant would make the test find too much."
+        )
+    if data.prompts and any(power.spread.prompt_std for power in powers):
+        notes.append(
+            f"Prompts: the study has {len(data.prompts)}, and more seeds do not reduce what they vary by; "
+            "the smallest differences are those with as many prompts. Prompts needed: with as many seeds as "
+            "the study has."
         )
     first = powers[0]
     smallest = f"{first.smallest(first.seeds):.{first.summary.digits}f}"
@@ -57,17 +64,22 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
         groups.setdefault((power.seeds, power.summary.digits), []).append(power)
     for (seeds, digits), of_group in groups.items():
         numbers = [times * seeds for times in TIMES]
+        has_prompts = any(power.spread.prompt_std for power in of_group)
+        over_prompts = [Column("std over prompts", digits=digits)] if has_prompts else []
         columns = (
             Column("comparisons", form="count"),
             Column("std over seeds", digits=digits),
             Column("error of items", digits=digits),
+            *over_prompts,
             *(Column(f"{number:,} seeds", digits=digits) for number in numbers),
         )
         rows = []
         for power in of_group:
             item_std = power.spread.item_std or None
-            values = (power.comparisons, power.spread.seed_std, item_std, *map(power.smallest, numbers))
-            rows.append((title_of(power.summary), *values))
+            values = [power.comparisons, power.spread.seed_std, item_std]
+            if has_prompts:
+                values.append(power.spread.prompt_std)
+            rows.append((title_of(power.summary), *values, *map(power.smallest, numbers)))
         yield table_of("", ["column"], columns, rows)
 
 
@@ -87,9 +99,34 @@ def _seeds_needed(power: ObservedPower) -> Table:
     return table_of(title, ["cell"], columns, rows)
 
 
+def _prompts_needed(power: ObservedPower) -> Table:
+    """Return the table of cells that do not differ significantly; empty where prompts are no source."""
+    rows = []
+    if power.spread.prompt_std:
+        for row, judged in judged_rows(power.summary):
+            if not judged.significant and judged.corrected is not None:
+                needed = prompts_text(power, judged)
+                rows.append((row, judged.difference, judged.corrected, needed))
+    columns = (
+        Column("difference", form="signed", digits=power.summary.digits),
+        Column("corrected p", form="p-value"),
+        "prompts needed",
+    )
+    title = f"{title_of(power.summary)}: prompts that would find the observed difference ({_PERCENT} power)"
+    return table_of(title, ["cell"], columns, rows)
+
+
 def seeds_text(power: ObservedPower, judged: Judged) -> str:
     """Return how many seeds would find the observed difference, or why none would."""
-    needed = power.needed_by(judged)
+    return _number_text(power.needed_by(judged))
+
+
+def prompts_text(power: ObservedPower, judged: Judged) -> str:
+    """Return how many prompts would find the observed difference, or why none would."""
+    return _number_text(power.prompts_needed_by(judged))
+
+
+def _number_text(needed: SeedsNeeded) -> str:
     if needed.items_leave is not None:
-        return f"none: items leave ±{needed.items_leave:.2g}"
+        return f"none: {needed.others} leave ±{needed.items_leave:.2g}"
     return needed.reason if needed.seeds is None else f"{needed.seeds:,}"

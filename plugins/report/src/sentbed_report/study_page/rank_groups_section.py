@@ -8,6 +8,7 @@ from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.significance import common_basis
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks
 from sentbed_report.study.study_data import StudyData
@@ -51,16 +52,18 @@ def _line(grouped: Sequence[tuple[Summary, RankGroups]]) -> str:
 def _sentences(grouped: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
     compared = [(summary, groups) for summary, groups in grouped if groups.rows]
     if compared:
-        bases = {groups.basis for _, groups in compared}
-        basis = next(iter(bases)) if len(bases) == 1 else "items and seeds"
+        basis = common_basis({groups.basis for _, groups in compared if groups.basis})
         looks = compared[0][0].looks
+        paired = "each seed with the same seed"
+        if compared[0][0].prompts:
+            paired = "each prompt and seed with the same"
         times = "" if looks == 1 else f", times the {looks} looks at which cells may be stopped"
         yield (
             "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
             "letter does not mean that two cells are equal."
         )
         yield (
-            f"Every two cells are compared, each seed with the same seed, over {basis} as in tests against a "
+            f"Every two cells are compared, {paired}, over {basis} as in tests against a "
             f"baseline, with Holm's correction over all pairs of a table{times}: in at most {_LEVEL} of "
             "studies like this one is any pair of a table wrongly told apart. Ranks: from 1 + the number of "
             "cells that are significantly better to the number of cells less those that are significantly "

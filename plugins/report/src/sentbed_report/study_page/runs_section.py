@@ -43,6 +43,8 @@ def summary_line(data: StudyData) -> str:
     parts = [count(len(data.cells), "cell")]
     if data.axes:
         parts.append(count(len(data.axes), "axis", "axes"))
+    if data.prompts:
+        parts.append(count(len(data.prompts), "prompt"))
     parts.append(count(len(data.seeds), "seed"))
     seconds = [run.seconds for run in _runs(data) if run.seconds is not None]
     if seconds:
@@ -76,8 +78,8 @@ def failures_section(data: StudyData) -> Section | None:
     failed = [run for run in _runs(data) if run.status == "failed"]
     if not failed:
         return None
-    texts = [Text(run.error or "no message", title=f"{run.cell}, seed {run.seed}") for run in failed]
-    rows = [(run.cell, _linked(run, f"seed {run.seed}")) for run in failed]
+    texts = [Text(run.error or "no message", title=str(run)) for run in failed]
+    rows = [(run.cell, _linked(run, str(run).removeprefix(f"{run.cell}, "))) for run in failed]
     table = table_of("", ["cell"], ["run"], rows)
     return Section("Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True)
 
@@ -86,11 +88,13 @@ def runs_section(data: StudyData) -> Section:
     """Return the state of each run, with a link to its report, and in what the recipes differ."""
     seeds = tuple(dict.fromkeys([*data.seeds, *(run.seed for run in _runs(data))]))
     columns = tuple(Column(f"seed {seed}") for seed in seeds)
+    headers = (Header("cell"), Header("prompt", shown=bool(data.prompts)))
     rows = []
     for cell in data.cells:
-        tags = ("baseline",) if cell.name == data.baseline else ()
-        rows.append(Row((cell.name,), tuple(_states(cell, seeds)), tags, cell.name))
-    tables = [Table("", (Header("cell"),), columns, tuple(rows))]
+        tags = ("baseline",) if cell.name == data.baseline and not data.prompts else ()
+        for prompt in data.prompts or ("",):
+            rows.append(Row((cell.name, prompt), tuple(_states(cell, prompt, seeds)), tags, cell.name))
+    tables = [Table("", headers, columns, tuple(rows))]
     different = [cell for cell in data.cells if cell.differences]
     if different:
         lines = [(cell.name, "; ".join(cell.differences)) for cell in different]
@@ -99,8 +103,8 @@ def runs_section(data: StudyData) -> Section:
     return Section("Cells and runs", status_line(data), tables=tables)
 
 
-def _states(cell: CellInfo, seeds: Sequence[int]) -> list[Link | None]:
-    runs = {run.seed: run for run in cell.runs}
+def _states(cell: CellInfo, prompt: str, seeds: Sequence[int]) -> list[Link | None]:
+    runs = {run.seed: run for run in cell.runs if run.prompt == prompt}
     states: list[Link | None] = []
     for seed in seeds:
         run = runs.get(seed)

@@ -18,6 +18,7 @@ from sentbed_report.study_page.demonstrations_section import demonstrations_sect
 from sentbed_report.study_page.effects_section import effects_section, interactions_section
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
+from sentbed_report.study_page.prompts_section import prompts_section
 from sentbed_report.study_page.published_section import published_section
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.results_section import results_sections
@@ -47,6 +48,7 @@ def sections_of(
         *results_sections(data, linked),
         selection_section(selection),
         rank_groups_section(data, summaries),
+        prompts_section(data, summaries),
         effects_section(data, findings),
         interactions_section(data, findings),
         equivalence_section(data, summaries),

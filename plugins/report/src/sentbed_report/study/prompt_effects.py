@@ -1,0 +1,126 @@
+"""What the prompts of a study do: how large a source of variance they are, ranks under each, and the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from sentbed_report.statistics.best_prompt import BestPrompt, best_prompt
+from sentbed_report.statistics.item_components import ComponentStore, PromptScores
+from sentbed_report.statistics.resampling import CONFIDENCE
+from sentbed_report.statistics.significance import Judged, Scored, SourceName, weighted_sum, with_test
+from sentbed_report.study.summary_row import SummaryRow
+from sentbed_report.study.summary_tables import Summary
+from sentbed_report.tables.estimate import MEAN_DECIMALS
+
+
+@attrs.frozen
+class VarianceSources:
+    """How large each source of a difference from the baseline is; without a baseline, of the score itself."""
+
+    stds: Mapping[SourceName, float]
+    """Source -> standard deviation of one prompt, or of one seed, and for items the standard error."""
+    shares: Mapping[SourceName, float]
+    """Source -> its share in the variance of the estimate, in [0, 1]; they sum to 1."""
+
+
+@attrs.frozen
+class RowUnderPrompts:
+    """A row of a table under each prompt, in the table's last column."""
+
+    row: SummaryRow
+    means: Mapping[str, float]
+    """Prompt -> mean over the seeds."""
+    ranks: Mapping[str, int]
+    """Prompt -> its rank among the rows under it, from 1; equal means have the same one, the least."""
+    sources: VarianceSources | None
+    """None for the baseline, and where nothing is known of any source."""
+    best: BestPrompt
+
+    @property
+    def rank_range(self) -> str:
+        """The best and the worst of its ranks, as text; empty where rows have no ranks."""
+        if not self.ranks:
+            return ""
+        best, worst = min(self.ranks.values()), max(self.ranks.values())
+        return str(best) if best == worst else f"{best} to {worst}"
+
+
+def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
+    """Return the rows of a table that have scores under all prompts; none in a study without prompts."""
+    column = summary.columns[-1]
+    if not summary.prompts or column.cost or not summary.measured:
+        return ()
+    store = ComponentStore(summary.resamples) if summary.scores is None else summary.scores.components
+    scores_of_rows: dict[int, dict[int, PromptScores]] = {}
+    for number, row in enumerate(summary.rows):
+        scores = _under_prompts(summary.measured[-1].get(row.key, {}))
+        if scores and all(math.isfinite(value) for value in row.cells[-1].seeds.values()):
+            scores_of_rows[number] = scores
+    means = {number: _means(summary.prompts, scores) for number, scores in scores_of_rows.items()}
+    ranked = [number for number in means if not summary.rows[number].cells[-1].degenerate]
+    rows = []
+    for number, scores in scores_of_rows.items():
+        row = summary.rows[number]
+        best = best_prompt(scores, store, column.lower)
+        ranks = {}
+        if column.ranked and number in ranked:
+            for prompt in summary.prompts:
+                ranks[prompt] = _rank(number, prompt, ranked, means, column.lower)
+        rows.append(RowUnderPrompts(row, means[number], ranks, _sources(summary, row, scores, store), best))
+    return tuple(rows)
+
+
+def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
+    return {seed: score for seed, score in scores.items() if isinstance(score, PromptScores)}
+
+
+def _means(prompts: Sequence[str], scores: Mapping[int, PromptScores]) -> dict[str, float]:
+    """Return prompt -> mean over the seeds."""
+    means = {}
+    for prompt in prompts:
+        values = [of_seed.of_prompts[prompt].value for of_seed in scores.values()]
+        means[prompt] = math.fsum(values) / len(values)
+    return means
+
+
+def _rank(
+    number: int, prompt: str, ranked: Sequence[int], means: Mapping[int, Mapping[str, float]], lower: bool
+) -> int:
+    """Return the rank of a row under a prompt; means are compared before rounding for print."""
+    value = round(means[number][prompt], MEAN_DECIMALS)
+    better = 0
+    for other in ranked:
+        of_other = round(means[other][prompt], MEAN_DECIMALS)
+        better += of_other < value if lower else of_other > value
+    return better + 1
+
+
+def _sources(
+    summary: Summary, row: SummaryRow, scores: Mapping[int, PromptScores], store: ComponentStore
+) -> VarianceSources | None:
+    """Return the sources of a row's comparison, or of its score in a study without a baseline."""
+    judged = row.cells[-1].judged
+    if summary.baseline is None:
+        judged = with_test(weighted_sum([(1.0, scores)], store), CONFIDENCE)
+    if judged is None or judged.p_value is None:
+        return None
+    return sources_of(judged)
+
+
+def sources_of(judged: Judged) -> VarianceSources | None:
+    """Return how large each source of an estimate is; None if it does not vary."""
+    total = judged.estimate.variance
+    if total <= 0:
+        return None
+    stds: dict[SourceName, float] = {
+        "prompts": math.sqrt(judged.prompt_variance or 0.0),
+        "seeds": math.sqrt(judged.seed_variance or 0.0),
+        "items": math.sqrt(judged.item_variance or 0.0),
+    }
+    shares: dict[SourceName, float] = dict.fromkeys(stds, 0.0)
+    for name, source in judged.sources.items():
+        shares[name] = source.variance / total
+    return VarianceSources(stds, shares)

@@ -1,0 +1,134 @@
+"""What the prompts of a study change: sources of variance, ranks under each prompt, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from sentbed_report.formatting import count
+from sentbed_report.page.sections import Section, Value, table_of
+from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
+from sentbed_report.study.study_data import StudyData
+from sentbed_report.study.summary_tables import Summary, title_of
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Table
+
+_Effects: TypeAlias = tuple[Summary, Sequence[RowUnderPrompts]]
+
+
+def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+    """Return the section; None in a study without prompts, or before a seed has scores under all of them."""
+    if not data.prompts:
+        return None
+    effects = []
+    for summary in summaries:
+        rows = () if summary.metric else rows_under_prompts(summary)
+        if rows and summary.columns[-1].direction != "none":
+            effects.append((summary, rows))
+    if not effects:
+        return None
+    tables = []
+    for summary, rows in effects:
+        sources = _sources_table(summary, rows)
+        if sources.rows:
+            tables.append(sources)
+        tables.append(_ranks_table(summary, rows))
+        tables.append(_best_table(summary, rows))
+    return Section("Prompts", _line(*effects[0]), [*_sentences(data, effects)], tables, [*_notes(data)])
+
+
+def _line(summary: Summary, rows: Sequence[RowUnderPrompts]) -> str:
+    """Return how many cells are the best under one of the prompts."""
+    prompts = count(len(summary.prompts), "prompt")
+    firsts = [row.row.name for row in rows if 1 in row.ranks.values()]
+    if not firsts:
+        return prompts
+    if len(firsts) == 1:
+        return f"{firsts[0]} is the best under each of {prompts} in {title_of(summary)}"
+    return f"{len(firsts)} of {len(rows)} cells are the best under one of {prompts} in {title_of(summary)}"
+
+
+def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
+    prompts = count(len(data.prompts), "prompt")
+    if data.prompt_factor == "fixed":
+        yield (
+            f'The {prompts} are all that are of interest (`prompt_factor = "fixed"`): scores are means over '
+            "them, and no test or interval of this report says anything of other prompts."
+        )
+    else:
+        yield (
+            f"Every cell was run with each of {prompts}, a sample of those that might be used. Tests and "
+            "intervals count them as a source of chance beside seeds and items: what they claim, they claim "
+            "of other prompts of this kind, too."
+        )
+    fewest = min(len(row.row.cells[-1].seeds) for _, rows in effects for row in rows)
+    if fewest == 1:
+        yield "With one seed, it does not show how much seeds differ."
+
+
+def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
+    digits = summary.digits
+    columns = (
+        Column("std over prompts", digits=digits),
+        Column("std over seeds", digits=digits),
+        Column("error of items", digits=digits),
+        Column("share of prompts", form="share"),
+        Column("share of seeds", form="share"),
+        Column("share of items", form="share"),
+    )
+    lines = []
+    for row in rows:
+        if row.sources is not None:
+            stds, shares = row.sources.stds, row.sources.shares
+            values: list[Value] = [stds["prompts"], stds["seeds"], stds["items"]]
+            values += [shares["prompts"], shares["seeds"], shares["items"]]
+            lines.append([row.row, *values])
+    what = "score"
+    if summary.baseline is not None:
+        what = f"difference from {summary.baseline}"
+    return table_of(f"{title_of(summary)}: sources of variance of the {what}", ["cell"], columns, lines)
+
+
+def _ranks_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
+    columns: list[Column | str] = [Column(prompt, digits=summary.digits) for prompt in summary.prompts]
+    columns.append("ranks")
+    lines = []
+    for row in rows:
+        values: list[Value] = [row.row]
+        for prompt in summary.prompts:
+            values.append(Estimate(value=row.means[prompt], rank=row.ranks.get(prompt)))
+        lines.append([*values, row.rank_range or None])
+    title = f"{title_of(summary)}: means over the seeds under each prompt, with ranks"
+    return table_of(title, ["cell"], columns, lines)
+
+
+def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
+    digits = summary.digits
+    columns = (
+        f"best of {len(summary.prompts)} prompts",
+        Column("score under it", digits=digits),
+        Column("mean over all", digits=digits),
+        Column("lead", form="signed", digits=digits),
+        Column("of it by the choice", digits=digits),
+    )
+    lines = []
+    for row in rows:
+        best = row.best
+        lines.append((row.row, best.prompt, best.score, best.mean, best.score - best.mean, best.optimism))
+    return table_of(f"{title_of(summary)}: the best prompt of each cell", ["cell"], columns, lines)
+
+
+def _notes(data: StudyData) -> Iterator[str]:
+    yield (
+        "Sources: standard deviations are those over single prompts and single seeds, the error of the items "
+        "is that of the whole test set. Shares are those of the variance of the mean: prompts and seeds "
+        "count with their variance over their number. The largest share says of what there should be more."
+    )
+    yield (
+        f"The best of {len(data.prompts)} prompts was chosen among {len(data.prompts)} by the scores that it "
+        "is shown with. A comparison in which a cell has its best prompt and another has not finds "
+        "differences that are none. Of its lead over the mean of all prompts, the part “by the choice” is "
+        "expected to be gone on new items and seeds (regression to the mean); with another prompt of this "
+        "kind all of it is."
+    )

@@ -1,0 +1,223 @@
+"""How large a source prompts are, ranks under each, and what the best of several owes to the choice."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import numpy as np
+import pytest
+from sentbed.protocols import Items, Score
+from sentbed_report.statistics.best_prompt import best_prompt
+from sentbed_report.statistics.item_components import ComponentStore, PromptScores
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.observed_power import observed_power
+from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study_page.answer import answer_lines
+from sentbed_report.study_page.power_section import power_section
+from sentbed_report.study_page.prompts_section import prompts_section
+
+PROMPTS = tuple("pqrstuvw")
+
+
+def score_of(values: np.ndarray, direction: str = "higher") -> Score:
+    items = Items("mean", values, scale=1.0)
+    protocol = {"encoder": {}, "evaluator": {"id": "p"}}
+    score = Score("T", "accuracy", float(values.mean()), protocol, "en", "e", items)
+    return attrs.evolve(score, direction=direction)
+
+
+def column_of(values: np.ndarray) -> dict[int, PromptScores]:
+    """Scores of a cell from `(prompts, seeds, items)`."""
+    column = {}
+    for seed in range(values.shape[1]):
+        scores = {prompt: score_of(of[seed]) for prompt, of in zip(PROMPTS, values, strict=False)}
+        column[seed] = PromptScores(scores)
+    return column
+
+
+def study_of(values: np.ndarray, direction: str = "higher", baseline: str | None = "c0") -> StudyData:
+    """A study from `(cells, prompts, seeds, items)`."""
+    cells = []
+    prompts = PROMPTS[: values.shape[1]]
+    for number, of_cell in enumerate(values):
+        runs = []
+        for prompt, of_prompt in zip(prompts, of_cell, strict=True):
+            for seed, of_run in enumerate(of_prompt):
+                scores = (score_of(of_run, direction),)
+                runs.append(CellRun(f"c{number}", seed, "finished", scores=scores, prompt=prompt))
+        cells.append(CellInfo(f"c{number}", {}, tuple(runs)))
+    seeds = tuple(range(values.shape[2]))
+    return StudyData("s", (), tuple(cells), baseline, seeds, prompts=prompts)
+
+
+# --- the best prompt ---------------------------------------------------------------------------------------
+
+
+def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop() -> None:
+    rng = np.random.default_rng(1)
+    values = 0.3 * rng.normal(size=(4, 3, 30)) + 0.2 * rng.normal(size=(4, 1, 1))
+    best = best_prompt(column_of(values), ComponentStore(1), lower=False)
+    means = [values[p].mean() for p in range(4)]
+    of_all = sum(means) / 4
+    chance = 0.0
+    for p in range(4):
+        by_seed = [values[p, s].mean() - values[:, s].mean() for s in range(3)]
+        by_item = [values[p, :, i].mean() - values[:, :, i].mean() for i in range(30)]
+        chance += (np.var(by_seed, ddof=1) / 3 + np.var(by_item, ddof=1) / 30) / 3
+    spread = sum((mean - of_all) ** 2 for mean in means) / 3
+    assert best.prompt == PROMPTS[int(np.argmax(means))]
+    assert (best.score, best.mean) == (pytest.approx(max(means)), pytest.approx(of_all))
+    assert best.among == 4
+    assert best.optimism == pytest.approx(min(1, chance / spread) * (max(means) - of_all))
+
+
+def test_where_lower_is_better_the_best_prompt_has_the_lowest_score() -> None:
+    values = np.random.default_rng(2).normal(size=(4, 2, 30)) + np.arange(4)[:, None, None] * 5
+    best = best_prompt(column_of(values), ComponentStore(1), lower=True)
+    assert best.prompt == "p"
+    assert best.score < best.mean
+    assert best.optimism is not None
+    assert 0 < best.optimism < 0.1 * best.lead
+
+
+def test_one_seed_without_items_says_nothing_of_chance() -> None:
+    scores = {
+        prompt: attrs.evolve(score_of(np.array([number])), items=None)
+        for prompt, number in zip("pq", (1, 2), strict=True)
+    }
+    best = best_prompt({1: PromptScores(scores)}, ComponentStore(1), lower=False)
+    assert (best.prompt, best.optimism) == ("q", None)
+
+
+@pytest.mark.parametrize("prompt_std", [0.0, 0.1, 0.5])
+def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(prompt_std: float) -> None:
+    """The score of the best prompt less its true mean, on average over studies, is what is called chance."""
+    rng = np.random.default_rng(3)
+    losses, estimates = [], []
+    for _ in range(300):
+        true = prompt_std * rng.normal(size=8)
+        values = true[:, None, None] + 0.1 * rng.normal(size=(8, 3, 1)) + rng.normal(size=(8, 1, 100))
+        best = best_prompt(column_of(values), ComponentStore(1), lower=False)
+        # What moves all prompts alike, such as easy items, is not what makes one the best.
+        moved = best.mean - true.mean()
+        losses.append(best.score - true[PROMPTS.index(best.prompt)] - moved)
+        assert best.optimism is not None
+        estimates.append(best.optimism)
+    loss, error = np.mean(losses), np.std(losses) / math.sqrt(len(losses))
+    assert np.mean(estimates) == pytest.approx(loss, abs=3 * error + 0.15 * loss)
+
+
+# --- sources and ranks -------------------------------------------------------------------------------------
+
+
+def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(2, 4, 3, 50)) + rng.normal(size=(2, 4, 1, 1)) + rng.normal(size=(2, 1, 3, 1))
+    (table,) = summarise(study_of(values))
+    baseline, row = rows_under_prompts(table)
+    assert baseline.sources is None
+    assert row.sources is not None
+    difference = values[1] - values[0]
+    parts = {
+        "prompts": difference.mean((1, 2)).var(ddof=1) / 4,
+        "seeds": difference.mean((0, 2)).var(ddof=1) / 3,
+        "items": difference.mean((0, 1)).var(ddof=1) / 50,
+    }
+    total = sum(parts.values())
+    assert dict(row.sources.shares) == pytest.approx({name: part / total for name, part in parts.items()})
+    stds = {"prompts": math.sqrt(parts["prompts"] * 4), "seeds": math.sqrt(parts["seeds"] * 3)}
+    assert dict(row.sources.stds) == pytest.approx({**stds, "items": math.sqrt(parts["items"])})
+
+
+def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
+    values = np.random.default_rng(6).normal(size=(1, 3, 2, 40))
+    (table,) = summarise(study_of(values, baseline=None))
+    (row,) = rows_under_prompts(table)
+    assert row.sources is not None
+    of_prompts = values[0].mean((1, 2)).var(ddof=1) / 3
+    of_seeds = values[0].mean((0, 2)).var(ddof=1) / 2
+    of_items = values[0].mean((0, 1)).var(ddof=1) / 40
+    share = of_prompts / (of_prompts + of_seeds + of_items)
+    assert row.sources.shares["prompts"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+def test_ranks_are_those_under_each_prompt(direction: str) -> None:
+    values = np.random.default_rng(7).normal(size=(4, 3, 2, 20))
+    (table,) = summarise(study_of(values, direction))
+    rows = rows_under_prompts(table)
+    means = values.mean((2, 3))
+    for number, row in enumerate(rows):
+        for place, prompt in enumerate("pqr"):
+            better = means[:, place] > means[number, place]
+            if direction == "lower":
+                better = means[:, place] < means[number, place]
+            assert row.ranks[prompt] == 1 + better.sum()
+            assert row.means[prompt] == pytest.approx(means[number, place])
+        lowest, highest = min(row.ranks.values()), max(row.ranks.values())
+        assert row.rank_range in (str(lowest), f"{lowest} to {highest}")
+
+
+def test_the_section_says_what_prompts_change_and_is_left_out_without_them() -> None:
+    rng = np.random.default_rng(8)
+    values = rng.normal(size=(3, 4, 3, 30)) + 3 * rng.normal(size=(3, 4, 1, 1))
+    data = study_of(values)
+    tables = summarise(data)
+    section = prompts_section(data, tables)
+    assert section is not None
+    assert "a sample of those that might be used" in section.sentences[0]
+    sources, ranks, best = section.tables
+    assert [row.cell for row in sources.rows] == ["c1", "c2"]
+    assert [row.cell for row in ranks.rows] == ["c0", "c1", "c2"]
+    assert best.columns[0].heading == "best of 4 prompts"
+    assert any("was chosen among 4 by the scores" in note for note in section.notes)
+    fixed = attrs.evolve(data, prompt_factor="fixed")
+    said = prompts_section(fixed, summarise(fixed))
+    assert said is not None
+    assert "all that are of interest" in said.sentences[0]
+    plain = attrs.evolve(data, prompts=())
+    assert prompts_section(plain, ()) is None
+
+
+def test_power_of_a_study_with_prompts_says_how_many_prompts_are_needed() -> None:
+    rng = np.random.default_rng(9)
+    values = rng.normal(size=(2, 4, 3, 400)) + rng.normal(size=(2, 4, 1, 1))
+    data = study_of(values)
+    tables = summarise(data)
+    (power,) = observed_power(tables)
+    difference = (values[1] - values[0]).mean((1, 2))
+    assert power.spread.prompt_std == pytest.approx(difference.std(ddof=1))
+    assert power.spread.prompts == 4
+    section = power_section(data, tables)
+    assert section is not None
+    assert "std over prompts" in [column.heading for column in section.tables[0].columns]
+    assert "prompts that would find the observed difference" in section.tables[-1].title
+    judged = tables[0].rows[1].cells[-1].judged
+    assert judged is not None
+    needed = power.prompts_needed_by(judged)
+    assert needed.seeds is None or needed.seeds > 4
+
+
+def test_sources_that_do_not_vary_have_no_shares() -> None:
+    values = np.ones((2, 3, 2, 20))
+    (table,) = summarise(study_of(values))
+    rows = rows_under_prompts(table)
+    assert [row.sources for row in rows] == [None, None]
+    assert rows[1].ranks == dict.fromkeys("pqr", 1)
+    judged = table.rows[1].cells[-1].judged
+    assert judged is not None
+    assert sources_of(judged) is None
+
+
+def test_the_answer_asks_for_more_of_what_varies_most() -> None:
+    rng = np.random.default_rng(11)
+    for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
+        values = 0.1 * rng.normal(size=(3, 4, 3, 50)) + prompt_std * rng.normal(size=(3, 4, 1, 1))
+        values = values + seed_std * rng.normal(size=(3, 1, 3, 1))
+        data = study_of(values)
+        tables = summarise(data)
+        lines = {line.question: line.answer for line in answer_lines(data, tables, None, [])}
+        assert lines["Next"].startswith((f"more {more} tell", f"{more} that would tell"))
+        assert "over 4 prompts and 3 seeds" in lines["Best"]

@@ -1,0 +1,244 @@
+"""Prompts of a study: `prompts` of `[study]`, with each of which every cell is run under every seed.
+
+A prompt is a further coordinate of a run, beside its seed. It sets values of the recipe, as the label of an
+axis does, and its run is known by what they change: a prompt that a training does not read shares this
+training with the others, and one that no evaluation reads either gives equal scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from sentbed import locate
+from sentbed.errors import Problem, RecipeError, SentbedError, printable, suggest
+from sentbed.helpers import read_file
+from sentbed.tools import Document, KeyPath, Prompt, parse_template
+from sentbed_report.formatting import count
+
+from sentbed_studies.axes import Axis, Combination, leaves, names_of_path
+from sentbed_studies.cell_keys import prompt_slug
+from sentbed_studies.study_config import StudyTable
+
+PROMPT_PATH = "encoder.prompt"
+"""What a template, or a table with keys of a prompt, sets."""
+
+LONGEST_LABEL = 60
+"""Characters of a label; longer ones fill a column of the tables."""
+
+_PLACE: KeyPath = ("study", "prompts")
+_KEYS = tuple(field.name for field in attrs.fields(Prompt))
+
+
+@attrs.frozen
+class StudyPrompt:
+    """One prompt of a study."""
+
+    label: str
+    settings: Mapping[str, Any]
+    """Path -> value."""
+    place: KeyPath
+    """Place in the document."""
+
+    def applied_to(self, combination: Combination) -> Combination:
+        """Return a cell with this prompt; what it sets is set after the axes."""
+        settings = {path: value for path, value in combination.settings.items() if path not in self.settings}
+        settings |= self.settings
+        places = dict.fromkeys(self.settings, self.place)
+        return attrs.evolve(combination, settings=settings, prompt_places=places)
+
+
+def read_prompts(
+    table: StudyTable, axes: Sequence[Axis], document: Document, base: Path
+) -> tuple[StudyPrompt, ...]:
+    """Return the prompts of `[study]`; none without `prompts`. Relative files are relative to `base`.
+
+    Raises:
+        RecipeError: with all their problems.
+    """
+    prompts: list[StudyPrompt] = []
+    problems: list[Problem] = []
+    for index, content in enumerate(table.prompts):
+        place = (*_PLACE, index)
+        try:
+            prompts += _prompts_of(content, place, document, base)
+        except (ValueError, SentbedError, OSError) as error:
+            problems.append(document.problem(str(error), place))
+    if not problems and table.prompts:
+        problems += _problems_together(prompts, document)
+        problems += _problems_with_axes(prompts, axes, document)
+        problems += _problems_with_overrides(prompts, document)
+        problems += _not_counted(table, document)
+    if problems:
+        raise RecipeError(problems)
+    return tuple(prompts)
+
+
+def _prompts_of(
+    content: str | Mapping[str, Any], place: KeyPath, document: Document, base: Path
+) -> Iterator[StudyPrompt]:
+    """Yield the prompts of one entry of `prompts`. Raises `ValueError`, or why its file cannot be read."""
+    if isinstance(content, str):
+        parse_template(content)
+        yield StudyPrompt(_checked_label(content), {PROMPT_PATH: {"template": content}}, place)
+        return
+
+    rest = {key: value for key, value in content.items() if key != "label"}
+    label = content.get("label")
+    if label is not None and not isinstance(label, str):
+        raise ValueError(f"the `label` is {label!r:.80}, expected a string")
+    if "file" in rest and "line" not in rest and label is None:
+        yield from _prompts_of_file(rest, place, document, base)
+        return
+
+    if isinstance(rest.get("template"), str):
+        parse_template(rest["template"])
+    if label is None:
+        label = rest.get("template")
+    if not isinstance(label, str):
+        message = "the prompt has no `label`, and no `template` to be called by; give it a `label`"
+        raise ValueError(message)  # noqa: TRY004 - a fault of the recipe
+    yield StudyPrompt(_checked_label(label), _settings(rest), place)
+
+
+def _prompts_of_file(
+    content: Mapping[str, Any], place: KeyPath, document: Document, base: Path
+) -> Iterator[StudyPrompt]:
+    """Yield a prompt for each line of a file of templates."""
+    location = content["file"]
+    if not isinstance(location, str):
+        raise ValueError(f"the `file` is {location!r:.80}, expected a path")  # noqa: TRY004 - of the recipe
+    path = locate(location) if ":" in location else _beside(place, document, base) / location
+    lines = read_file(path).decode("utf-8-sig").splitlines()
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            label = _checked_label(f"{path.name}:{number}")
+            yield StudyPrompt(label, _settings({**content, "line": number}), place)
+
+
+def _beside(place: KeyPath, document: Document, base: Path) -> Path:
+    """Return the directory of the file that says what is at a place."""
+    file, _ = document.place(place)
+    return base if file is None else Path(file).resolve().parent
+
+
+def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return path -> value of a prompt's table; empty for the recipe's own prompt. Raises `ValueError`."""
+    settings = dict(leaves({key: value for key, value in content.items() if key not in _KEYS}))
+    for path in settings:
+        if "." not in path:
+            raise ValueError(
+                f"a prompt has no key `{path}`.{suggest(path, [*_KEYS, 'label'])} It has a `label` and the "
+                "keys of `prompt`, or the paths that it sets"
+            )
+        if not path.startswith(("encoder.", "encoders.")):
+            raise ValueError(
+                f"the prompt sets `{path}`, and a prompt is a part of an encoder, such as "
+                "`encoders.NAME.prompt`: scores of unlike evaluations or trainings are not averaged"
+            )
+    keys = {key: content[key] for key in _KEYS if key in content}
+    if keys:
+        settings[PROMPT_PATH] = keys
+    return settings
+
+
+def _checked_label(label: str) -> str:
+    """Return a label. Raises `ValueError` if tables cannot have it."""
+    if not label.strip() or printable(label) != label:
+        raise ValueError(f"the label {label!r} is empty or has control characters; give the prompt a `label`")
+    if len(label) > LONGEST_LABEL:
+        raise ValueError(
+            f"the prompt {label!r:.80} would be called by its {len(label)} characters; give it a `label` of "
+            f"up to {LONGEST_LABEL}"
+        )
+    return label
+
+
+def _problems_together(prompts: Sequence[StudyPrompt], document: Document) -> Iterator[Problem]:
+    """Yield what is wrong with prompts beside each other."""
+    if len(prompts) < 2:
+        message = (
+            f"there is {count(len(prompts), 'prompt')}, which does not show how much prompts differ; give 2 "
+            "or more, 4 to 8 where you can, or set a single one in the recipe"
+        )
+        yield document.problem(message, _PLACE)
+    before: dict[str, StudyPrompt] = {}
+    for prompt in prompts:
+        name = prompt_slug(prompt.label).lower()
+        if name in before:
+            message = (
+                f"the prompts `{before[name].label}` and `{prompt.label}` would share directories; give them "
+                "labels that differ in the first 40 letters or digits"
+            )
+            yield document.problem(message, prompt.place)
+            continue
+        for other in before.values():
+            if other.settings == prompt.settings:
+                message = (
+                    f"the prompts `{other.label}` and `{prompt.label}` set the same values, and one prompt "
+                    "that counts twice makes prompts look more alike than they are; take one out"
+                )
+                yield document.problem(message, prompt.place)
+        before[name] = prompt
+
+
+def _problems_with_axes(
+    prompts: Sequence[StudyPrompt], axes: Sequence[Axis], document: Document
+) -> Iterator[Problem]:
+    """Yield a problem for each axis that sets what the prompts would replace, or has their column."""
+    for axis in axes:
+        if axis.name == "prompt":
+            message = "the axis has the name of the column of `prompts`; call it otherwise"
+            yield document.problem(message, ("study", "axes", axis.name))
+        paths: dict[str, None] = {}
+        for settings in axis.settings.values():
+            paths |= dict.fromkeys(settings)
+        for path in paths:
+            if _is_replaced(path, prompts, document):
+                message = (
+                    f"the axis sets `{path}`, and so do the `prompts` of the study, which are the same in "
+                    "all cells; take it out of one of the two"
+                )
+                yield document.problem(message, ("study", "axes", axis.name))
+                break
+
+
+def _problems_with_overrides(prompts: Sequence[StudyPrompt], document: Document) -> Iterator[Problem]:
+    """Yield a problem for each override that the prompts would replace."""
+    for override in document.overrides:
+        path = override.partition("=")[0].strip()
+        if _is_replaced(path, prompts, document):
+            message = (
+                f"found the override `{path}`, but its value is that of the study's `prompts`; take it out, "
+                "or change the prompts (`--set study.prompts=[...]`)"
+            )
+            yield Problem(message, path)
+
+
+def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) -> bool:
+    """Whether what is set at a path is replaced by a prompt, alone or with the table that holds it."""
+    names = names_of_path(document, path)
+    for prompt in prompts:
+        for of_prompt in prompt.settings:
+            names_of_prompt = names_of_path(document, of_prompt)
+            if names[: len(names_of_prompt)] == names_of_prompt:
+                return True
+    return False
+
+
+def _not_counted(table: StudyTable, document: Document) -> Iterator[Problem]:
+    """Yield what cannot go with prompts, as it would not count them."""
+    if table.sampler is not None:
+        message = (
+            "a sampler compares single runs of cells, and with `prompts` a cell has one a prompt; take one "
+            "of the two out, or keep the prompts for a study of the cells that were sampled"
+        )
+        yield document.problem(message, ("study", "sampler"))
+    if "search" in document.data:
+        message = (
+            "a `[search]` chooses the prompt of each run by its score, so that `prompts` would be no sample; "
+            "take one of the two out"
+        )
+        yield document.problem(message, ("search",))
