@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 from attrs.validators import and_, ge, le
 from sentbed import ModelError
+from sentbed.errors import listed
 from sentbed.protocols import Exporter
 
 from sentbed_interop.interventions import require_none
@@ -43,7 +44,7 @@ class ToONNX(Exporter):
         missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
         if missing:
             yield (
-                f"the exporter `onnx` needs {', '.join(f'`{name}`' for name in missing)}, not installed "
+                f"the exporter `onnx` needs {listed(missing)}, not installed "
                 "here; run `pip install 'sentbed-interop[onnx]'`"
             )
 

@@ -57,7 +57,7 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     directory = out or f"sentbed-{name}"
     for file in write_plugin(kind, name, Path(directory)):
         echo(f"{directory}/{file}")
-    chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(kind, name))
+    options = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(kind, name))
     place = shlex.quote(directory)
     test = shlex.quote(f"{directory}[test]")
     echo("\nThen:")
@@ -66,9 +66,10 @@ def plugin(kind: str, name: str, out: str | None) -> None:
     if TEMPLATES[kind].command:
         echo(f"  {TEMPLATES[kind].command.replace('{name}', name)}")
         return
-    recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
-    if recipe != QUICKSTART:
+    recipe = QUICKSTART
+    if not Path(QUICKSTART).is_file():
+        recipe = "mine.toml"
         echo(f"  sentbed new recipe {recipe}")
-    echo(f"  sentbed run {recipe} {chosen}")
+    echo(f"  sentbed run {recipe} {options}")
     if TEMPLATES[kind].remark:
         echo(f"\n{TEMPLATES[kind].remark}")
