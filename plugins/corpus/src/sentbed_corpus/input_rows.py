@@ -68,7 +68,9 @@ def json_row(
     require_columns((column, *keep), list(row), file, number)
     value = row[column]
     if not isinstance(value, str):
-        shown = "null" if value is None else repr(value)
+        shown = repr(value)
+        if value is None:
+            shown = "null"
         raise DataError(f"`{column}` is {shown}, expected a text; take the row out, or mend it", file, number)
     if "\0" in value:
         raise DataError(f"`{column}` has a NUL byte, which is in no text; write the file again", file, number)
@@ -149,6 +151,8 @@ def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence
 
     require_columns((column, *keep), file.schema_arrow.names, path, None)
     column_type = file.schema_arrow.field(column).type
-    kind = column_type.value_type if types.is_dictionary(column_type) else column_type
-    if not (types.is_string(kind) or types.is_large_string(kind)):
+    value_type = column_type
+    if types.is_dictionary(column_type):
+        value_type = column_type.value_type
+    if not types.is_string(value_type) and not types.is_large_string(value_type):
         raise DataError(f"the column `{column}` holds {column_type}, expected strings", path)
