@@ -32,7 +32,9 @@ class Sample(DataSource):
     @property
     def columns(self) -> tuple[str, ...]:
         """`anchor` and `positive`, and `negative` with `kind = "triplets"`."""
-        return ("anchor", "positive", "negative") if self.kind == "triplets" else ("anchor", "positive")
+        if self.kind == "triplets":
+            return ("anchor", "positive", "negative")
+        return ("anchor", "positive")
 
     def check(self) -> Iterator[str]:
         """Yield a message if the corpus is not installed."""

@@ -181,15 +181,14 @@ def option_problems(
     data_sets = [location for location in locations if hub.is_data_set(location)]
     of_the_hub = [location for location in locations if location.startswith(hub.HUB)]
     suffixes = [suffix_of(location) for location in locations if location not in data_sets]
-    listed = ", ".join(f"`{location}`" for location in locations)
-    several = len(locations) > 1
+    names = ", ".join(f"`{location}`" for location in locations)
+    neither, is_none, is_file = "is neither", "is none", "is a file"
+    if len(locations) > 1:
+        neither, is_none, is_file = "are none", "are none", "are files"
     if not header and not {".csv", ".tsv"}.intersection(suffixes):
-        is_none = "are none" if several else "is neither"
-        yield f"`header = false` is for CSV and TSV files, and {listed} {is_none}; remove `header`"
+        yield f"`header = false` is for CSV and TSV files, and {names} {neither}; remove `header`"
     if encoding != "utf-8" and {PARQUET, ARROW}.issuperset(suffixes):
-        is_none = "are none" if several else "is none"
-        yield f"`encoding` is for text files, and {listed} {is_none}; remove `encoding`"
-    is_file = "are files" if several else "is a file"
+        yield f"`encoding` is for text files, and {names} {is_none}; remove `encoding`"
     needless = []
     if not data_sets and config is not None:
         needless.append("config")
@@ -198,4 +197,4 @@ def option_problems(
     if not data_sets and split != "train":
         needless.append("split")
     for name in needless:
-        yield f"`{name}` is for a `hub:` data set, and {listed} {is_file}; remove `{name}`"
+        yield f"`{name}` is for a `hub:` data set, and {names} {is_file}; remove `{name}`"

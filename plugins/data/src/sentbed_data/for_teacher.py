@@ -40,7 +40,8 @@ class ForTeacher(DataSource):
     def columns(self) -> tuple[str, ...]:
         """The columns of the source, then those of the teacher."""
         untaught = {LABEL, *self.source.traits.numbers}
-        return (*self._kept, *(PREFIX + name for name in self._kept if name not in untaught))
+        of_teacher = [PREFIX + name for name in self._kept if name not in untaught]
+        return (*self._kept, *of_teacher)
 
     @property
     def traits(self) -> DataTraits:
@@ -56,8 +57,10 @@ class ForTeacher(DataSource):
                     f"`only` names the column `{name}`, the source `{self.source.name}` has "
                     f"{', '.join(self.source.columns)}; name some of them"
                 )
-        if taken := [name for name in self._kept if name.startswith(PREFIX)]:
-            yield f"the source has the column `{taken[0]}` already; use the source itself as the stage's data"
+        for name in self._kept:
+            if name.startswith(PREFIX):
+                yield f"the source has the column `{name}` already; use the source itself as the stage's data"
+                return
 
     def open(self) -> Dataset:
         """Open the source. Raises `DataError` as it does."""

@@ -75,11 +75,14 @@ def is_here(location: str, revision: str | None = None) -> bool:
         return _has_file(cache / f"datasets--{place.name.replace('/', '--')}", place.file, revision or "main")
     name = place.name.replace("/", "___")
     cache = _cache_directory("HF_DATASETS_CACHE", "datasets")
-    versions = [cache / name.lower(), cache / name]
-    if revision is not None and COMMIT.fullmatch(revision):
-        # Below the configuration and its version.
-        return any(True for directory in versions for _ in directory.glob(f"*/*/{revision}"))
-    return any(directory.is_dir() for directory in versions)
+    for directory in (cache / name.lower(), cache / name):
+        if revision is not None and COMMIT.fullmatch(revision):
+            # Below the configuration and its version.
+            if list(directory.glob(f"*/*/{revision}")):
+                return True
+        elif directory.is_dir():
+            return True
+    return False
 
 
 def _cache_directory(variable: str, name: str) -> Path:
@@ -94,8 +97,10 @@ def _cache_directory(variable: str, name: str) -> Path:
 
 def _has_file(repository: Path, file: str, revision: str) -> bool:
     """Whether a repository in the cache has a file at a branch, tag or commit."""
+    commit = revision
     reference = repository / "refs" / revision
-    commit = reference.read_text().strip() if reference.is_file() else revision
+    if reference.is_file():
+        commit = reference.read_text().strip()
     return (repository / "snapshots" / commit / file).is_file()
 
 

@@ -44,7 +44,9 @@ def explain(
     chain = list(causes_of(error))
     types = {cls.__name__ for cause in chain for cls in type(cause).__mro__}
     words = " ".join(str(error).split())
-    at = f" at revision `{revision}`" if revision else ""
+    at = ""
+    if revision:
+        at = f" at revision `{revision}`"
 
     if types & REFUSALS:
         return hub_problem(error, "dataset", name, revision)
@@ -80,7 +82,9 @@ def named(files: Sequence[str]) -> str:
         return "no files that could be listed"
     names = ", ".join(f"`{file}`" for file in files[:MOST_NAMES])
     more = len(files) - MOST_NAMES
-    return f"{names} and {more:,} more" if more > 0 else names
+    if more > 0:
+        return f"{names} and {more:,} more"
+    return names
 
 
 def is_data_file(file: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from sentbed.errors import DataError
 from sentbed_common import KnownArchive, KnownData, KnownFile
 
@@ -161,8 +163,8 @@ def with_remedy(error: DataError, location: str) -> str:
 def known_file(location: str) -> tuple[KnownData, KnownFile] | None:
     """Return the known file that `data:PATH` names, with its collection; None if it names none."""
     for collection in KNOWN:
-        for file in collection.files:
-            places = ("" if place == "." else f"{place}/" for place in collection.places)
-            if any(location == f"data:{place}{file.path}" for place in places):
+        for place, file in product(collection.places, collection.files):
+            path = f"{place}/{file.path}".removeprefix("./")
+            if location == f"data:{path}":
                 return collection, file
     return None

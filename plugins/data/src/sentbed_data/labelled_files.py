@@ -121,22 +121,31 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
         first = json.loads(next(lines, ""))
     except (ValueError, RecursionError):
         return []
-    return list(first) if isinstance(first, dict) else []
+    if not isinstance(first, dict):
+        return []
+    return list(first)
 
 
 def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | None:
-    if column.name is not None or not names_in_file:
-        return column.name or (column.usual[0] if column.required else None)
+    """Return the name of a column in a file, None if it need not be there; raises `DataError`."""
+    if column.name is not None:
+        return column.name
+    if not names_in_file:
+        if column.required:
+            return column.usual[0]
+        return None
     spelt = {name.lower(): name for name in reversed(names_in_file)}
-    name = next((spelt[usual] for usual in column.usual if usual in spelt), None)
-    if name is None and column.required:
+    for usual in column.usual:
+        if usual in spelt:
+            return spelt[usual]
+    if column.required:
         raise DataError(
             f"there is no column for the {column.field}: found {listed(names_in_file)}, looked for "
             f"{listed(column.usual)}; name it in the recipe: `{column.field} = ...`",
             file,
             1,
         )
-    return name
+    return None
 
 
 def _text(value: object, column: Wanted, name: str, file: Path, line: int) -> str:

@@ -63,15 +63,19 @@ class Nli(LabelledFiles):
             entailed = [row for row in rows if row[2] == "entailment"]
             left_out["rows that are no entailment"] = len(rows) - len(entailed)
             rows = entailed
+        # Counts of zero are dropped.
+        left_out = +left_out
         if not rows:
-            counts = ", ".join(f"{times} {what}" for what, times in left_out.items() if times)
+            counts = ", ".join(f"{times} {reason}" for reason, times in left_out.items())
             raise DataError(
                 f"nothing is left for `build = {self.build!r}`; left out: {counts or 'nothing'}; "
                 f"expected labels {listed(_CLASSES)}",
                 ", ".join(map(str, self._files())),
             )
-        data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
-        return FilteredTable(data, {what: times for what, times in left_out.items() if times})
+        data = {}
+        for place, name in enumerate(self.columns):
+            data[name] = [row[place] for row in rows[: self.limit]]
+        return FilteredTable(data, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         columns = (
@@ -80,7 +84,7 @@ class Nli(LabelledFiles):
             Wanted("label", self.label, ("gold_label", "label"), label=True),
         )
         for row in self._rows(columns):
-            premise, hypothesis, spelt = (str(value) for value in row.values)
+            premise, hypothesis, spelt = map(str, row.values)
             label = self.labels.get(spelt, spelt)
             if label == _NO_LABEL:
                 left_out["rows without gold label"] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -142,15 +142,18 @@ class Nsp(DataSource):
                 f"expected documents of two sentences or more; check `format`, `min_words` and `max_words`",
                 ", ".join(several(self.path)),
             )
-        return FilteredTable(
-            {"anchor": anchors, "positive": positives},
-            {"pairs outside of min_words and max_words": left_out} if left_out else {},
-        )
+        reasons = {}
+        if left_out:
+            reasons = {"pairs outside of min_words and max_words": left_out}
+        return FilteredTable({"anchor": anchors, "positive": positives}, reasons)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         for location in several(self.path):
-            read = self._table_documents if _is_table(location) else self._text_documents
-            for document in read(location):
+            if _is_table(location):
+                documents = self._table_documents(location)
+            else:
+                documents = self._text_documents(location)
+            for document in documents:
                 yield from pairwise(document)
 
     def _text_documents(self, location: str) -> Iterator[Iterable[str]]:
@@ -158,21 +161,26 @@ class Nsp(DataSource):
         for file in _text_files(location, self.revision):
             blocks = _blocks(line for _, line in numbered_lines(file, self.encoding))
             if self.format == "text":
-                yield (sentence for block in blocks for sentence in _sentences(block))
+                yield chain.from_iterable(map(_sentences, blocks))
             else:
                 yield from blocks
 
     def _table_documents(self, location: str) -> Iterator[Iterable[str]]:
         """Yield the sentences of each document in a table."""
+        columns = [self.column]
+        labels = []
+        if self.document is not None:
+            columns.append(self.document)
+            labels.append(self.document)
         rows = read_rows(
             location,
-            [self.column] if self.document is None else [self.column, self.document],
+            columns,
             header=self.header,
             encoding=self.encoding,
             config=self.config,
             split=self.split,
             revision=self.revision,
-            labels=() if self.document is None else (self.document,),
+            labels=labels,
         )
         if self.document is not None:
             for texts in _by_document(rows, self.document, location):
@@ -183,12 +191,14 @@ class Nsp(DataSource):
         else:
             yield (row[0] for row in rows)
 
-    def _sentences_of(self, texts: Iterable[str]) -> Iterable[str]:
-        """Return the sentences of a document's rows."""
+    def _sentences_of(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the sentences of a document's rows."""
         if self.format == "sentences":
-            return texts
-        blocks = (block for text in texts for block in _blocks(map(chomp, text.split("\n"))))
-        return (sentence for block in blocks for sentence in _sentences(block))
+            yield from texts
+            return
+        for text in texts:
+            for block in _blocks(map(chomp, text.split("\n"))):
+                yield from _sentences(block)
 
     def _fits(self, sentence: str) -> bool:
         if self.min_words is None and self.max_words is None:
@@ -211,7 +221,9 @@ def _text_files(location: str, revision: str | None) -> list[Path]:
     if hub.is_file(location):
         return [hub.hub_file(location, revision)]
     place = locate(location)
-    files = sorted(place.glob("*.txt")) if place.is_dir() else [place]
+    if not place.is_dir():
+        return [place]
+    files = sorted(place.glob("*.txt"))
     if not files:
         raise DataError("the directory has no `.txt` file; name another, or the files", place)
     return files

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
+from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
 
 from sentbed_data.csv_tsv_jsonl import codec
@@ -85,8 +86,11 @@ class Parallel(DataSource):
         """Read the files, into memory or onto the disk. Raises `DataError` with file and line."""
         places = [text_file(place) for place in self._places()]
         if self.stream:
+            fields = None
+            if self.path is not None:
+                fields = list(self.fields)
             reading = {
-                "fields": list(self.fields) if self.path is not None else None,
+                "fields": fields,
                 "skip_empty": self.skip_empty,
                 "encoding": codec(self.encoding),
                 "limit": self.limit,
@@ -100,18 +104,20 @@ class Parallel(DataSource):
         return FilteredTable({"anchor": anchors, "positive": positives}, left_out)
 
     def _pairs(self, places: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[str, str]]:
-        read = self._lines_of if self.path is None else self._fields_of
-        rows = read(*places)
+        if self.path is None:
+            rows = self._lines_of(*places)
+        else:
+            rows = self._fields_of(*places)
         count = 0
         for number, first, second in rows:
             if count == self.limit:
                 continue  # two files are read to their ends: a line too few shifts all that follow
-            empty = [(file, text) for file, text in (first, second) if not text or text.isspace()]
+            empty = [file for file, text in (first, second) if not text or text.isspace()]
             if empty and not self.skip_empty:
                 raise DataError(
                     "a side of the pair is empty; expected a text; "
                     "correct the line, or leave such lines out with `skip_empty = true`",
-                    empty[0][0],
+                    empty[0],
                     number,
                 )
             if empty:
@@ -132,32 +138,36 @@ class Parallel(DataSource):
             return (self.path,)
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
-        named = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
+        fields = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
         raise DataError(
-            f"found {', '.join(f'`{name}`' for name in named) or 'no file'}; "
-            f"give two files, `anchor` and `positive`, or one, `path`"
+            f"found {listed(fields) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
         )
 
     def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
+        """Yield the lines of two files, side by side; raises `DataError` if one has more of them."""
         first_file, second_file = files
-        counts = [0, 0]
-        sides = (numbered_lines(first_file, self.encoding), numbered_lines(second_file, self.encoding))
-        uneven = False
-        for first, second in zip_longest(*sides):
-            counts[0] += first is not None
-            counts[1] += second is not None
-            if first is None or second is None:
-                uneven = True
-            elif not uneven:
+        first_count = second_count = 0
+        lines = zip_longest(
+            numbered_lines(first_file, self.encoding), numbered_lines(second_file, self.encoding)
+        )
+        for first, second in lines:
+            if first is not None:
+                first_count += 1
+            if second is not None:
+                second_count += 1
+            if first is not None and second is not None:
                 yield first[0], (first_file, first[1]), (second_file, second[1])
-        if uneven:
-            shorter = first_file if counts[0] < counts[1] else second_file
-            raise DataError(
-                f"`{first_file}` has {counts[0]} lines and `{second_file}` {counts[1]}; "
-                f"expected line n of one to be the translation of line n of the other; align them",
-                shorter,
-                min(counts),
-            )
+        if first_count == second_count:
+            return
+        shorter = second_file
+        if first_count < second_count:
+            shorter = first_file
+        raise DataError(
+            f"`{first_file}` has {first_count} lines and `{second_file}` {second_count}; "
+            f"expected line n of one to be the translation of line n of the other; align them",
+            shorter,
+            min(first_count, second_count),
+        )
 
     def _fields_of(self, file: Path) -> Iterator[tuple[int, _Side, _Side]]:
         width = 0

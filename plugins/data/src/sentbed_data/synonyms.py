@@ -92,11 +92,13 @@ class Synonyms(Augmentation):
 
     def files(self) -> Iterator[Path]:
         """Yield the files of lexicon and tagger, even if no field names them."""
-        place = find_lexicon(self.lexicon)
-        yield from (place / name for name in FILES)
+        lexicon = find_lexicon(self.lexicon)
+        for name in FILES:
+            yield lexicon / name
         if self.rules == "nlpaug":
-            place = find_tagger(self.tagger)
-            yield from (place / name for name in TAGGER_FILES)
+            tagger = find_tagger(self.tagger)
+            for name in TAGGER_FILES:
+                yield tagger / name
 
     def open(self) -> Augmented:
         """Read the file and the lexicon. Raises `DataError` with file and line."""
@@ -114,8 +116,8 @@ class Synonyms(Augmentation):
             words = [match for match in _WORD.finditer(text) if lexicon.synonyms(match[0])]
             if not words:
                 return text
-            chosen = random.sample(words, max(1, int(self.rate * len(words) + 0.5)))
-            for match in sorted(chosen, key=lambda match: match.start(), reverse=True):
+            count = max(1, int(self.rate * len(words) + 0.5))
+            for match in sorted(random.sample(words, count), key=lambda match: match.start(), reverse=True):
                 synonym = random.choice(lexicon.synonyms(match[0]))
                 text = text[: match.start()] + synonym + text[match.end() :]
             return text

@@ -12,5 +12,9 @@ WORD = re.compile(f"(?!\\s)[{_WIDE}]|[^\\s{_WIDE}]+")
 
 def pieces(text: str) -> list[str]:
     """Return the words of a text, each with the blanks before it; joined, they are the text."""
-    ends = [match.end() for match in WORD.finditer(text)]
-    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    words = []
+    start = 0
+    for match in WORD.finditer(text):
+        words.append(text[start : match.end()])
+        start = match.end()
+    return words

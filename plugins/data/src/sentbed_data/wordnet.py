@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
 from itertools import chain
@@ -14,10 +15,13 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, locate
+from sentbed.errors import listed
 
+_PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 FILES = (
-    *(f"{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv")),
-    *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")),
+    *(f"index.{part}" for part in _PARTS_OF_SPEECH),
+    *(f"data.{part}" for part in _PARTS_OF_SPEECH),
+    *(f"{part}.exc" for part in _PARTS_OF_SPEECH),
     "cntlist.rev",
 )
 """The files of WordNet that are read."""
@@ -86,7 +90,27 @@ class Lexicon:
         return self._cache[key]
 
     def _look_up(self, word: str) -> tuple[str, ...]:
-        # `synsets` also returns those of words that `word` may be an inflected form of: they lack the word.
+        readings, foreign = self._readings(word)
+        if not readings:
+            return ()
+        reading = readings[0]
+        if foreign or len(readings) > 1:
+            reading = max(readings, key=partial(self._frequency, word))
+            most_of_foreign = max((lemma.count() for lemma in _lemmas_of(foreign)), default=-1)
+            if self._frequency(word, reading) <= most_of_foreign:
+                return ()
+        synonyms = []
+        for lemma in _lemmas_of(reading[: self.senses]):
+            name = lemma.name().replace("_", " ")
+            if name.lower() != word:
+                synonyms.append(name)
+        return tuple(dict.fromkeys(synonyms))
+
+    def _readings(self, word: str) -> tuple[list[list[Any]], list[Any]]:
+        """Return the senses of a word as each part of speech, and those of words that it may be a form of.
+
+        `synsets` returns both; the latter lack the word.
+        """
         readings: list[list[Any]] = []
         foreign: list[Any] = []
         for part in "nvar":
@@ -98,23 +122,18 @@ class Lexicon:
                     foreign.append(synset)
             if senses:
                 readings.append(senses)
-        if not readings:
-            return ()
-        reading = readings[0]
-        if foreign or len(readings) > 1:
+        return readings, foreign
 
-            def frequency(senses: list[Any]) -> int:
-                return max(int(self._lemma(synset, word).count()) for synset in senses)
-
-            reading = max(readings, key=frequency)
-            if foreign and frequency(reading) <= max(lemma.count() for lemma in _lemmas_of(foreign)):
-                return ()
-        names = (lemma.name().replace("_", " ") for lemma in _lemmas_of(reading[: self.senses]))
-        return tuple(dict.fromkeys(name for name in names if name.lower() != word))
+    def _frequency(self, word: str, senses: list[Any]) -> int:
+        """Return how often WordNet's texts have the most frequent of these senses of a word."""
+        return max(int(self._lemma(synset, word).count()) for synset in senses)
 
     @staticmethod
     def _lemma(synset: Any, word: str) -> Any:
-        return next((lemma for lemma in synset.lemmas() if lemma.name().lower() == word), None)
+        for lemma in synset.lemmas():
+            if lemma.name().lower() == word:
+                return lemma
+        return None
 
 
 def _lemmas_of(synsets: Iterable[Any]) -> list[Any]:
@@ -139,7 +158,7 @@ def find_lexicon(lexicon: str | None) -> Path:
             if (place / "index.noun").is_file():
                 break
         else:
-            raise DataError(f"there is no WordNet in {', '.join(f'`{path}`' for path in places)}; {_GET_IT}")
+            raise DataError(f"there is no WordNet in {listed(map(str, places))}; {_GET_IT}")
     for name in FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)
