@@ -56,6 +56,7 @@ def audit_results(
         claims = claims_of(comparable, task_types(), ignore_data)
     except ValueError as error:
         return Audit(name, results, comparable, None, str(error))
+
     return Audit(name, results, comparable, claims)
 
 

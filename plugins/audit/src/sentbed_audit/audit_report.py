@@ -100,6 +100,7 @@ def _ranking_records(claims: Claims) -> list[dict[str, Any]]:
                 "type_means": type_means,
             }
         )
+
     return records
 
 
@@ -122,6 +123,7 @@ def pair_counts(claims: Claims) -> dict[str, int]:
             counts["neighbours_differ_corrected"] += 1
         if pair.is_conflict:
             counts["neighbours_in_conflict"] += 1
+
     return counts
 
 
@@ -237,6 +239,7 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
             kinds.append((kind, len(of_kind), of_kind[-1].consequence, SENTENCES[kind]))
         for finding in of_kind:
             details.append((kind, finding.subject, finding.detail, first_names(finding.files)))
+
     summary = table_of(
         "Kinds of findings",
         ["kind"],
@@ -267,11 +270,13 @@ def _ranking_section(claims: Claims) -> Section:
         row += map(float, claims.type_means.iloc[place])
         row += [_interval(intervals[place]) for intervals in claims.type_rank_intervals.values()]
         rows.append(row)
+
     table = table_of("Ranking", ["place", "model"], columns, rows, METHOD)
     small_types = []
     for name, tasks in Counter(claims.types.values()).items():
         if tasks < FEWEST_TASKS:
             small_types.append(f"{name} ({tasks})")
+
     notes = []
     if small_types:
         notes.append(
@@ -300,6 +305,7 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         rows.append(row)
         if pair.corrected < SIGNIFICANT:
             apart += 1
+
     columns: list[Column | str] = [
         Column("difference", form="signed"),
         Column("p", form="p-value"),
@@ -324,6 +330,7 @@ def _without_section(claims: Claims) -> Section:
         deciding += len(_deciding_parts(changes, first))
         if changes:
             tables.append(_without_table(name, changes))
+
     return Section("What the ranking hangs on", f"{deciding} parts decide who is first", tables=tables)
 
 

@@ -167,6 +167,7 @@ def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_dat
     for name, tasks in sorted(tasks_of_type.items()):
         pairs_in_type = compare_all(scores[tasks], revisions[tasks])
         intervals_in_types[name] = tuple(rank_intervals(pairs_in_type.better()))
+
     return Claims(
         scores=scores,
         means=scores.mean(axis=1),
@@ -275,6 +276,7 @@ def tasks_needed(difference: float, spread: float) -> int | None:
             low = middle + 1
         else:
             high = middle
+
     needed = math.ceil(low / EFFICIENCY)
     if needed > MOST_TASKS:
         return None

@@ -22,7 +22,7 @@ COMMON = 0.95
 """Share of the models with a task's most common subset that must have another one for it to count."""
 
 OTHER_SCALE = 20.0
-"""A score that is so many times the median of its task is on another scale."""
+"""Multiple of the median of a task from which a score is on another scale."""
 
 FEWEST_SHARED = 5
 """Tasks that two models must share before equal scores make them duplicates."""
@@ -110,6 +110,7 @@ def _on_one_condition(
         if tasks is not None:
             benchmark_task = tasks[str(task)]
         parts.append(_compared_rows(rows, benchmark_task, findings))
+
     return pandas.concat(parts)
 
 
@@ -201,6 +202,7 @@ def _one_score_each(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.
         scores = [f"{score:.4f}" for score in part["score"]]
         detail = f"{task}: {first_names(scores)}"
         findings.append(Finding("two scores", "left out", system, detail, tuple(part["file"].unique())))
+
     places = pandas.MultiIndex.from_frame(contradicted[KEY])
     return frame[~pandas.MultiIndex.from_frame(frame[KEY]).isin(places)]
 
@@ -263,4 +265,5 @@ def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:
         grouped.update(group)
         if len(group) > 1:
             groups.append(tuple(names[row] for row in group))
+
     return tuple(groups)

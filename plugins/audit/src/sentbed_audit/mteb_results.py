@@ -31,8 +31,7 @@ _OLD_MAIN_SCORES = (
     ("f1",),
     ("accuracy",),
 )
-"""Where files of before 1.11 have the main score, the first that is there: those of retrieval have no `map`,
-those of STS no `ap`."""
+"""Keys of the main score in files of before 1.11; the first that is there counts."""
 
 
 def is_mteb_result(content: Any) -> bool:
@@ -121,6 +120,7 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
             score = _main_score(part)
             if score is not None:
                 yield split, str(subset), _number(score, split)
+
     if not has_split:
         raise ValueError(f"there is none of the splits {', '.join(SPLITS)}")
 

@@ -60,6 +60,7 @@ def read_results(paths: Iterable[str | Path]) -> Results:
                 unreadable.append(content)
             else:
                 rows += content
+
     if not rows:
         reason = ""
         if unreadable:
@@ -172,4 +173,5 @@ def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
         return Unreadable(str(name), "its arrays or tables are nested too deeply")
     except (ValueError, OverflowError, csv.Error) as error:
         return Unreadable(str(name), str(error))
+
     return []

@@ -37,10 +37,12 @@ def signed_rank_p_values(differences: Floats) -> Floats:
     for count in np.unique(counts[is_exact]):
         rows = np.flatnonzero(is_exact & (counts == count))
         p_values[rows] = _exact_p_values(statistics[rows], int(count))
+
     # Few with ties or zeros, scipy takes through all signs; there are few such pairs.
     for row in np.flatnonzero((has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)):
         shared = differences[row][np.isfinite(differences[row])]
         p_values[row] = stats.wilcoxon(shared).pvalue
+
     p_values[np.isnan(differences).all(axis=1)] = np.nan
     return p_values
 

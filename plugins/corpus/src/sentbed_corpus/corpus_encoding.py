@@ -125,6 +125,7 @@ def _encode_shards(
     for partial_file in (request.output / VECTORS).glob(".part-*"):
         # Left by killed workers.
         partial_file.unlink(missing_ok=True)
+
     write_digests(request.output, read_digests(request.output) or {})  # in the order of the shards
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
@@ -143,6 +144,7 @@ def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> 
                 intact[file.name] = sha256(file)
         elif is_intact(file, digests):
             intact[file.name] = digests[file.name]
+
     if digests is None and intact:
         say(f"{len(intact)} shards were written without a hash, and are taken as they are")
     return intact
@@ -186,6 +188,7 @@ def _encode(
                 f"{total - left} of {total} shards are finished and stay; the same command does the rest"
             )
         raise
+
     return state
 
 
@@ -244,6 +247,7 @@ def _cut(
         sources.append(source)
         for shard in shards_of_file:
             shards.append(attrs.evolve(shard, number=len(shards)))
+
     if not shards:
         raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
     table = request_table(request, sha256(Path(request.encoder)), parts)
@@ -258,13 +262,16 @@ def _unchanged_shards(previous: Manifest | None, request: Request) -> dict[str, 
     for key, value in settings.items():
         if previous.request.get(key) != value:
             return {}
+
     unchanged: dict[str, tuple[Source, list[Shard]]] = {}
     for source in previous.sources:
         if Path(source.path).is_file() and source.is_unchanged():
             unchanged[source.path] = (source, [])
+
     for shard in previous.shards:
         if shard.source.path in unchanged:
             unchanged[shard.source.path][1].append(shard)
+
     return unchanged
 
 

@@ -120,9 +120,11 @@ def _encode_lines(
         from_command_line = ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
         if parameter.name not in taken and from_command_line:
             refused.append(parameter.opts[0])
+
     for source in sources:
         if source.lower().endswith((".gz", ".jsonl", ".parquet")):
             refused.append(f"`{source}`")
+
     if len(sources) > 1:
         refused.append("several inputs")
     if refused:

@@ -49,6 +49,7 @@ def encode_lines(
                     require_finite(vectors)
                     file.write(vectors.tobytes())
                     window = []
+
     return rows, loaded.width
 
 

@@ -155,6 +155,7 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
         }
         path = request.output.with_name(request.output.name + RECORD)
         _publish(place / "record", record, path, rows, request.output)
+
     return Mined(written, len(dataset) - written, columns, path)
 
 
@@ -242,6 +243,7 @@ class _Corpus:
                         kept.append(text)
                 blank += len(texts) - len(kept)
                 store.add(kept)
+
         return cls(tuple(source for source, _ in pieces), blank)
 
     def record(self, request: MiningRequest) -> dict[str, Any] | None:
@@ -354,6 +356,7 @@ def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path
                 file.write(unit_rows(vectors).tobytes())
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
+
     return Vectors((path,), np.array([len(numbers)]), encoder.width, np.dtype("float32"))
 
 
@@ -382,6 +385,7 @@ def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selectio
             similarities[start:stop, 1:] = chosen.similarities
             left_out += chosen.left_out
             advance(stop - start)
+
     return Selection(places, similarities, left_out)
 
 
@@ -453,6 +457,7 @@ def _write_rows(
             os.fsync(file.fileno())
     except OSError as error:
         raise RunError(cannot_write(request.output, error)) from error
+
     similarities = selection.similarities[pairs.anchor_of_row[enough]]
     means = {"positive": float(similarities[:, 0].mean()), "negative": float(similarities[:, 1:].mean())}
     return int(np.count_nonzero(enough)), means

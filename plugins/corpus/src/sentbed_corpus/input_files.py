@@ -90,9 +90,11 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
         if not outside_output:
             raise DataError(f"{problem}; check the path", path_or_pattern)
         files += outside_output
+
     for file, times in Counter(files).items():
         if times > 1:
             raise DataError("the file is named twice; each of its rows is to be encoded once", file)
+
     return files
 
 

@@ -43,6 +43,7 @@ def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str
                 texts.append(text)
                 for name, values in kept.items():
                     values.append(row[name])
+
     return texts, kept
 
 
@@ -79,6 +80,7 @@ def json_row(
     except UnicodeEncodeError as error:
         message = f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
         raise DataError(message, file, number) from error
+
     return value, row
 
 
@@ -121,6 +123,7 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
         except UnicodeDecodeError as error:
             fault = f"the byte 0x{text[error.start]:02x} in row {number}"
             raise DataError(f"found {fault}, expected UTF-8; write the file again", file) from error
+
     return texts
 
 
@@ -135,6 +138,7 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
         elif first < stop:
             groups.append(number)
         first += rows
+
     position = skipped
     for batch in file.iter_batches(PARQUET_ROWS, row_groups=groups, columns=list(columns)):
         start, end = max(shard.row - position, 0), min(stop - position, batch.num_rows)

@@ -58,6 +58,7 @@ def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) ->
                 text_row(line, path, rows)
             else:
                 json_row(line, path, rows, column, keep)
+
     return digest.hexdigest(), rows, starts
 
 

@@ -55,6 +55,7 @@ class Manifest:
                     "start": shard.start,
                 }
             )
+
         content = {
             "schema": SCHEMA,
             "complete": self.complete,
@@ -103,6 +104,7 @@ class Manifest:
             source = sources[_whole(entry, "input", len(sources) - 1)]
             row, rows, start = (_whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start"))
             shards.append(Shard(number, source, row, rows, start))
+
         request = _table(content["request"], "request")
         if request["format"] not in ("npy", "parquet") or request["dtype"] not in ("float32", "float16"):
             raise ValueError("its format or dtype is never written")

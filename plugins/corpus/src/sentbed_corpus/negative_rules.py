@@ -71,6 +71,7 @@ class Rules:
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 yield f"`{name}` is {value}, expected a finite number"
+
         low, high = self.min_score, self.max_score
         if low is not None and high is not None and low > high:
             yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"
@@ -100,6 +101,7 @@ class Rules:
         for name, refused in rules:
             left_out[name] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
+
         keys = ranks.astype(np.float64)
         if self.sampling == "random":
             generator = np.random.PCG64(self.seed).advance(first * scores.shape[1])

@@ -31,6 +31,7 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
             paths.append(text)
         else:
             paths.append(f"data.{text}")
+
     document = apply_overrides(document, paths)
     tables, problems = structure(document.data, _Tables, document, load_plugins(), Path.cwd())
     if problems:

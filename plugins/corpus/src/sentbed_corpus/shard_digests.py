@@ -31,10 +31,12 @@ def read_digests(directory: Path) -> dict[str, str] | None:
         return None
     except DataError as error:
         raise RunError(f"{error}; start again with `--overwrite`") from error
+
     digests = {}
     for line in lines:
         if match := _LINE.fullmatch(line):
             digests[match[2]] = match[1]
+
     return digests
 
 

@@ -84,6 +84,7 @@ class Vectors:
             last = min(stop, int(self.ends[number]))
             parts.append(self._read(number, first - offset, last - offset))
             first = last
+
         if not parts:
             return np.empty((0, self.width), self.dtype)
         if len(parts) == 1:
@@ -115,6 +116,7 @@ class Vectors:
             runs = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1)
             parts = [self._read(number, int(run[0]), int(run[-1]) + 1) for run in runs]
             output[in_file] = np.concatenate(parts)[places]
+
         return output
 
     def _row_numbers(self, key: Any) -> NDArray[np.integer]:

@@ -120,6 +120,7 @@ class NpyLayout:
             except Exception as error:  # NumPy evaluates the header, which may fail at anything
                 raise ValueError(f"its header cannot be read: {error}") from error
             start = stream.tell()
+
         size = start + math.prod(shape) * dtype.itemsize
         if len(shape) != 2 or turned or stored_dtype != dtype or path.stat().st_size != size:
             raise ValueError(f"found {shape} values of {stored_dtype} in {path.stat().st_size} bytes")

@@ -20,8 +20,9 @@ from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.csv_tsv_jsonl import listed
+from sentbed_data.filtered_table import chosen_columns
 from sentbed_data.mix import Mix
-from sentbed_data.word_splitting import WORD
+from sentbed_data.word_splitting import count_words
 
 Script: TypeAlias = Literal[
     "arabic",
@@ -160,6 +161,7 @@ class CleanPairs(DataSource):
                     digests += _digest(anchor, "")
                 elif self.duplicates == "positive":
                     digests += _digest("", positive)
+
         return kept, digests
 
     def _rules(self) -> Iterator[_Rule]:
@@ -246,7 +248,7 @@ class CleanedPairs(Dataset):
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, block by block."""
-        names = [column for column in self.columns if columns is None or column in columns]
+        names = chosen_columns(self.columns, columns)
         for start in range(0, len(self), _BLOCK):
             block = self.rows(range(start, min(start + _BLOCK, len(self))))
             for column in names:
@@ -262,7 +264,7 @@ def _digest(anchor: str, positive: str) -> bytes:
 
 @lru_cache(maxsize=2)  # both sides of the pair that several rules look at
 def _words(text: str) -> int:
-    return sum(1 for _ in WORD.finditer(text))
+    return count_words(text)
 
 
 def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:

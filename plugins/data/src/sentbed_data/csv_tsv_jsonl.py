@@ -49,6 +49,7 @@ def codec(encoding: str) -> str:
             f"`encoding = {encoding!r}` is not a text encoding that Python knows; "
             f'use `"utf-8"`, `"latin-1"`, `"gb18030"` or the like'
         ) from error
+
     if not one_byte_newline:
         raise DataError(
             f"`encoding = {encoding!r}` does not end a line at a single byte; convert the file to UTF-8"

@@ -49,6 +49,7 @@ def data_list(directory: str | None, digests: bool) -> None:
         echo(f"{name:<{width}}  {status.state:<16} {collection.summary}")
         if status.detail:
             echo(f"{'':<{width}}  {status.detail}")
+
     if base is None:
         echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
 
@@ -100,6 +101,7 @@ def data_get(name: str, directory: str | None) -> None:
     for item in status.files:
         if item in status.bad or item.state == UNKNOWN:
             echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
+
     if status.bad:
         raise SentbedError(
             f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; "

@@ -43,6 +43,7 @@ def collection_findings(plugins: Plugins) -> Iterator[Finding]:
             names["missing"].append(name)
         else:
             names["complete"].append(name)
+
     parts = [f"{state}: {', '.join(of_state)}" for state, of_state in names.items() if of_state]
     if not parts:
         return

@@ -126,6 +126,7 @@ def _opened(part: Path) -> Iterator[FileIO]:
         stream = part.open("ab", buffering=0)
     except OSError as error:
         raise RunError(cannot_write(part, error)) from error
+
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,6 +169,7 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
         raise _CutError(str(getattr(error, "reason", error)) or type(error).__name__) from error
     except ValueError as error:
         raise DataError(f"{url} is no address: {error}; tell the plugin's author") from error
+
     with response:
         partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
         if have and not (partial and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import attrs
 from sentbed import DataError, FilePath, locate
+from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
@@ -72,6 +73,7 @@ class FileSource(DataSource):
             self._require_columns()
         except DataError as error:
             yield with_remedy(error, self.path)
+
         yield from option_problems(
             (self.path,),
             header=self.header,
@@ -178,10 +180,17 @@ def option_problems(
     revision: str | None,
 ) -> Iterator[str]:
     """Yield the reading options that apply to none of the locations."""
-    data_sets = [location for location in locations if hub.is_data_set(location)]
-    of_the_hub = [location for location in locations if location.startswith(hub.HUB)]
-    suffixes = [suffix_of(location) for location in locations if location not in data_sets]
-    names = ", ".join(f"`{location}`" for location in locations)
+    suffixes = []
+    has_data_set = has_hub_location = False
+    for location in locations:
+        if location.startswith(hub.HUB):
+            has_hub_location = True
+        if hub.is_data_set(location):
+            has_data_set = True
+        else:
+            suffixes.append(suffix_of(location))
+
+    names = listed(locations)
     neither, is_none, is_file = "is neither", "is none", "is a file"
     if len(locations) > 1:
         neither, is_none, is_file = "are none", "are none", "are files"
@@ -190,11 +199,11 @@ def option_problems(
     if encoding != "utf-8" and {PARQUET, ARROW}.issuperset(suffixes):
         yield f"`encoding` is for text files, and {names} {is_none}; remove `encoding`"
     needless = []
-    if not data_sets and config is not None:
+    if not has_data_set and config is not None:
         needless.append("config")
-    if not of_the_hub and revision is not None:
+    if not has_hub_location and revision is not None:
         needless.append("revision")
-    if not data_sets and split != "train":
+    if not has_data_set and split != "train":
         needless.append("split")
     for name in needless:
         yield f"`{name}` is for a `hub:` data set, and {names} {is_file}; remove `{name}`"

@@ -109,6 +109,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
                     f"`{implementation.plugin_name}`; disable or uninstall one of them"
                 )
             by_name[collection.name] = collection
+
     return dict(sorted(by_name.items()))
 
 
@@ -147,6 +148,7 @@ def inspect_collection(collection: KnownData, base: Path | None, digests: bool =
         if any(_path(base / place, file).is_file() for file in collection.files):
             directory = base / place
             break
+
     files = [inspect_file(directory, file, digests) for file in collection.files]
     return FoundData(collection, directory, tuple(files))
 
@@ -169,6 +171,7 @@ def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> Fou
             return FoundFile(file, path, UNKNOWN, f"sha256 {digest}")
     except OSError as error:
         raise DataError(f"the file cannot be read: {error.strerror or error}", path) from error
+
     return FoundFile(file, path, PRESENT)
 
 
@@ -189,17 +192,19 @@ def _problem_of_rows(file: KnownFile, path: Path) -> str:
 
 def _path(directory: Path, file: KnownFile) -> Path:
     """Return the path of a file, under the name that it has there, if it is there."""
-    paths = [directory / name for name in (file.path, *file.others)]
+    paths = list(map(directory.joinpath, (file.path, *file.others)))
     # By directories first, as readers choose: a missing file belongs beside its neighbours.
     parent = paths[0].parent
     for path in paths:
         if path.parent.is_dir():
             parent = path.parent
             break
+
     beside = [path for path in paths if path.parent == parent]
     for path in beside:
         if path.is_file():
             return path
+
     return beside[0]
 
 

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import attrs
 from sentbed.protocols import LABEL, Dataset, DataSource, DataTraits, Mixture
 
+from sentbed_data.filtered_table import chosen_columns
+
 PREFIX = "teacher_"
 """What a teacher's columns begin with."""
 
@@ -108,5 +110,5 @@ class Doubled(Dataset):
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text of the source's columns; a teacher's column has the same ones."""
-        names = [name for name in self.columns if columns is None or name in columns]
+        names = chosen_columns(self.columns, columns)
         yield from self.of.texts({name.removeprefix(PREFIX) for name in names})

@@ -62,6 +62,7 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
     for item in status.files:
         if item.state in (MISSING, WRONG) and collection.can_download(item.file.path):
             missing[item.file.path] = item
+
     if not missing:
         advice = collection.advice or f"see {collection.source}"
         raise DataError(
@@ -69,23 +70,26 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
             f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
         )
 
-    made = {path for making in collection.made for path in making.files}
+    made_files = {path for making in collection.made for path in making.files}
     in_archives = []
     for path, item in missing.items():
-        if path in made:
+        if path in made_files:
             continue
         if item.file.url is not None:
             fetch(item.file.url, item.path, item.file.sha256, follow)
         else:
             in_archives.append(item)
+
     for archive in collection.archives:
         in_archive = [item for item in in_archives if item.file.path.startswith(archive.holds)]
         if in_archive:
             _from_archive(archive, status.directory, in_archive, follow)
+
     for making in collection.made:
         to_make = [item for path, item in missing.items() if path in making.files]
         if to_make:
             _make(making, status.directory, to_make, follow)
+
     return inspect_collection(collection, base, digests=True)
 
 
@@ -122,6 +126,7 @@ def _from_archive(
         if not was_there:
             path.unlink()
         raise
+
     if not was_there:
         path.unlink()
 

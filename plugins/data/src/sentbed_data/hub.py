@@ -82,6 +82,7 @@ def is_here(location: str, revision: str | None = None) -> bool:
                 return True
         elif directory.is_dir():
             return True
+
     return False
 
 
@@ -151,6 +152,7 @@ def hub_rows(
         table = datasets.load_dataset(
             place.name, name=config, data_dir=directory, split=split, revision=revision
         )
+
     for name in names:
         _require_column(name, table.column_names, location, revision)
     if limit is not None:
@@ -168,7 +170,7 @@ def _require_column(name: str, columns: Sequence[str], location: str, revision: 
         position(name, columns, None, None)
     except DataError as error:
         message = str(error)
-        files = [file for file in _files_of(location, revision)() if is_data_file(file)]
+        files = list(filter(is_data_file, _files_of(location, revision)()))
         formats = {Path(file).suffix for file in files}
         if len(formats) > 1:
             example = f"{HUB}{parse(location).name}/{files[-1]}"
@@ -207,6 +209,7 @@ def _refusal(error: Exception, place: HubLocation) -> Exception:
         HfApi().auth_check(place.name, repo_type="dataset")
     except Exception as refusal:  # noqa: BLE001 - whatever it is, it is explained
         return refusal
+
     return error
 
 
@@ -217,7 +220,7 @@ def _files_of(location: str, revision: str | None) -> FilesOf:
     def files() -> Sequence[str]:
         if place.is_directory:
             directory = Path(place.name).expanduser()
-            paths = sorted(path for path in directory.rglob("*") if path.is_file())
+            paths = filter(Path.is_file, sorted(directory.rglob("*")))
             return [path.relative_to(directory).as_posix() for path in paths]
         from huggingface_hub import HfApi
 

@@ -121,6 +121,7 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
         first = json.loads(next(lines, ""))
     except (ValueError, RecursionError):
         return []
+
     if not isinstance(first, dict):
         return []
     return list(first)
@@ -138,6 +139,7 @@ def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | Non
     for usual in column.usual:
         if usual in spelt:
             return spelt[usual]
+
     if column.required:
         raise DataError(
             f"there is no column for the {column.field}: found {listed(names_in_file)}, looked for "

@@ -14,6 +14,8 @@ from attrs.validators import deep_iterable, ge, gt, min_len, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 
+from sentbed_data.filtered_table import chosen_columns
+
 
 @attrs.frozen(kw_only=True)
 class Mix(DataSource):
@@ -47,19 +49,21 @@ class Mix(DataSource):
     def columns(self) -> tuple[str, ...]:
         """The columns that all sources have."""
         first, *others = self.sources
-        common = set(first.columns).intersection(*(source.columns for source in others))
+        common = set(first.columns)
+        for source in others:
+            common.intersection_update(source.columns)
         return tuple(column for column in first.columns if column in common)
 
     @property
     def traits(self) -> DataTraits:
         """Whether any source must be downloaded from the hub, and the columns of numbers."""
         numbers: set[str] = set()
+        fetches = False
         for source in self.sources:
             numbers.update(source.traits.numbers)
-        return DataTraits(
-            fetches=any(source.traits.fetches for source in self.sources),
-            numbers=frozenset(numbers.intersection(self.columns)),
-        )
+            if source.traits.fetches:
+                fetches = True
+        return DataTraits(fetches=fetches, numbers=frozenset(numbers.intersection(self.columns)))
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
@@ -73,6 +77,7 @@ class Mix(DataSource):
                     f"the column `{column}` holds texts in the source `{with_texts[0]}`, and numbers in "
                     "another; mix sources of one kind"
                 )
+
         if any(isinstance(source, Mix) for source in self.sources):
             yield (
                 "a source of the mix is a mix itself, whose shares would not be kept; "
@@ -83,6 +88,7 @@ class Mix(DataSource):
                 yield f'`strategy = "{field}"` needs `{field}`; add it'
             elif self.strategy != field and value is not None:
                 yield f'`{field}` is for `strategy = "{field}"`, not for {self.strategy!r}; remove it'
+
         if self.weights and len(self.weights) != len(self.sources):
             yield (
                 f"`weights` has {len(self.weights)} number(s) for {len(self.sources)} sources; "
@@ -95,6 +101,7 @@ class Mix(DataSource):
         for number, (source, part) in enumerate(zip(self.sources, parts, strict=True), 1):
             if not len(part):
                 raise DataError(f"source {number} of the mix, `{source.name}`, has no rows; take it out")
+
         sizes = tuple(map(len, parts))
         mixture = Mixture(
             sizes,
@@ -165,6 +172,7 @@ class Mixed(Dataset):
         for place, index in enumerate(indices):
             number = bisect_right(self._starts, index) - 1
             places[number].append(place)
+
         mixed: dict[str, list[Any]] = {column: [""] * len(indices) for column in self.columns}
         for number, places_of_part in sorted(places.items()):
             start = self._starts[number]
@@ -179,10 +187,10 @@ class Mixed(Dataset):
                     )
                 for place, value in zip(places_of_part, values[column], strict=True):
                     mixed_values[place] = value
+
         return mixed
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, part by part."""
-        names = [column for column in self.columns if columns is None or column in columns]
         for part in self.parts:
-            yield from part.texts(names)
+            yield from part.texts(chosen_columns(self.columns, columns))

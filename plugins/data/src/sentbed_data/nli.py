@@ -110,5 +110,6 @@ class Nli(LabelledFiles):
                 # The choice for a premise does not depend on other premises or their order.
                 random = Random(f"{self.seed} {premise}")
                 chosen.append((premise, random.choice(of["entailment"]), random.choice(of["contradiction"])))
+
         left_out["premises without entailment or contradiction"] = len(premises) - len(chosen)
         return chosen

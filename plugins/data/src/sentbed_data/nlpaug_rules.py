@@ -22,7 +22,7 @@ from sentbed_data.wordnet import Lexicon
 TAGGER = "averaged_perceptron_tagger_eng"
 """Name of NLTK's tagger, and of its directory."""
 
-TAGGER_FILES = tuple(f"{TAGGER}.{part}.json" for part in ("weights", "tagdict", "classes"))
+TAGGER_FILES = (f"{TAGGER}.weights.json", f"{TAGGER}.tagdict.json", f"{TAGGER}.classes.json")
 """The files of the tagger."""
 
 MOST = 10
@@ -58,6 +58,7 @@ class NlpaugRules:
         for place, (word, tag) in enumerate(tagged):
             if word not in string.punctuation and tag != "DT":
                 places.append(place)
+
         # The share is of all tokens, punctuation and articles too.
         count = min(max(1, math.ceil(self.rate * len(tokens))), MOST, len(places))
         for place in sorted(random.sample(places, count), reverse=True):
@@ -71,12 +72,13 @@ class NlpaugRules:
                 synonym = synonym.capitalize()
             start, end = tokens[place].span()
             text = text[:start] + synonym + text[end:]
+
         return text
 
 
 def _is_capitalised(word: str) -> bool:
     """Whether the first letter alone is a capital."""
-    return word[0].isupper() and not any(letter.isupper() for letter in word[1:])
+    return word[0].isupper() and not any(map(str.isupper, word[1:]))
 
 
 def find_tagger(tagger: str | None) -> Path:
@@ -92,6 +94,7 @@ def find_tagger(tagger: str | None) -> Path:
     for name in TAGGER_FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no tagger of NLTK: it has no file `{name}`; {_GET_IT}", place)
+
     return place
 
 
@@ -125,4 +128,5 @@ def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRule
         loaded.classes = loaded.model.classes = set(classes)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place) from error
+
     return NlpaugRules(lexicon, loaded, rate, sha256(b"".join(files)).hexdigest())

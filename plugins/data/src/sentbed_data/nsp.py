@@ -20,7 +20,7 @@ from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import TABLES, read_rows, suffix_of
 from sentbed_data.text_files import numbered_lines, several
-from sentbed_data.word_splitting import WORD
+from sentbed_data.word_splitting import count_words
 
 _COUNT = attrs.validators.optional(attrs.validators.ge(1))
 
@@ -94,6 +94,7 @@ class Nsp(DataSource):
             self._require()
         except DataError as error:
             yield str(error)
+
         if not self.path:
             yield "`path` is empty; expected a file, a directory or `hub:ID`; name one"
         for location in several(self.path):
@@ -106,6 +107,7 @@ class Nsp(DataSource):
                     _text_files(location, None)
             except DataError as error:
                 yield with_remedy(error, location)
+
         yield from option_problems(
             several(self.path),
             header=self.header,
@@ -136,6 +138,7 @@ class Nsp(DataSource):
             positives.append(second)
             if len(anchors) == self.limit:
                 break
+
         if not anchors:
             raise DataError(
                 f"there are no two sentences in a row ({left_out} pairs left out for their length); "
@@ -189,7 +192,7 @@ class Nsp(DataSource):
             for row in rows:
                 yield self._sentences_of([row[0]])
         else:
-            yield (row[0] for row in rows)
+            yield map(itemgetter(0), rows)
 
     def _sentences_of(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the sentences of a document's rows."""
@@ -203,7 +206,7 @@ class Nsp(DataSource):
     def _fits(self, sentence: str) -> bool:
         if self.min_words is None and self.max_words is None:
             return True
-        words = sum(1 for _ in WORD.finditer(sentence))
+        words = count_words(sentence)
         return (self.min_words or 0) <= words and (self.max_words is None or words <= self.max_words)
 
     def _require(self) -> None:
@@ -245,7 +248,7 @@ def _by_document(rows: Iterable[Sequence[str]], column: str, location: str) -> I
                 location,
             )
         seen.add(document)
-        texts = [row[0] for row in run]
+        texts = list(map(itemgetter(0), run))
         first += len(texts)
         yield texts
 

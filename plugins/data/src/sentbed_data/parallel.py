@@ -74,17 +74,19 @@ class Parallel(DataSource):
         except DataError as error:
             yield str(error)
             return
+
         for place in places:
             try:
                 text_file(place)
             except DataError as error:
                 yield with_remedy(error, place)
+
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
     def open(self) -> Dataset:
         """Read the files, into memory or onto the disk. Raises `DataError` with file and line."""
-        places = [text_file(place) for place in self._places()]
+        places = list(map(text_file, self._places()))
         if self.stream:
             fields = None
             if self.path is not None:
@@ -130,6 +132,7 @@ class Parallel(DataSource):
             yield first[1], second[1]
             if count == self.limit and self.path is not None:
                 break
+
         if not count:
             raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
 
@@ -157,6 +160,7 @@ class Parallel(DataSource):
                 second_count += 1
             if first is not None and second is not None:
                 yield first[0], (first_file, first[1]), (second_file, second[1])
+
         if first_count == second_count:
             return
         shorter = second_file

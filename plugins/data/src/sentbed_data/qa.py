@@ -52,6 +52,7 @@ class Qa(LabelledFiles):
                 pairs.append((question, answer))
             else:
                 wrong.setdefault(question, []).append(answer)
+
         rows: list[tuple[str, ...]] = list(pairs)
         reason, missing = "wrong answers", sum(map(len, wrong.values()))
         if self.negatives:

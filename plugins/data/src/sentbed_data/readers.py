@@ -122,6 +122,7 @@ def read_lines(
     for text in islice(texts, limit):
         empty = False
         yield text
+
     if empty:
         raise DataError("the file has no text; expected one text a line; check how it was made", path)
 
@@ -189,6 +190,7 @@ def parse_number(value: object, limits: Range) -> float | str:
         number = float(value)
     except (ValueError, OverflowError):
         return f"found {value!r:.80}; {expected}; correct or remove the row"
+
     if not low <= number <= high:
         return f"found {value!r:.80}; {expected}; correct the row, or set `score_range`"
     return number
@@ -203,7 +205,7 @@ def checked(
     labels: Collection[str],
     numbers: Mapping[str, Range],
 ) -> Iterator[Sequence[Any]]:
-    """Yield the rows, checking every value; `counted` is what is counted in `file`, if not lines."""
+    """Yield the rows, checking every value; `counted` names what a number counts, if that is not lines."""
     empty = True
     for number, values in islice(rows, limit):
         empty = False
@@ -216,12 +218,13 @@ def checked(
                 raise DataError(f"column `{name}`: {message}", file, number)
             checked_values.append(checked_value)
         yield checked_values
+
     if empty:
         raise DataError("there are no rows of data; expected at least one; check how the file was made", file)
 
 
 def _checked_value(value: Any, is_label: bool, limits: Range | None) -> tuple[Any, str | None]:
-    """Return a text or, within `limits`, a number, and what is wrong with it."""
+    """Return a text or, where there are `limits`, a number; and what is wrong with it, or None."""
     if is_label and type(value) is int:
         value = str(value)
     if limits is None:

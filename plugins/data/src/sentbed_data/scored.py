@@ -80,6 +80,7 @@ class Scored(FileSource):
         ):
             if getattr(self, field) != default:
                 yield f'`{field}` is for tables, and `format = "{self.format}"` is none; remove it'
+
         if self.format == "sts" and not Path(self.path).name.startswith("STS.input."):
             yield (
                 f"`{self.path}` is no `STS.input.NAME.txt`, beside which the scores are found; name such a "

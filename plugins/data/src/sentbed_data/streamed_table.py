@@ -50,7 +50,7 @@ _PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
 
 @attrs.frozen(eq=False)
 class _OpenFile:
-    """A file that is read at any place; that it changes is an error, and nothing worse."""
+    """A file that is read at any place; if it changes, reading raises an error."""
 
     path: Path
     descriptor: int
@@ -59,7 +59,7 @@ class _OpenFile:
 
     @classmethod
     def of(cls, path: Path) -> _OpenFile:
-        """Open a file, until nobody holds what is returned. Raises `OSError`."""
+        """Open a file, which is closed with the last reference to the object. Raises `OSError`."""
         descriptor = os.open(path, os.O_RDONLY)
         opened = cls(path, descriptor, _state_of(descriptor))
         weakref.finalize(opened, os.close, descriptor)
@@ -187,6 +187,7 @@ class StreamedTable(Dataset):
                     texts_of_field.append(batch.columns[field].text(self.file, row))
         except UnicodeDecodeError as error:
             raise self.file.changed() from error
+
         self.file.require_unchanged()
         return {column: texts[field] for column, field in self.fields.items()}
 
@@ -229,10 +230,15 @@ def open_streamed(
         RunError: if the cache cannot be written.
     """
     require("pyarrow", "arrow")
-    digests = {path: sha256(path) for path in paths}
-    # The same bytes have other rows in another format, and none where they are not decompressed.
-    formats = [(suffix_of(path.name), path.suffix.lower()) for path in paths]
-    described = [_LAYOUT, [digests[path] for path in paths], formats, list(names), dict(reading)]
+    digests: dict[Path, str] = {}
+    contents, formats = [], []
+    for path in paths:
+        digests[path] = sha256(path)
+        contents.append(digests[path])
+        # The same bytes have other rows in another format, and none where they are not decompressed.
+        formats.append((suffix_of(path.name), path.suffix.lower()))
+
+    described = [_LAYOUT, contents, formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
     if len(paths) == 1 and paths[0].suffix.lower() == ARROW:
         table_in_file = _checked(paths[0], names, reading["limit"])
@@ -262,7 +268,7 @@ def _unchanged(rows: Iterator[Sequence[str]], contents: Mapping[Path, str]) -> I
 
 
 def _write(path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]) -> None:
-    """Write rows of `width` texts, one record batch at a time, and then what `left_out` has counted by then.
+    """Write rows of `width` texts, one record batch at a time, and behind them the counts in `left_out`.
 
     The file appears atomically.
     """
@@ -326,12 +332,13 @@ def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch], dict[str, 
 
     try:
         file = _OpenFile.of(path)
-        batches = _batches(file, [str(number) for number in range(width)], sys.maxsize)
+        batches = _batches(file, list(map(str, range(width))), sys.maxsize)
         with pyarrow.OSFile(str(path)) as source, pyarrow.ipc.open_file(source) as reader:
             last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
         left_out = json.loads(last.custom_metadata[_LEFT_OUT])
     except (pyarrow.ArrowException, OSError, DataError):
         return None
+
     if batches is None:
         return None
     return file, batches, left_out
@@ -359,6 +366,7 @@ def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_Open
                 for name, column in zip(names, batch.columns, strict=True):
                     _require_texts(column.array(file, first, rows), name, path, start + first)
             start += batch.rows
+
     return file, batches
 
 
@@ -379,6 +387,7 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
     for field in fields:
         if schema.types[field] not in widths:
             return None
+
     batches: list[_Batch] = []
     for batch in record_batches:
         columns = []
@@ -394,6 +403,7 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
             batches.append(_Batch(rows, tuple(columns)))
         if not limit:
             break
+
     return batches
 
 

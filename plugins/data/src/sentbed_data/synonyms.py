@@ -80,6 +80,7 @@ class Synonyms(Augmentation):
             find_lexicon(self.lexicon)
         except DataError as error:
             yield str(error)
+
         if self.rules == "nlpaug":
             try:
                 find_tagger(self.tagger)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ import attrs
 from sentbed import DataError, locate
 from sentbed.errors import listed
 
-_PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 FILES = (
-    *(f"index.{part}" for part in _PARTS_OF_SPEECH),
-    *(f"data.{part}" for part in _PARTS_OF_SPEECH),
-    *(f"{part}.exc" for part in _PARTS_OF_SPEECH),
+    *("index.noun", "index.verb", "index.adj", "index.adv"),
+    *("data.noun", "data.verb", "data.adj", "data.adv"),
+    *("noun.exc", "verb.exc", "adj.exc", "adv.exc"),
     "cntlist.rev",
 )
 """The files of WordNet that are read."""
@@ -104,6 +102,7 @@ class Lexicon:
             name = lemma.name().replace("_", " ")
             if name.lower() != word:
                 synonyms.append(name)
+
         return tuple(dict.fromkeys(synonyms))
 
     def _readings(self, word: str) -> tuple[list[list[Any]], list[Any]]:
@@ -122,6 +121,7 @@ class Lexicon:
                     foreign.append(synset)
             if senses:
                 readings.append(senses)
+
         return readings, foreign
 
     def _frequency(self, word: str, senses: list[Any]) -> int:
@@ -137,7 +137,10 @@ class Lexicon:
 
 
 def _lemmas_of(synsets: Iterable[Any]) -> list[Any]:
-    return list(chain.from_iterable(synset.lemmas() for synset in synsets))
+    lemmas: list[Any] = []
+    for synset in synsets:
+        lemmas += synset.lemmas()
+    return lemmas
 
 
 def find_lexicon(lexicon: str | None) -> Path:
@@ -162,6 +165,7 @@ def find_lexicon(lexicon: str | None) -> Path:
     for name in FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)
+
     return place
 
 
@@ -179,6 +183,7 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
         files = {name: (place / name).read_bytes() for name in FILES}
     except OSError as error:
         raise DataError(f"WordNet's files cannot be read: {error.strerror or error}", place) from error
+
     fingerprint = sha256(b"".join(files.values())).hexdigest()
     # Only NLTK's `lexname` shows these names, and Debian leaves them out.
     files["lexnames"] = b"".join(b"%02d %d 0\n" % (number, number) for number in range(100))

@@ -39,6 +39,7 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
                     "which begins with `@` and has a key"
                 )
             cited.setdefault(key, entry)
+
     return tuple(cited.values())
 
 

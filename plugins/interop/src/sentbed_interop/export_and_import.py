@@ -80,6 +80,7 @@ def import_encoder(
         exists = path.exists()
     except OSError as error:
         raise ModelError(f"`{source}` cannot be a path: {error.strerror}; check the path") from error
+
     if not exists:
         raise ModelError(f"`{source}` does not exist; check the path")
     name = from_ or _recogniser(path, plugins)
@@ -104,6 +105,7 @@ def _recogniser(source: Path, plugins: Plugins) -> str:
                 recognising.append(name)
         except Exception as error:  # noqa: BLE001 - one importer's fault must not hide what others recognise
             unasked += f"; `{name}` could not look: {reason_of(error)}"
+
     if len(recognising) == 1:
         return recognising[0]
     if recognising:
@@ -134,6 +136,7 @@ def _new(output: str | Path) -> Path:
         taken = False
     except OSError as error:
         raise RunError(f"`{output}` cannot be a path: {error.strerror}; check the path") from error
+
     if taken:
         raise RunError(f"`{output}` is not empty; name a new directory")
     return target
@@ -145,10 +148,12 @@ def _component(cls: type[Any], option: str, name: str, overrides: Sequence[str],
         field, equals, _ = text.partition("=")
         if not field.strip() or not equals:
             raise RunError(f"found `--set {text}`, expected `--set FIELD=VALUE`")
+
     try:
         document = apply_overrides(Document({"use": name}), overrides)
     except RecipeError as error:
         raise RunError("; ".join(f"`--set`: {problem.message}" for problem in error.problems)) from error
+
     data = {"part": document.data}
     request, problems = structure(data, cls, document, plugins, Path.cwd(), (("part",), ()))
     if problems:

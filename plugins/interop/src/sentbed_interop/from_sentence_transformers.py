@@ -218,6 +218,7 @@ def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
                 content = read_file(source / OWN / name, LARGEST_JSON)
                 (Path(copy) / name).write_bytes(content)
         encoder = encoder_of({**table, "backbone": {**table["backbone"], "model": copy}}, source)
+
     backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
     return encoder
@@ -323,6 +324,7 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
         equal = _equal_rows(encoder.tokenizer().encode(texts, length), expected)
         if equal > most_equal:
             best_length, most_equal = length, equal
+
     return best_length
 
 

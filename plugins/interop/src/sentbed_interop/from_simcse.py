@@ -103,6 +103,7 @@ def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
         if f"{layer}.bias" in weights:
             mlp["bias"] = weights[f"{layer}.bias"]
         return mlp
+
     names = " or ".join(f"`{layer}.weight`" for layer in LAYERS)
     raise ModelError(
         f"`{file}` has no MLP ({names}): it is no SimCSE "

@@ -327,6 +327,7 @@ def _protocols(scores: Sequence[Score]) -> Iterator[str]:
         place = (*about, score.encoder, score.task)
         times[place] += 1
         groups[*about, times[place]].append(protocol_entries(score))
+
     for (evaluator, metric, *_), (first, *others) in groups.items():
         shared = []
         for name, value in first.items():

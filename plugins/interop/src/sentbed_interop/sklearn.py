@@ -89,4 +89,5 @@ def _texts(texts: Any) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"text {row} is {text!r}, expected a string")  # noqa: TRY004 - scikit-learn's kind
         strings.append(str(text))
+
     return strings

@@ -140,6 +140,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
             f"{type(error).__name__}: {error}); name one"
         ) from error
+
     return report, recipe, scores
 
 
@@ -184,6 +185,7 @@ def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> lis
     for part in ("pooler", "head"):
         for key in (*encoder_table[part], *table.get(part, {})):
             paths.add((part, key))
+
     differing = []
     for part, key in sorted(paths):
         if encoder_table[part].get(key) != table.get(part, {}).get(key):
@@ -193,6 +195,7 @@ def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> lis
     for key, value in _prompt(table.get("prompt", {}), saved).items():
         if encoder_prompt.get(key) != value:
             differing.append(f"prompt.{key}")
+
     differing.sort()
     if encoder_table["max_length"] != table.get("max_length"):
         differing.append("max_length")
@@ -221,6 +224,7 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
         saved_backbone = _read_toml(saved / ENCODER_FILE).get("backbone")
     except (OSError, ValueError, DataError):
         return None
+
     if backbone != saved_backbone:
         # Such as adapters that have been merged since.
         return None

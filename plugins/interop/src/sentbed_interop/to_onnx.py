@@ -37,7 +37,7 @@ class ToONNX(Exporter):
     name: ClassVar[str] = "onnx"
 
     opset: int = attrs.field(default=20, validator=and_(ge(18), le(23)))
-    """The version of ONNX's operators, 18 to 23: what the runtime that is to read the graph knows."""
+    """The version of ONNX's operators, 18 to 23, which the runtime that reads the graph must know."""
 
     def check(self) -> Iterator[str]:
         """Yield the missing packages."""

@@ -89,6 +89,7 @@ class RayPool:
                 f"cannot reach Ray at `{address or 'this machine'}`: {_first_line(error)}; start it with "
                 "`ray start --head`, or leave the address out to start it on this machine"
             ) from error
+
         try:
             yield
         finally:
@@ -121,6 +122,7 @@ def reserved(
     for cpus_of_actor in candidates:
         if _places(nodes, cpus_of_actor, gpus) >= workers:
             return {"num_cpus": cpus_of_actor, "num_gpus": gpus}
+
     sizes = [f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes]
     raise RuntimeUnavailableError(
         f"Ray has machines with {', '.join(sizes) or 'nothing'}; there is no place for {workers} workers "

@@ -22,10 +22,12 @@ def executor_of(
     for option, value in options.items():
         if value is not None:
             table[option] = value
+
     try:
         executor: Executor = component_of(Executor, table, plugins)
     except RecipeError as error:
         messages = [f"the executor `{name}`: {problem.message}" for problem in error.problems]
         raise RunError("; ".join(messages)) from error
+
     pool: TaskPool = executor.build(say)
     return pool

@@ -107,6 +107,7 @@ def problems_of_layer_file(location: str | None, pretrained: bool) -> Iterator[s
     except SentbedError as error:
         yield str(error)
         return
+
     if file.suffix != ".safetensors":
         yield (
             f"`mlp` is `{location}`, expected a file `*.safetensors`; convert pickled weights on a machine "

@@ -89,6 +89,7 @@ class EmbedFilter(Transform):
         for start in range(0, len(embedding), BLOCK):
             rows = embedding[start : start + BLOCK].astype(np.float64)
             squares += rows.T @ rows
+
         first, last = self._kept(width)
         ascending = np.linalg.eigh(squares).eigenvectors
         directions = ascending[:, ::-1][:, first:last]

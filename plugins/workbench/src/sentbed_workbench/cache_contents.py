@@ -42,6 +42,7 @@ def contents(store: VectorCache) -> list[Held]:
             if about:
                 vectors += (state.st_size - HEADER_SIZE) // (4 * about["width"])
         spaces.append(Held(about, vectors, size, used))
+
     return sorted(spaces, key=lambda space: -space.used)
 
 
@@ -81,6 +82,7 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
         except OSError as error:
             raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
         removed += state.st_size
+
     store.tidy(0)
     return removed
 

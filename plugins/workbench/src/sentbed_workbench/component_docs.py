@@ -104,6 +104,7 @@ def _fields(cls: type[Any]) -> list[str]:
         lines.append(f"  {key}: {type_name(hints[field.name])}, {default}")
         meaning = inspect.cleandoc(documented.get(field.name, ""))
         lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
+
     return lines
 
 

@@ -95,6 +95,7 @@ def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) ->
             findings[number] = _tried(finding)
         else:
             untried.append(finding.what)
+
     findings.sort(key=lambda finding: _place(finding.area))
     return Diagnosis(tuple(findings), tuple(broken), tuple(untried))
 
@@ -169,6 +170,7 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
             disabled[info.distribution].append(f"`{info.name}` is {info.reason}")
         if info.problem:
             problems[info.distribution].append(f"`{info.name}` cannot be loaded: {info.problem}")
+
     for name in dict.fromkeys(installed):
         yield _distribution(name, problems[name], disabled[name])
     for name in sorted(set(catalog()) - set(installed)):

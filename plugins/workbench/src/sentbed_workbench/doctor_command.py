@@ -85,5 +85,6 @@ def _as_text(diagnosis: Diagnosis) -> str:
                 console.print(Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim"))
         if diagnosis.untried:
             console.print(Text(f"\nnot tried: {', '.join(diagnosis.untried)}; `sentbed doctor --try` does"))
+
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "\n".join(lines).strip("\n")

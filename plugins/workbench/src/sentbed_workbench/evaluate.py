@@ -56,6 +56,7 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
             paths.append(text)
         else:
             paths.append(f"evaluate.{text}")
+
     document = apply_overrides(document, paths)
     request, problems = structure(document.data, Request, document, load_plugins(), Path.cwd())
     if problems:

@@ -57,6 +57,7 @@ def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.war
     for key, offer in readable.tables.items():
         if offer.value.traits.variants:
             incomplete.append({"required": [key]})
+
     alone = {"required": ["schema"], "not": {"anyOf": incomplete}}
     return {
         "$schema": DRAFT,
@@ -92,6 +93,7 @@ def _is_readable(offer: Offer, title: str, bare: Plugins, warn: Callable[[str], 
             f"{error}); import at run time what their types name"
         )
         return False
+
     return True
 
 
@@ -120,6 +122,7 @@ class _Tables:
             schema["properties"][key] = table
             if required := self.complete(offer.value):
                 complete["properties"][key] = required
+
         schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
         complete["properties"][MAIN_ENCODER] = self.complete(EncoderRecipe)
         complete["required"].remove("encoders")
@@ -203,6 +206,7 @@ class _Tables:
                 # Keywords beside a `$ref` are ignored.
                 schema = {"allOf": [schema]}
             schemas[key] = schema | about
+
         return schemas
 
     def required(self, cls: type[Any]) -> Schema:
@@ -214,6 +218,7 @@ class _Tables:
                 required.append(key)
             if schema := self.complete(hints[field.name]):
                 properties[key] = schema
+
         schema = {}
         if required:
             schema["required"] = required

@@ -151,6 +151,7 @@ def _greedy_soup(
             say(f"with {encoders[number]}: {score:.2f}, left out")
             mean.take_back(before)
             parents[number] = attrs.evolve(parents[number], kept=False)
+
     mean.put()
     return Soup("greedy", tuple(parents), best, unstructure(request.evaluate))
 
@@ -182,7 +183,7 @@ class _Mean:
         self.count -= 1
 
     def put(self) -> None:
-        """Load the mean into the module of the base; what is no floating point is equal in all."""
+        """Load the mean into the module of the base; whole numbers are the same in all encoders."""
         means = {}
         for name, value in self.sums.items():
             means[name] = value
@@ -237,6 +238,7 @@ def _require_alike(base: Encoder, other: Encoder, first: Path, place: Path) -> N
         # Where the weights of before training came from.
         table["backbone"].pop("model", None)
         table["backbone"].pop("revision", None)
+
     key = _first_difference(base_table, other_table)
     if key is not None:
         raise ModelError(

@@ -38,6 +38,7 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
         loaded = load_recipe(recipe, overrides, look=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
             echo(f"not here: {message}", err=True)
+
     resource_plan = plan_recipe(loaded, on)
     if as_json:
         echo(_as_json(resource_plan))
@@ -58,9 +59,11 @@ def _lines(resource_plan: Plan) -> Iterator[str]:
     for encoder in resource_plan.encoders:
         yield ""
         yield from _encoder(encoder)
+
     for stage in resource_plan.stages:
         yield ""
         yield from _stage(stage, resource_plan.device)
+
     if not resource_plan.stages and resource_plan.encoding:
         yield ""
         yield "evaluation"

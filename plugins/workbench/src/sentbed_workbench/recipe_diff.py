@@ -159,6 +159,7 @@ class _Comparison:
                 yield from self.tables(element, b[pairs[i]], ((*at[0], i), (*at[1], pairs[i])), path)
             else:
                 yield _only(self.side(self.a, element, (*at[0], i)), True, path)
+
         for i, element in enumerate(b):
             if i not in pairs.values():
                 path = (*shown, element.get("name", i))
@@ -214,6 +215,7 @@ def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> d
         for i, j in itertools.product(range(len(a)), range(len(b))):
             if i not in pairs and j not in pairs.values() and key(i, a[i]) == key(j, b[j]):
                 pairs[i] = j
+
     return dict(sorted(pairs.items()))
 
 
@@ -249,6 +251,7 @@ def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[
             yield difference.key or "the whole table"
             yield f"  - {_side_text(difference.a)}"
             yield f"  + {_side_text(difference.b)}"
+
     if scores_may_differ(differences):
         return
     if differences:
@@ -285,6 +288,7 @@ def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[st
                 "decides": difference.decides,
             }
         )
+
     return {
         "a": names[0],
         "b": names[1],

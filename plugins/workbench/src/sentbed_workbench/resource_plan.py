@@ -70,7 +70,7 @@ class StagePlan:
     rows: int | None = None
     steps: int | None = None
     validations: int | None = None
-    """Those before the first and after the last step included."""
+    """Number of validations, with those before the first and after the last step."""
     negatives: int | None = None
     """Maximum number of negatives per anchor in a full batch."""
     tokens_a_text: float | None = None
@@ -90,7 +90,7 @@ class StagePlan:
     seconds: tuple[float, float] | None = None
     """Range of the duration in seconds, without validations."""
     remarks: tuple[str, ...] = ()
-    """What the loss says of fields that have no effect on so many rows."""
+    """The loss's remarks on fields that have no effect on this number of rows."""
     problems: tuple[str, ...] = ()
 
 
@@ -115,7 +115,7 @@ def plan(recipe: Recipe, on: str | None = None) -> Plan:
 
 @attrs.define(eq=False)
 class Planner:
-    """Plans recipes, such as the cells of a study; what several have in common is looked at once.
+    """Plans recipes, such as the cells of a study; what several have in common is computed once.
 
     A device is timed, a backbone outlined, texts counted and a loss sketched once for all recipes that agree
     in what decides the answer.
@@ -182,8 +182,8 @@ class Planner:
             ("encoded", id(texts), id(outline), encoder.max_length, encoder.resolved_prompts),
             lambda: encoded(texts, encoder, outline, device.token_budget),
         )
-        slow, fast = (flops / (device.flops * share) for share in device.share)
-        return fast, slow
+        slow_share, fast_share = device.share
+        return flops / (device.flops * fast_share), flops / (device.flops * slow_share)
 
     def once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
         """Return what `find` returned for a key of the same `repr` before, or call it."""
@@ -273,6 +273,7 @@ class Planner:
         for column, name in recipe.towers(stage).items():
             encoder = recipe.encoders[name]
             tokenised.append((column, encoder.backbone, encoder.max_length, encoder.resolved_prompts))
+
         outlines = {name: encoder.outline for name, encoder in encoders.items()}
         return self.once(
             ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
@@ -299,6 +300,7 @@ def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
         return runtime.outline(on), ""
     except SentbedError as error:
         problem = str(error)
+
     table = unstructure(runtime)
     precision = table.get("precision", "fp32")
     if precision == "auto":
@@ -378,4 +380,5 @@ def _head_shapes(head: Head, pooled_width: int) -> dict[str, tuple[int, ...]]:
         shapes[f"{name}.weight"] = (width, before)
         if head.bias:
             shapes[f"{name}.bias"] = (width,)
+
     return shapes

@@ -17,10 +17,10 @@ from sentbed_workbench.workload_estimates import Texts, Work, draw, encode, trai
 T = TypeVar("T")
 
 FILLED = 0.8
-"""Of a device's memory, what a plan may fill: allocators keep more than they use, up to 28 % in short runs on
-a processor."""
+"""Share of a device's memory that a plan may fill: allocators keep more than they use, up to 28 % more in
+short runs on a processor."""
 TRAFFIC = 44
-"""Bytes that a step moves for each trained weight, about: its gradient is written, measured, clipped and
+"""Approximate bytes that a step moves for each trained weight: its gradient is written, measured, clipped and
 read, the weight and two moments are read and written."""
 LAYERS_AT_WORK = 2
 """Number of layers whose gradients, and the values that these are computed from, are in memory during the
@@ -108,6 +108,7 @@ class Costs:
         for name in self.trained:
             for key, shape in encoders[name].trained.items():
                 self.shapes[f"{name}.{key}"] = shape
+
         for key, shape in self.sketch.trained.items():
             self.shapes[f"loss.{key}"] = shape
         # Number of devices among which FSDP splits trained weights.
@@ -123,9 +124,10 @@ class Costs:
         """Return the derived fields of a `StagePlan`."""
         works = [self._train(name, self.stage.micro_batch) for name in self.trained]
         frozen_works = [self._frozen(name) for name in self.stage.freeze]
-        tokens = sum(work.tokens for work in (*works, *frozen_works))
-        flops = sum(work.forward + work.backward for work in works) + self.sketch.flops
-        flops += sum(work.forward for work in frozen_works)
+        tokens, flops = 0.0, self.sketch.flops
+        for work in (*works, *frozen_works):
+            tokens += work.tokens
+            flops += work.forward + work.backward
 
         memory = self._memory(self._kept(works))
         evaluating = self._evaluating(memory)
@@ -200,6 +202,7 @@ class Costs:
                 weights += encoder.weight_bytes // self.shard
             else:
                 weights += encoder.weight_bytes
+
         layers = max(self._outline(name).layers for name in self.trained)
         parts = {
             "weights": weights,
@@ -245,6 +248,7 @@ class Costs:
             names.add(validation.encoder or self.trained[0])
             if validation.second:
                 names.add(validation.second)
+
         if not names or any(self.encoders[name].outline is None for name in names):
             return {}
         parts = {name: size for name, size in memory.items() if name not in TRAINING_ONLY}
@@ -252,6 +256,7 @@ class Costs:
         for name in ("encoding copies", "encoding buffers"):
             if name in added:
                 parts[name] = added[name]
+
         return parts
 
     def _advice(self, memory: Mapping[str, int], evaluating: Mapping[str, int]) -> str:
@@ -296,7 +301,7 @@ class Costs:
 
 
 def _sized(component: Any) -> tuple[type, Any]:
-    """Return what may decide shapes and operations: a temperature does not, but that a weight is 0 may."""
+    """Return the fields that may decide shapes and operations: of a float only whether it is 0."""
 
     def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
         if isinstance(value, float):
@@ -331,6 +336,7 @@ def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device
             return {}
         copies += outline.copy_bytes
         buffers = max(buffers, encoders[name].buffers(device.token_budget))
+
     parts = {
         "weights": sum(encoder.weight_bytes for encoder in encoders.values()),
         "encoding copies": copies,

@@ -71,6 +71,7 @@ class Explanation:
             ]
             if setters:
                 history.append((_value(document.data, path), setters[-1]))
+
         document, _ = self.layers[0]
         value = _value(document.data, path)
         if value is not _ABSENT:
@@ -154,6 +155,7 @@ class Explanation:
             part, documented = choices[key]
             if documented or attrs.has(type(part)):
                 meaning = documented or (inspect.getdoc(type(part)) or "")
+
         return path, part, meaning
 
 
@@ -180,6 +182,7 @@ def explain(
         if cell is None and key is not None:
             error.add_note(f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells')
         raise
+
     # What `evaluate.*` stands for is known once there are evaluators.
     expanded = recipe.document.overrides[len(document.overrides) :]
     layers.append((recipe.document, _set_by_overrides(recipe.document, expanded)))
@@ -224,6 +227,7 @@ def _layers_of_cell(
         takes_out = override.endswith("=")
         if any(_is_below(path, at) and not (path == at and takes_out) for at in setters):
             inside[path] = "--set"
+
     before = _set_by_overrides(document, overrides)
     for path in inside:
         del before[path]
@@ -254,6 +258,7 @@ def recipe_of(place: str | Path) -> Path:
         is_directory = path.is_dir()
     except OSError:  # too long a name: reading it says so
         is_directory = False
+
     if not is_directory:
         return path
     if not (path / RESOLVED).is_file():
@@ -322,6 +327,7 @@ def _keys(path: str) -> list[str]:
             keys.append(key)
     except ValueError:  # tomli's own error is one
         return path.split(".")
+
     return keys
 
 

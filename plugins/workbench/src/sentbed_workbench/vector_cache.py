@@ -63,6 +63,7 @@ def size_limit() -> int:
         gigabytes = float(value)
     except ValueError:
         gigabytes = math.nan
+
     if not 0 <= gigabytes < math.inf:
         raise RunError(
             f"`{LIMIT_VARIABLE}` is {value!r}, expected how many GB of vectors may be kept; "
@@ -127,6 +128,7 @@ class VectorCache(VectorStore):
                 if space:
                     self.keep(space, digest, vectors)
             output[start : start + len(rows)] = vectors[rows]
+
         return output
 
     def compute(
@@ -155,6 +157,7 @@ class VectorCache(VectorStore):
                 header, content = stream.read(HEADER_SIZE), stream.read()
         except OSError:
             return None
+
         expected = _HEADER.pack(_MAGIC, *shape, _checksum(space, digest, content))
         if header != expected or len(content) != 4 * shape[0] * shape[1]:
             with suppress(OSError):
@@ -163,6 +166,7 @@ class VectorCache(VectorStore):
         with suppress(OSError):
             # Record the last use: file systems need not keep access times.
             os.utime(path)
+
         return np.frombuffer(content, "<f4").reshape(shape)
 
     def keep(self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]) -> None:
@@ -207,6 +211,7 @@ class VectorCache(VectorStore):
                 break
             path.unlink(missing_ok=True)
             excess -= state.st_size
+
         self.tidy(_ABANDONED)
         return max(0, -excess) // 8
 

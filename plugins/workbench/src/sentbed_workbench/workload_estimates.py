@@ -75,6 +75,7 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
     for column, tower in towers.items():
         encoder = recipe.encoders[tower]
         longest[column] = np.full((1, len(encoder.prompts)), stage.max_length or encoder.max_length)
+
     as_long = "taken to be as long as `max_length` allows"
     if stage.data.traits.fetches:
         return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
@@ -105,6 +106,7 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
                 counted = _guess(encoder_pass, texts[column], stage.max_length, stage.normalize_text)
             by_prompt.append(counted)
         lengths[column] = np.stack(by_prompt, 1)
+
     source = f"tokenised, {len(numbers):,} rows"
     if guessed:
         source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
@@ -186,34 +188,35 @@ def train(
     micro_batch: int | None,
 ) -> Work:
     """Return the work of a tower in a step: `columns` with gradient, `keys` without."""
+    tokens = forward = backward = most_kept = 0.0
+    for batch in batches:
+        if columns:
+            lengths = _lengths(batch, columns)
+            passes = _passes(lengths)
+            kept = _sum(outline.activations, passes)
+            forward_of_columns = _sum(outline.forward, passes)
+            texts_in_chunk = math.ceil(len(lengths) * (micro_batch or 0) / len(batch[columns[0]]))
+            if micro_batch is not None and texts_in_chunk < len(lengths):
+                forward_of_columns *= 2
+                kept = _largest_chunk(outline.activations, lengths, texts_in_chunk)
+            tokens += float(lengths.sum())
+            forward += forward_of_columns
+            backward += _sum(outline.backward, passes)
+            most_kept = max(most_kept, kept)
+        if keys:
+            lengths = _lengths(batch, keys)
+            tokens += float(lengths.sum())
+            forward += _sum(outline.forward, _passes(lengths))
+
+    count = len(batches)
+    return Work(tokens / count, forward / count, backward / count, most_kept)
+
+
+def _lengths(batch: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> NDArray[np.int64]:
+    """Return the lengths of all texts in these columns of a batch."""
     import numpy as np
 
-    work_of_batches = []
-    for batch in batches:
-        tokens = forward = backward = kept = 0.0
-        if columns:
-            lengths = np.concatenate([batch[column].ravel() for column in columns])
-            most = math.ceil(len(lengths) * (micro_batch or 0) / len(batch[columns[0]]))
-            passes = _passes(lengths)
-            forward = _sum(outline.forward, passes)
-            backward = _sum(outline.backward, passes)
-            kept = _sum(outline.activations, passes)
-            if micro_batch is not None and most < len(lengths):
-                forward *= 2
-                kept = _largest_chunk(outline.activations, lengths, most)
-            tokens = float(lengths.sum())
-        if keys:
-            lengths = np.concatenate([batch[column].ravel() for column in keys])
-            forward += _sum(outline.forward, _passes(lengths))
-            tokens += float(lengths.sum())
-        work_of_batches.append(Work(tokens, forward, backward, kept))
-    count = len(work_of_batches)
-    return Work(
-        sum(work.tokens for work in work_of_batches) / count,
-        sum(work.forward for work in work_of_batches) / count,
-        sum(work.backward for work in work_of_batches) / count,
-        max(work.kept for work in work_of_batches),
-    )
+    return np.concatenate([batch[column].ravel() for column in columns])
 
 
 def encode(
@@ -229,6 +232,7 @@ def encode(
             for lengths in batch[column].T:
                 forward += _sum(outline.forward, _passes(lengths, token_budget))
             tokens += float(batch[column].sum())
+
     return Work(tokens / len(batches), forward / len(batches))
 
 
@@ -238,13 +242,19 @@ def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[in
 
 
 def _sum(cost: Cost, passes: Sequence[tuple[int, int]]) -> float:
-    return sum(cost.of(texts, length) for texts, length in passes)
+    total = 0.0
+    for texts, length in passes:
+        total += cost.of(texts, length)
+    return total
 
 
 def _largest_chunk(cost: Cost, lengths: NDArray[np.int64], texts: int) -> float:
     """Return the cost of the most expensive chunk with up to `texts` texts and their average tokens."""
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), int(lengths.max()))
-    return max(cost.of(min(texts, budget // length), length) for length in map(int, set(lengths.tolist())))
+    largest = 0.0
+    for length in set(lengths.tolist()):
+        largest = max(largest, cost.of(min(texts, budget // length), length))
+    return largest
 
 
 @attrs.frozen
@@ -264,12 +274,14 @@ def listed(evaluator: Evaluator) -> Listed:
     for value in unstructure(evaluator).values():
         if isinstance(value, str) and value.startswith("hub:"):
             return Listed(problem="its data would have to be fetched from the hub")
+
     try:
         if (size := _size(evaluator)) > LARGE:
             return Listed(problem=f"its data of {size / 1e6:,.0f} MB is read when it runs")
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
     except (SentbedError, OSError) as error:
         return Listed(problem=reason_of(error), unusable=isinstance(error, DataError))
+
     if not isinstance(prepared, Prepared):
         return Listed(problem="it drives the encoder itself")
     lists = []
@@ -278,6 +290,7 @@ def listed(evaluator: Evaluator) -> Listed:
         if distinct:
             step = math.ceil(len(distinct) / SAMPLE)
             lists.append((len(distinct), tuple(distinct[::step])))
+
     return Listed(tuple(lists))
 
 
@@ -287,15 +300,18 @@ def _size(evaluator: Evaluator) -> int:
     for value in unstructure(evaluator).values():
         if isinstance(value, str) and os.path.exists(value):  # noqa: PTH110 - no error for a long text
             places.add(value)
+
     files: set[Path] = set()
     for path in map(Path, places):
         files.add(path)
         if path.is_dir():
             files.update(path.rglob("*"))
+
     size = 0
     for file in files:
         if file.is_file():
             size += file.stat().st_size
+
     return size
 
 

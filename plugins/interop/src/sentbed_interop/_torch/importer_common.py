@@ -88,6 +88,7 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
         raise ModelError(
             f"a `{model_type}` needs a backbone, and none is installed; run `pip install sentbed-backbones`"
         ) from error
+
     if model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         return "bert"
     if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:

@@ -47,6 +47,7 @@ def difference(encoder: Encoder, session: Any) -> float:
         inputs = dict(zip(INPUTS, (batch.input_ids, mask), strict=True))
         vectors = session.run([OUTPUT], inputs)[0]
         differences.append(np.abs(vectors - expected).max() / np.abs(expected).max())
+
     return float(np.max(differences))
 
 

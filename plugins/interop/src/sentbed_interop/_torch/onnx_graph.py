@@ -75,6 +75,7 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
                 f"{parts} cannot be traced into a graph: {str(cause).splitlines()[0]}; take another, or "
                 "export `--to sentence-transformers`"
             ) from error
+
     _require_open_axes(program, parts)
     for node in program.model.graph.all_nodes():
         # The metadata has names of source files on this machine.

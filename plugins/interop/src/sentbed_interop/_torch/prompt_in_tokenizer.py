@@ -130,6 +130,7 @@ def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
             before.append(token)
         if start >= behind_text:
             behind.append(token)
+
     return before, behind + behind_template
 
 

@@ -92,6 +92,7 @@ def _write_modules(directory: Path, pooling: str, layers: Sequence[Dense], encod
         # Release 6 has moved the classes, but still accepts these names.
         module_class = f"sentence_transformers.models.{name}"
         entries.append({"idx": number, "name": str(number), "path": path, "type": module_class})
+
     _write_json(directory / "modules.json", entries)
 
     pooling_config: dict[str, Any] = {"word_embedding_dimension": encoder.backbone.width}
@@ -131,6 +132,7 @@ def pooling_of(encoder: Encoder) -> str:
         if need in REASONS:
             reason = REASONS[need]
             break
+
     raise ModelError(
         f"the pooler `{pooler.name}` cannot be exported: {reason}, and sentence-transformers pools the token "
         f"states of the last layer ({listed(POOLING)}); train with the pooler `mean`, `first` or `last`, "
@@ -190,6 +192,7 @@ def _cut(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
         linear.weight.copy_(weight)
         if bias is not None:
             linear.bias.copy_(bias)
+
     return [*others, Dense(linear, torch.nn.Identity())]
 
 
@@ -253,6 +256,7 @@ def _add_unused(directory: Path) -> None:
     for name, parameter in model.named_parameters():
         if name.startswith("pooler.") and name not in weights:
             unused[name] = torch.zeros(parameter.shape, dtype=dtype)
+
     if unused:
         save_file(weights | unused, file, {"format": "pt"})
 

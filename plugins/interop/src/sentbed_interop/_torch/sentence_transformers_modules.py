@@ -86,6 +86,7 @@ def read_modules(source: Path) -> Modules:
         name, directory = _module(entry, source)
         names.append(name)
         directories.append(directory)
+
     require_files_inside(source, directories)
     if names[:2] != ["Transformer", "Pooling"]:
         _refuse(source, f"it has {listed(names) or 'no module'}, and an encoder is {ORDER}, in this order")
@@ -113,6 +114,7 @@ def read_modules(source: Path) -> Modules:
                 layers.append(layer)
         else:
             _refuse(source, f"it has {listed(names)}, and an encoder is {ORDER}, in this order")
+
     activation = _hidden_activation(layers, source)
     return Modules(transformer, mode, pooler, include_prompt, mlp, tuple(layers), activation, normalize)
 
@@ -265,6 +267,7 @@ def poolers(plugins: Plugins) -> dict[str, str]:
             continue
         if traits.pooling in POOLING:
             by_mode.setdefault(traits.pooling, info.name)
+
     return by_mode
 
 
@@ -303,6 +306,7 @@ def _dense(directory: Path, source: Path) -> Dense:
         raise ModelError(
             f"`{directory}/config.json` does not say how wide the layer is; fetch the model again"
         ) from error
+
     activation = str(config.get("activation_function", TANH)).rpartition(".")[2]
     return Dense(directory, input_width, width, bool(config.get("bias", True)), activation)
 

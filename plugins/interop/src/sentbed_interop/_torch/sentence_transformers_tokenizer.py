@@ -115,6 +115,7 @@ def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, C
         for row, bare_row in zip(expected, bare, strict=True):
             around = max(around, len(row) - len(bare_row))
         return changed, cut, min(max_length + around, encoder.backbone.max_length)
+
     raise ModelError(
         f"the prompt {str(prompt.template)!r} cannot be written into this tokenizer: its ids would not be "
         "the encoder's; train without a prompt, or take `--to onnx`"
@@ -203,6 +204,7 @@ def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
     for text in (cut.prefix[cut.first :], cut.seam):
         if text:
             repeated.append(f"`{text}`")
+
     if not repeated:
         return []
     cut_off = ""

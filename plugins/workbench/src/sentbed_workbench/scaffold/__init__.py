@@ -42,7 +42,7 @@ class Template:
     command: str = ""
     """Command that uses it, for a kind that no recipe names."""
     remark: str = ""
-    """What the settings do that their words do not say."""
+    """Remark on a setting whose effect its words do not show."""
 
 
 TORCH = "torch>=2.6"
