@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,8 @@ def answers(audit: Audit) -> list[AnswerLine]:
 
 def _first_sentence(claims: Claims) -> str:
     rows, tasks = claims.scores.shape
-    name, mean = claims.scores.index[0], claims.means.iloc[0]
+    name = claims.scores.index[0]
+    mean = claims.means.iloc[0]
     others = count(claims.not_told_apart_from_first, "model")
     return (
         f"{name} has the best mean, {mean:.2f}; {others} of {rows - 1} "
@@ -165,7 +166,10 @@ def _ranking_sentence(counts: dict[str, int]) -> str:
 
 def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
     first = str(claims.scores.index[0])
-    others = [f"{leader} by {way}" for way, leader in claims.leaders.items() if leader != first]
+    others = []
+    for way, leader in claims.leaders.items():
+        if leader != first:
+            others.append(f"{leader} by {way}")
     leaders = "The same model is first by every way to rank"
     if others:
         leaders = f"First is {' and '.join(others)}"
@@ -199,7 +203,10 @@ def mixture_sentence(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.kind for finding in findings)
     if not counts:
         return ""
-    numbers = [f"{kind} {counts[kind]}" for kind in SENTENCES if kind in counts]
+    numbers = []
+    for kind in SENTENCES:
+        if kind in counts:
+            numbers.append(f"{kind} {counts[kind]}")
     return f"Findings: {', '.join(numbers)}."
 
 
@@ -229,14 +236,15 @@ def audit_page(audit: Audit) -> Page:
 
 
 def _findings_section(findings: Sequence[Finding]) -> Section:
-    by_kind: dict[Kind, list[Finding]] = {kind: [] for kind in SENTENCES}
+    by_kind: defaultdict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
     kinds = []
     details: list[tuple[str, ...]] = []
-    for kind, of_kind in by_kind.items():
+    for kind, sentence in SENTENCES.items():
+        of_kind = by_kind[kind]
         if of_kind:
-            kinds.append((kind, len(of_kind), of_kind[-1].consequence, SENTENCES[kind]))
+            kinds.append((kind, len(of_kind), of_kind[-1].consequence, sentence))
         for finding in of_kind:
             details.append((kind, finding.subject, finding.detail, first_names(finding.files)))
 

@@ -29,7 +29,8 @@ def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
     for name, tasks in json.loads(text).items():
         table = {}
         for task in tasks:
-            table[task["task"]] = BenchmarkTask(task["type"], tuple(task["splits"]), tuple(task["subsets"]))
+            splits, subsets = tuple(task["splits"]), tuple(task["subsets"])
+            table[task["task"]] = BenchmarkTask(task["type"], splits, subsets)
         tables[name] = table
     return tables
 

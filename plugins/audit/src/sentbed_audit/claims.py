@@ -122,9 +122,12 @@ class Claims:
     @property
     def leaders(self) -> dict[str, str]:
         """The first row by each way to rank."""
-        leaders = {"mean over tasks": str(self.means.index[0]), "mean rank": str(self.mean_ranks.idxmin())}
+        leaders = {}
+        leaders["mean over tasks"] = str(self.means.index[0])
+        leaders["mean rank"] = str(self.mean_ranks.idxmin())
         if not self.type_means.empty:
-            leaders["mean over types of tasks"] = str(self.type_means.mean(axis=1).idxmax())
+            means_over_types = self.type_means.mean(axis=1)
+            leaders["mean over types of tasks"] = str(means_over_types.idxmax())
         return leaders
 
     @property
@@ -286,8 +289,8 @@ def tasks_needed(difference: float, spread: float) -> int | None:
 def _power(effect: float, tasks: int) -> float:
     """Return the power of the two-sided paired t-test."""
     critical = stats.t.ppf(1 - SIGNIFICANT / 2, tasks - 1)
-    shift = effect * math.sqrt(tasks)
-    return float(stats.nct.sf(critical, tasks - 1, shift) + stats.nct.cdf(-critical, tasks - 1, shift))
+    noncentral = stats.nct(tasks - 1, effect * math.sqrt(tasks))
+    return float(noncentral.sf(critical) + noncentral.cdf(-critical))
 
 
 def without_columns(scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]) -> Iterator[WithoutPart]:
@@ -312,6 +315,9 @@ def _without_duplicates(
 
 
 def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
+    """Return how the ranking by these means differs from these ranks."""
     moves = (means.rank(ascending=False) - ranks).abs()
     tau: Any = stats.kendalltau(ranks, -means).statistic
-    return WithoutPart(name, str(means.idxmax()), int((moves > 0).sum()), math.ceil(moves.max()), float(tau))
+    first = str(means.idxmax())
+    moved = int((moves > 0).sum())
+    return WithoutPart(name, first, moved, math.ceil(moves.max()), float(tau))

@@ -185,8 +185,9 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
         data_revision=("data_revision", "first"),
         file=("file", "first"),
     )
-    medians = table.groupby("task")["score"].transform(lambda scores: scores.abs().median())
-    is_other = (table["score"].abs() > OTHER_SCALE * medians) & (medians > 0)
+    sizes = table["score"].abs()
+    medians = sizes.groupby(table["task"]).transform("median")
+    is_other = (medians > 0) & (sizes > OTHER_SCALE * medians)
     findings += _left_out("scale", table[is_other], "is on another scale than the others of its task")
     return table[~is_other]
 
@@ -255,9 +256,9 @@ def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:
     for first in range(len(names)):
         if first in grouped:
             continue
-        both = ~np.isnan(values[first]) & ~np.isnan(values)
-        differs = both & (np.abs(values - values[first]) > 1e-9)
-        is_same = (both.sum(axis=1) >= FEWEST_SHARED) & ~differs.any(axis=1)
+        differences = np.abs(values - values[first])
+        shared_tasks = np.isfinite(differences).sum(axis=1)
+        is_same = (shared_tasks >= FEWEST_SHARED) & ~(differences > 1e-9).any(axis=1)
         group = [first]
         for second in np.flatnonzero(is_same).tolist():
             if second > first and second not in grouped:

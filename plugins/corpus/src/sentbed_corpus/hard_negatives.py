@@ -314,7 +314,8 @@ class _Pairs:
 
         texts, places = store.distinct()
         rows = (len(store) - corpus) // 2
-        positive, anchor = places[corpus : corpus + rows], places[corpus + rows :]
+        positive = places[corpus : corpus + rows]
+        anchor = places[corpus + rows :]
         # Distinct texts are in the order of the store.
         end_of_candidates = corpus
         if not corpus_only:
@@ -408,7 +409,8 @@ def _least_similarity(
     for start in range(0, len(pairs), WINDOW):
         rows, texts = pairs[start : start + WINDOW].T
         # As `nearest` sums, so that equal vectors have equal similarities.
-        np.minimum.at(least, rows, (vectors[texts].astype(np.float64) * anchors[rows]).sum(axis=1))
+        products = vectors[texts].astype(np.float64) * anchors[rows]
+        np.minimum.at(least, rows, products.sum(axis=1))
     return least
 
 
@@ -459,7 +461,8 @@ def _write_rows(
         raise RunError(cannot_write(request.output, error)) from error
 
     similarities = selection.similarities[pairs.anchor_of_row[enough]]
-    means = {"positive": float(similarities[:, 0].mean()), "negative": float(similarities[:, 1:].mean())}
+    positive, negative = similarities[:, 0].mean(), similarities[:, 1:].mean()
+    means = {"positive": float(positive), "negative": float(negative)}
     return int(np.count_nonzero(enough)), means
 
 
@@ -485,10 +488,14 @@ def _require_enough(
 
 def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
     """Return what left candidates out, and what to change."""
-    counts = ", ".join(f"`{rule}` {count:,}" for rule, count in selection.left_out.items() if count)
+    counts = []
+    for rule, count in selection.left_out.items():
+        if count:
+            counts.append(f"`{rule}` {count:,}")
+    rules = ", ".join(counts) or "no rule"
     most = min(request.rules.range_max, pairs.candidates)
     seen = f"of the {most} nearest of {pairs.candidates:,} candidates, for {len(pairs.anchors):,} anchors"
-    return f"{seen}, {counts or 'no rule'} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
+    return f"{seen}, {rules} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
 
 
 def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> dict[str, Any]:

@@ -141,7 +141,8 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
 
     position = skipped
     for batch in file.iter_batches(PARQUET_ROWS, row_groups=groups, columns=list(columns)):
-        start, end = max(shard.row - position, 0), min(stop - position, batch.num_rows)
+        start = max(shard.row - position, 0)
+        end = min(stop - position, batch.num_rows)
         if start < end:
             yield batch.slice(start, end - start)
         position += batch.num_rows

@@ -57,7 +57,8 @@ class TextStore:
         """Return the texts with these numbers."""
         texts = []
         for number in numbers:
-            start, end = self.ends[number], self.ends[number + 1]
+            start = self.ends[number]
+            end = self.ends[number + 1]
             content = os.pread(self.stream.fileno(), end - start, start)
             texts.append(content.decode(errors="surrogatepass"))
         return texts

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import FilePath
 from sentbed.protocols import DataSource
 from sentbed_common import InMemoryDataset
@@ -26,7 +27,7 @@ class Sample(DataSource):
     kind: Literal["triplets", "pairs", "sentences"] = "triplets"
     """`triplets`: anchor, positive, negative. `pairs`: without the negative. `sentences`: every sentence of
     these triplets once, as its own positive."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to return, at least 1; default: all."""
 
     @property

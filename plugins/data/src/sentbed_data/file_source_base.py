@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource, DataTraits
@@ -52,7 +53,7 @@ class FileSource(DataSource):
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
     """Branch, tag or commit of a `hub:` location; default: the newest. Only a commit is reproducible."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to read, at least 1; default: all."""
     stream: bool = False
     """Whether the texts stay on disk, for data too large for memory (needs `sentbed-data[arrow]`).

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
@@ -63,7 +64,7 @@ class LabelledFiles(DataSource):
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
     seed: int = 0
     """Seed of the choice between several suitable texts; equal seeds give equal choices."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to return, at least 1; default: all. All files are read nevertheless."""
 
     def check(self) -> Iterator[str]:

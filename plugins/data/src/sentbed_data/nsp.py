@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
 
@@ -22,7 +23,7 @@ from sentbed_data.readers import TABLES, read_rows, suffix_of
 from sentbed_data.text_files import numbered_lines, several
 from sentbed_data.word_splitting import count_words
 
-_COUNT = attrs.validators.optional(attrs.validators.ge(1))
+_COUNT = optional(ge(1))
 
 
 @attrs.frozen(kw_only=True)

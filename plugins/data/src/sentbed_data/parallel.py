@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
 from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
@@ -48,7 +49,7 @@ class Parallel(DataSource):
     """Whether lines with a blank side are left out; if false, they are an error."""
     encoding: str = "utf-8"
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to return, at least 1; default: all."""
     stream: bool = False
     """Whether the texts stay on disk, for files too large for memory (needs `sentbed-data[arrow]`). They are

@@ -9,6 +9,7 @@ from random import Random
 from typing import ClassVar, Literal
 
 import attrs
+from attrs.validators import and_, ge, gt, le
 from sentbed import DataError, FilePath
 
 from sentbed_data.augmentation_base import Augmentation, Augmented
@@ -51,9 +52,7 @@ class Synonyms(Augmentation):
     name: ClassVar[str] = "synonyms"
     papers: ClassVar[tuple[str, ...]] = ("miller1995wordnet",)
 
-    rate: float = attrs.field(
-        default=0.3, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.le(1.0))
-    )
+    rate: float = attrs.field(default=0.3, validator=and_(gt(0.0), le(1.0)))
     """Share of the replaceable words to replace, in (0, 1]; with `rules = "nlpaug"`, of all tokens."""
     rules: Literal["careful", "nlpaug"] = "careful"
     """Which words are replaced and by what: see above."""
@@ -62,7 +61,7 @@ class Synonyms(Augmentation):
 
     Default: that in NLTK's directories, which the environment variable `NLTK_DATA` may name.
     """
-    senses: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    senses: int = attrs.field(default=1, validator=ge(1))
     """Number of senses of a word that give synonyms, at least 1, the most frequent ones first; with
     `rules = "nlpaug"`, all senses do."""
     lexicon: FilePath | None = None
