@@ -20,7 +20,7 @@ from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import chosen_columns
+from sentbed_data.filtered_table import chosen_columns, counts_text
 from sentbed_data.mix import Mix
 from sentbed_data.word_splitting import count_words
 
@@ -127,10 +127,9 @@ class CleanPairs(DataSource):
         pairs, digests = self._pairs_by_rules(source, left_out)
         kept = self._without_duplicates(pairs, digests, left_out)
         if not kept:
-            counts = ", ".join(f"{times} {reason}" for reason, times in left_out.items())
             raise DataError(
-                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: {counts}; "
-                "loosen the rules of `clean-pairs`"
+                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: "
+                f"{counts_text(left_out)}; loosen the rules of `clean-pairs`"
             )
         # Counts of zero are dropped.
         cleaned = CleanedPairs(source, kept, dict(+left_out))

@@ -21,3 +21,8 @@ def chosen_columns(columns: Sequence[str], choice: Collection[str] | None) -> li
     if choice is None:
         return list(columns)
     return [column for column in columns if column in choice]
+
+
+def counts_text(left_out: Mapping[str, int]) -> str:
+    """Return counts of what was left out for a message, such as `3 rows without gold label`."""
+    return ", ".join(f"{times} {reason}" for reason, times in left_out.items())

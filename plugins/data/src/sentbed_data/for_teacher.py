@@ -36,7 +36,7 @@ class ForTeacher(DataSource):
 
     @property
     def _kept(self) -> tuple[str, ...]:
-        return tuple(name for name in self.source.columns if not self.only or name in self.only)
+        return tuple(chosen_columns(self.source.columns, self.only or None))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -173,7 +173,9 @@ class Mixed(Dataset):
             number = bisect_right(self._starts, index) - 1
             places[number].append(place)
 
-        mixed: dict[str, list[Any]] = {column: [""] * len(indices) for column in self.columns}
+        mixed: dict[str, list[Any]] = {}
+        for column in self.columns:
+            mixed[column] = [""] * len(indices)
         for number, places_of_part in sorted(places.items()):
             start = self._starts[number]
             rows = [indices[place] - start for place in places_of_part]

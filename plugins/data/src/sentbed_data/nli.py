@@ -12,7 +12,7 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 
 from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import FilteredTable
+from sentbed_data.filtered_table import FilteredTable, counts_text
 from sentbed_data.labelled_files import LabelledFiles, Wanted
 
 _CLASSES = ("entailment", "neutral", "contradiction")
@@ -66,9 +66,9 @@ class Nli(LabelledFiles):
         # Counts of zero are dropped.
         left_out = +left_out
         if not rows:
-            counts = ", ".join(f"{times} {reason}" for reason, times in left_out.items())
+            counts = counts_text(left_out) or "nothing"
             raise DataError(
-                f"nothing is left for `build = {self.build!r}`; left out: {counts or 'nothing'}; "
+                f"nothing is left for `build = {self.build!r}`; left out: {counts}; "
                 f"expected labels {listed(_CLASSES)}",
                 ", ".join(map(str, self._files())),
             )

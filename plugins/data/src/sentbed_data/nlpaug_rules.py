@@ -100,7 +100,8 @@ def find_tagger(tagger: str | None) -> Path:
 
 def _tagger_of_nltk() -> Path:
     """Return the tagger's directory in one of NLTK's directories; raises `DataError`."""
-    directories = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(os.pathsep) if name]
+    names = os.environ.get("NLTK_DATA", "").split(os.pathsep)
+    directories = list(map(Path, filter(None, names)))
     directories += [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
     directories += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
     for directory in directories:

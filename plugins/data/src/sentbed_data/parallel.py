@@ -115,15 +115,15 @@ class Parallel(DataSource):
         for number, first, second in rows:
             if count == self.limit:
                 continue  # two files are read to their ends: a line too few shifts all that follow
-            empty = [file for file, text in (first, second) if not text or text.isspace()]
-            if empty and not self.skip_empty:
+            empty_side = _empty_side(first, second)
+            if empty_side is not None and not self.skip_empty:
                 raise DataError(
                     "a side of the pair is empty; expected a text; "
                     "correct the line, or leave such lines out with `skip_empty = true`",
-                    empty[0],
+                    empty_side,
                     number,
                 )
-            if empty:
+            if empty_side is not None:
                 left_out["lines with an empty side"] += 1
                 continue
             for file, text in (first, second):
@@ -187,3 +187,11 @@ class Parallel(DataSource):
                     number,
                 )
             yield number, (file, values[self.fields[0]]), (file, values[self.fields[1]])
+
+
+def _empty_side(first: _Side, second: _Side) -> Path | None:
+    """Return the file of the first side without a text; None if both have one."""
+    for file, text in (first, second):
+        if not text or text.isspace():
+            return file
+    return None

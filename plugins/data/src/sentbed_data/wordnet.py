@@ -83,8 +83,10 @@ class Lexicon:
         key = f"{word.lower()}/{part}"
         if key not in self._cache:
             with _readable(self.place):
-                lemmas = _lemmas_of(self.reader.synsets(word, part))
-                self._cache[key] = tuple(lemma.name() for lemma in lemmas)
+                names = []
+                for lemma in _lemmas_of(self.reader.synsets(word, part)):
+                    names.append(lemma.name())
+                self._cache[key] = tuple(names)
         return self._cache[key]
 
     def _look_up(self, word: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -149,8 +150,8 @@ class _Comparison:
         named = all(isinstance(item.get("name"), str) for item in (*a, *b))
         pairs = _pairs(a, b, named, shown)
         if named and list(pairs.values()) != sorted(pairs.values()):
-            names_in_a = [item["name"] for item in a]
-            names_in_b = [item["name"] for item in b]
+            names_in_a = list(map(itemgetter("name"), a))
+            names_in_b = list(map(itemgetter("name"), b))
             sides = self.side(self.a, names_in_a, at[0]), self.side(self.b, names_in_b, at[1])
             yield Difference(_joined(*_split(shown)), "order", *sides)
         for i, element in enumerate(a):

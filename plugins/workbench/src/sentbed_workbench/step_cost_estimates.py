@@ -203,6 +203,9 @@ class Costs:
             else:
                 weights += encoder.weight_bytes
 
+        frozen_copies = 0
+        for name in self.stage.freeze:
+            frozen_copies += self._outline(name).copy_bytes
         layers = max(self._outline(name).layers for name in self.trained)
         parts = {
             "weights": weights,
@@ -213,7 +216,7 @@ class Costs:
             "temporary": activations * LAYERS_AT_WORK // layers,
             "loss": sketch.activation_bytes + vectors,
             "queue": sketch.state_bytes,
-            "frozen copies": sum(self._outline(name).copy_bytes for name in self.stage.freeze),
+            "frozen copies": frozen_copies,
             "libraries": self.device.libraries,
         }
         return _without_zeros(parts)
@@ -359,7 +362,7 @@ def fits(size: int, device: Device) -> bool | None:
 
 def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
     """Return the total number of elements of tensors of these shapes."""
-    return sum(math.prod(shape) for shape in shapes.values())
+    return sum(map(math.prod, shapes.values()))
 
 
 def required_result(result: T | None, component: Component, name: str) -> T:

@@ -146,7 +146,7 @@ def _guess(
     import numpy as np
 
     most = max_length or encoder.max_length
-    tokens: NDArray[np.int64] = np.array([_tokens(text) for text in texts])
+    tokens: NDArray[np.int64] = np.array(list(map(_tokens, texts)))
     prompt = encoder.resolved_prompt
     if prompt is None:
         return (SPECIAL + tokens).clip(max=most)
@@ -163,7 +163,7 @@ def _tokens(text: str) -> int:
     ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
     words = text.split()
     if ideograms:
-        words = [word for word in words if word.isascii()]
+        words = list(filter(str.isascii, words))
     return max(1, round(TOKENS_A_WORD * len(words)) + ideograms)
 
 
@@ -238,7 +238,10 @@ def encode(
 
 def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[int, int]]:
     """Return (texts, length) of each pass, as batched by an engine."""
-    return [(len(rows), int(lengths[rows].max())) for rows in plan_batches(lengths, budget)]
+    passes = []
+    for rows in plan_batches(lengths, budget):
+        passes.append((len(rows), int(lengths[rows].max())))
+    return passes
 
 
 def _sum(cost: Cost, passes: Sequence[tuple[int, int]]) -> float:

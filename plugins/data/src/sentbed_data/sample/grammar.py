@@ -179,7 +179,10 @@ class Writer:
 
     def wording(self, situation: Situation) -> Wording:
         """Return a random wording."""
-        return tuple(self.below(len(SLOTS[i][concept])) for i, concept in enumerate(situation))
+        wording = []
+        for slot, concept in zip(SLOTS, situation, strict=True):
+            wording.append(self.below(len(slot[concept])))
+        return tuple(wording)
 
     def reworded(self, situation: Situation, base: Situation, wording: Wording) -> Wording:
         """Return a wording that mostly differs from `wording` of `base` where the concepts agree."""
