@@ -102,10 +102,11 @@ def _on_one_condition(
     frame: pandas.DataFrame, tasks: Mapping[str, BenchmarkTask] | None, findings: list[Finding]
 ) -> pandas.DataFrame:
     """Return the rows whose metric, split and subset are compared, of models that have all subsets."""
-    finite = np.isfinite(frame["score"])
-    findings += _left_out("not finite", frame[~finite], "is no finite number")
-    parts = []
-    for task, rows in frame[finite].groupby("task", sort=False):
+    is_finite = np.isfinite(frame["score"])
+    findings += _left_out("not finite", frame[~is_finite], "is no finite number")
+    # An empty part: there may be no other.
+    parts = [frame[:0]]
+    for task, rows in frame[is_finite].groupby("task", sort=False):
         benchmark_task = None
         if tasks is not None:
             benchmark_task = tasks[str(task)]
@@ -172,7 +173,8 @@ def _with_all_subsets(
     for (system, task), part in rows[rows["system"].isin(partial)].groupby(KEY):
         missing = sorted(set(subsets) - set(part["subset"]))
         detail = f"{task}: lacks the subset {first_names(missing)}"
-        findings.append(Finding("subset", "left out", system, detail, tuple(part["file"].unique())))
+        files = tuple(part["file"].unique())
+        findings.append(Finding("subset", "left out", system, detail, files))
     return rows[~rows["system"].isin(partial)]
 
 
@@ -202,7 +204,8 @@ def _one_score_each(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.
     for (system, task), part in contradicted.groupby(KEY):
         scores = [f"{score:.4f}" for score in part["score"]]
         detail = f"{task}: {first_names(scores)}"
-        findings.append(Finding("two scores", "left out", system, detail, tuple(part["file"].unique())))
+        files = tuple(part["file"].unique())
+        findings.append(Finding("two scores", "left out", system, detail, files))
 
     places = pandas.MultiIndex.from_frame(contradicted[KEY])
     return frame[~pandas.MultiIndex.from_frame(frame[KEY]).isin(places)]

@@ -101,7 +101,8 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
         for entry in subsets:
             if not isinstance(entry, Mapping) or "main_score" not in entry:
                 raise ValueError(f"`scores.{split}` has an entry without `main_score`")
-            yield split, str(entry.get("hf_subset", DEFAULT)), _number(entry["main_score"], split)
+            subset = str(entry.get("hf_subset", DEFAULT))
+            yield split, subset, _number(entry["main_score"], split)
 
 
 def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:

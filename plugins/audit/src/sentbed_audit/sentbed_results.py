@@ -36,7 +36,8 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
         RunError: if it cannot be read.
     """
     frame = study_frame(read_data(directory))
-    tested = frame[(frame["direction"] == "higher") & (frame["axis"] != "cost")]
+    is_score = (frame["direction"] == "higher") & (frame["axis"] != "cost")
+    tested = frame[is_score]
     for number in tested.itertuples():
         model = f"{number.cell}/{number.encoder}"
         yield _row(number.score, model, directory, int(number.seed))

@@ -98,9 +98,8 @@ def _encode_shards(
 ) -> Summary:
     """Encode the shards that are missing."""
     # Workers may have another working directory.
-    placed = attrs.evolve(
-        request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
-    )
+    encoder = Path(request.encoder).resolve()
+    placed = attrs.evolve(request, encoder=str(encoder), output=request.output.resolve())
     encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
     state = planned
     intact: dict[str, str] = {}
@@ -328,7 +327,8 @@ class Encoding:
     def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description, and the file's hash."""
         texts, kept = read_shard(shard, self.request.column, self.request.keep)
-        digest = write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
+        vectors = encoder.encode(texts, tell)
+        digest = write_shard(self.file(shard), vectors, kept, self.request, shard)
         how = {"width": encoder.width, **encoder.protocol()}
         described: dict[str, Any] = json.loads(json.dumps(how, default=str))
         return described, digest

@@ -328,14 +328,8 @@ class _Pairs:
         excluded_keys = np.union1d(keys, anchor_itself)
         positives = np.stack(np.divmod(keys, len(texts)), axis=1)
         excluded = np.stack(np.divmod(excluded_keys, len(texts)), axis=1)
-        return cls(
-            texts,
-            candidates,
-            anchors,
-            anchor_of_row.astype(np.int64),
-            positives,
-            excluded[excluded[:, 1] < candidates],
-        )
+        excluded = excluded[excluded[:, 1] < candidates]
+        return cls(texts, candidates, anchors, anchor_of_row.astype(np.int64), positives, excluded)
 
 
 def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar) -> Vectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -69,4 +70,5 @@ def _cut_parquet(path: Path, shard_rows: int, column: str, keep: Sequence[str]) 
         rows = 0
         for batch in file.iter_batches(PARQUET_ROWS, columns=[column]):
             rows += len(parquet_texts(batch.column(column), path, rows + 1, column))
-    return digest.hexdigest(), rows, [0] * -(-rows // shard_rows)
+    shards = math.ceil(rows / shard_rows)
+    return digest.hexdigest(), rows, [0] * shards

@@ -107,7 +107,8 @@ class Rules:
             generator = np.random.PCG64(self.seed).advance(first * scores.shape[1])
             keys = np.random.Generator(generator).random(scores.shape)
         keys[~allowed] = np.inf
-        chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, : self.negatives], axis=1)
+        by_key = np.argsort(keys, axis=1, kind="stable")
+        chosen = np.sort(by_key[:, : self.negatives], axis=1)
         enough = np.count_nonzero(allowed, axis=1) >= self.negatives
         places = np.full((len(scores), self.negatives), -1)
         similarities = np.full(places.shape, np.nan)

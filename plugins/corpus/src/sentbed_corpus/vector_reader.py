@@ -114,7 +114,10 @@ class Vectors:
             distinct, places = np.unique(rows[in_file] - self._first_row(number), return_inverse=True)
             # Rows that follow each other are read at once.
             runs = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1)
-            parts = [self._read(number, int(run[0]), int(run[-1]) + 1) for run in runs]
+            parts = []
+            for run in runs:
+                first, last = int(run[0]), int(run[-1])
+                parts.append(self._read(number, first, last + 1))
             output[in_file] = np.concatenate(parts)[places]
 
         return output

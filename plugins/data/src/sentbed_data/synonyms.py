@@ -119,7 +119,8 @@ class Synonyms(Augmentation):
             count = max(1, int(self.rate * len(words) + 0.5))
             for match in sorted(random.sample(words, count), key=lambda match: match.start(), reverse=True):
                 synonym = random.choice(lexicon.synonyms(match[0]))
-                text = text[: match.start()] + synonym + text[match.end() :]
+                start, end = match.span()
+                text = text[:start] + synonym + text[end:]
             return text
 
         return self._augmented(
