@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from result_folders import TASKS, write_folder, write_mteb_file
 from scipy import stats
+from sentbed import DataError
 from sentbed_audit.audit import audit_results
 from sentbed_audit.audit_command import audit
 from sentbed_audit.audit_report import pair_counts
@@ -39,6 +40,24 @@ def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path: Path) -> None:
     assert record["ranking"][0]["rank_interval"] == [1, 1]
     assert (tmp_path / "out" / "scores.csv").read_text("utf-8").count("\n") == 1 + 4 * len(TASKS)
     assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# results")
+
+
+def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    with pytest.raises(
+        DataError, match=r"no score is of a task of the benchmark `MTEB\(eng, v2\)`; name results"
+    ):
+        audit_results([tmp_path], benchmark="MTEB(eng, v2)")
+
+
+def test_of_scores_that_are_no_numbers_nothing_is_claimed(tmp_path: Path) -> None:
+    for model in ("org/a", "org/b"):
+        write_mteb_file(tmp_path / "results", model, "A", float("nan"))
+    ended = run(tmp_path / "results", "--output", tmp_path / "out")
+    assert ended.exit_code == 0, ended.output
+    assert "Claims: None: 0 of 0 models" in ended.output
+    assert "not finite 2" in ended.output
+    assert "Nothing can be claimed" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
 def test_json_is_printed(tmp_path: Path) -> None:

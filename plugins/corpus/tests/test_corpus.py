@@ -112,6 +112,12 @@ def test_a_pattern_takes_what_fits_it(put: Put, tmp_path: Path, monkeypatch: pyt
     assert names("[1].txt") == ["[1].txt"]
 
 
+def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(put: Put, tmp_path: Path):
+    put("out/a.txt", "x")
+    with pytest.raises(DataError, match=r"^the file is in the directory of the output; check the path"):
+        find_files([str(tmp_path / "out" / "a.txt")], tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

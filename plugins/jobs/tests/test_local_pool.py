@@ -103,7 +103,7 @@ def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path
         return 99
 
     tasks = [-1, 1, 2, -2, 3]
-    results = LocalPool(2, retries=1, say=lambda _: None).run(work, tasks, lost=give_up)
+    results = LocalPool(2, retries=1, say=lambda _: None).run(work, tasks, on_death=give_up)
     assert dict(results) == {-1: 99, 1: 2, 2: 4, -2: 99, 3: 6}
     assert dict(lost).keys() == {-1, -2}
     assert dict(lost)[-1].startswith("2 workers died of it, the last one was killed by SIGKILL (as Linux")
@@ -112,7 +112,7 @@ def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path
 
 def test_what_the_function_raises_is_not_lost(work: Doubling):
     with pytest.raises(DataError):
-        list(LocalPool(2).run(work, [-3], lost=lambda *_: 99))
+        list(LocalPool(2).run(work, [-3], on_death=lambda *_: 99))
 
 
 def test_a_worker_that_leaves_is_told_with_its_exit_code(work: Doubling):

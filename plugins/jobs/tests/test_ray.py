@@ -71,7 +71,7 @@ def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Dou
         lost.append(message)
         return 100 * task
 
-    results = RayPool(1, retries=1, say=lambda _: None).run(work, [-1, 1, 2], lost=give_up)
+    results = RayPool(1, retries=1, say=lambda _: None).run(work, [-1, 1, 2], on_death=give_up)
     assert dict(results) == {-1: -100, 1: 2, 2: 4}
     assert len(lost) == 1
     assert lost[0].startswith("2 workers died of it, the last one died (")

@@ -140,7 +140,7 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, directory: 
 @pytest.mark.slow
 def test_the_order_in_which_runs_finish_changes_nothing(study: Study, tmp_path: Path) -> None:
     class Shuffled:
-        def run(self, start, tasks, told=lambda *_: None, lost=None):  # type: ignore[no-untyped-def]
+        def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):  # type: ignore[no-untyped-def]
             function = start(None)
             for task in random.Random(3).sample(list(tasks), len(tasks)):
                 yield task, function(task, lambda _: None)

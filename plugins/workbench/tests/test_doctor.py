@@ -270,7 +270,7 @@ def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest
 
 
 def test_every_look_of_core_belongs_to_a_known_area():
-    assert {area for area, _, _ in doctor._OWN} <= set(AREAS)
+    assert {area for area, _, _ in doctor._CHECKS} <= set(AREAS)
 
 
 def test_unmet_requirements_say_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

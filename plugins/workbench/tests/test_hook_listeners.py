@@ -12,7 +12,7 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import LIFECYCLE, Plugins
 from sentbed._run import runner
 from sentbed._run.history import History
-from sentbed_workbench.hook_listeners import heard
+from sentbed_workbench.hook_listeners import listeners
 from toy_plugin import RECIPE, quicken
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
@@ -45,7 +45,7 @@ def test_a_run_calls_hooks_in_the_order_that_is_printed(
     recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     quicken(monkeypatch)
-    printed = heard(plugins)["step_finished"]
+    printed = listeners(plugins)["step_finished"]
     plugins.manager.unregister(name="history")  # each run registers its own
     ours = ["sentbed-trackers:jsonl", "sentbed-trackers:console"]
     assert printed == ["history", "toy:recorder", *ours]

@@ -80,7 +80,7 @@ def test_a_value_that_stands_for_more_has_its_own_place(explained: Callable[...,
 def test_keys_that_toml_wants_in_quotes_are_in_quotes(explained: Callable[..., Explanation]):
     found = explained('extends = "base.toml"\n[expected]\n"a.b/c" = { value = 1, tolerance = 1 }\n')
     assert 'expected."a.b/c".value = 1.0   # top.toml:3' in list(found.listing())
-    assert next(found.one('expected."a.b/c".value')) == 'expected."a.b/c".value = 1.0   # top.toml:3'
+    assert next(found.details('expected."a.b/c".value')) == 'expected."a.b/c".value = 1.0   # top.toml:3'
     keys = ("a.b", 'q"x', "", "plain-1_x", 3)
     assert tomli.loads(f"{spelled(keys)} = 1") == {"a.b": {'q"x': {"": {"plain-1_x": {"3": 1}}}}}
 
@@ -93,7 +93,7 @@ def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(explained: Ca
 
 def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(explained: Callable[..., Explanation]):
     found = explained('extends = "base.toml"\nrun.seed = 8\n', "run.seed=9")
-    assert list(found.one("run.seed")) == [
+    assert list(found.details("run.seed")) == [
         "run.seed = 9   # --set",
         "  before: top.toml:2 said 8",
         "  before: base.toml:5 said 7",
@@ -103,7 +103,7 @@ def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(explained: Cal
 
 
 def test_what_an_override_takes_out_is_a_default_with_a_past(explained: Callable[..., Explanation]):
-    lines = list(explained('extends = "base.toml"\n', "run.seed=").one("run.seed"))
+    lines = list(explained('extends = "base.toml"\n', "run.seed=").details("run.seed"))
     assert lines[:3] == [
         "run.seed = 42   # default",
         "  before: --set took it out",
@@ -115,8 +115,8 @@ def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(explained:
     text = 'extends = "base.toml"\n[[stage]]\nname = "pull"\ndata = { use = "lines", path = "x" }\n'
     found = explained(text.replace('"lines", path = "x"', '"words"'))
     # The same component: its fields go on.
-    assert next(found.one("stage.pull.data.rows")) == "stage.pull.data.rows = 11   # base.toml:17"
-    lines = list(explained(text).one("stage.pull.data.use"))
+    assert next(found.details("stage.pull.data.rows")) == "stage.pull.data.rows = 11   # base.toml:17"
+    lines = list(explained(text).details("stage.pull.data.use"))
     assert lines[:2] == [
         'stage.pull.data.use = "lines"   # top.toml:4',
         '  before: base.toml:17 said "words"',
@@ -124,13 +124,13 @@ def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(explained:
 
 
 def test_a_value_that_is_not_set_says_so_and_what_it_means(explained: Callable[..., Explanation]):
-    lines = list(explained('extends = "base.toml"').one("stage.pull.micro_batch"))
+    lines = list(explained('extends = "base.toml"').details("stage.pull.micro_batch"))
     assert lines[0] == "stage.pull.micro_batch is not set   # default"
     assert "gradient caching" in lines[2]
 
 
 def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanation]):
-    lines = list(explained('extends = "base.toml"').one("stage.0.optimizer"))
+    lines = list(explained('extends = "base.toml"').details("stage.0.optimizer"))
     assert lines == [
         'stage.pull.optimizer.use = "sgd"   # base.toml:19',
         "stage.pull.optimizer.lr = 0.5   # base.toml:19",
@@ -141,7 +141,7 @@ def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanatio
 
 
 def test_a_field_beside_use_has_the_documentation_of_its_own_table(explained: Callable[..., Explanation]):
-    assert list(explained('extends = "base.toml"').one("evaluate.0.at"))[-1] == (
+    assert list(explained('extends = "base.toml"').details("evaluate.0.at"))[-1] == (
         "  Before the first stage, after the last, or both."
     )
     assert explained('extends = "base.toml"').origin(("evaluate", 0, "use")) == "base.toml:25"
@@ -163,7 +163,7 @@ def test_a_path_that_is_not_there_gets_a_suggestion(
     explained: Callable[..., Explanation], path: str, message: str
 ):
     with pytest.raises(RecipeError, match=message):
-        list(explained('extends = "base.toml"').one(path))
+        list(explained('extends = "base.toml"').details(path))
 
 
 # --- run directories ---------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_path_that_is_not_there_gets_a_suggestion(
 def test_of_a_run_directory_the_resolved_recipe_is_explained(put: Put, plugins: Plugins, tmp_path: Path):
     resolved = put("run/resolved.toml", RECIPE)
     found = explain(tmp_path / "run", (), plugins)
-    assert next(found.one("run.seed")) == f"run.seed = 7   # {resolved}:5"
+    assert next(found.details("run.seed")) == f"run.seed = 7   # {resolved}:5"
     with pytest.raises(RecipeError, match=r"the directory has no `resolved.toml`; name a recipe or a run"):
         explain(tmp_path, (), plugins)
 
@@ -216,7 +216,7 @@ def test_leaves_are_values_and_what_is_empty():
 def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explanation]):
     text = f'extends = "base.toml"\n{STUDY}'
     found = explained(text, cell="0.2, chase")
-    assert list(found.one("stage.pull.optimizer.lr"))[:2] == [
+    assert list(found.details("stage.pull.optimizer.lr"))[:2] == [
         "stage.pull.optimizer.lr = 0.2   # study.axes.rate 0.2",
         "  before: base.toml:19 said 0.5",
     ]
@@ -242,7 +242,7 @@ batch_size = 2
 epochs = 1
 """
     found = explained(text, "stage.pull.data.rows=3", cell="short")
-    assert list(found.one("stage.pull.data.rows"))[:3] == [
+    assert list(found.details("stage.pull.data.rows"))[:3] == [
         "stage.pull.data.rows = 3   # --set",
         "  before: study.axes.training short said 5",
         "  before: base.toml:17 said 11",

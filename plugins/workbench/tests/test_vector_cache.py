@@ -32,7 +32,7 @@ from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, 
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_workbench import vector_cache as vectors
-from sentbed_workbench.cache_contents import held
+from sentbed_workbench.cache_contents import contents
 from sentbed_workbench.vector_cache import ABOUT, SEGMENT, VectorCache, list_digest
 from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
 
@@ -215,7 +215,7 @@ def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of: RecipeOf
     assert expected < 0
     for _ in range(2):
         assert zh.evaluate(evaluator, "zh", ("en", en), store=store).primary == expected
-    assert (store.taken, store.encoded, len(held(store))) == (2, 2, 2)
+    assert (store.taken, store.encoded, len(contents(store))) == (2, 2, 2)
 
 
 # --- what never shares -------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_a_part_that_cannot_tell_its_weights_is_never_cached(
     assert fingerprint_of(encoder) is None
     expected = value_of(encoder, None)
     assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
-    assert (store.taken, store.encoded, held(store)) == (0, 12, [])
+    assert (store.taken, store.encoded, contents(store)) == (0, 12, [])
 
 
 CODE_OF = """
@@ -428,7 +428,7 @@ def test_what_a_killed_writer_left_is_no_vector_and_goes(store: VectorCache, cal
         left.write_bytes(path.read_bytes()[:50])
     path.unlink()
     os.utime(old, (0, 0))
-    assert len(held(store)) == 0
+    assert len(contents(store)) == 0
     fresh = VectorCache(store.root)
     fresh.encode(SPACE, ["a"], drawn, 3)
     assert len(calls) == 2
@@ -553,7 +553,7 @@ def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(si
         output, _ = process.communicate(timeout=120)
         assert (process.returncode, output) == (0, "6000\n")
     store = VectorCache(tmp_path / "vectors", limit=size)
-    (space,) = held(store)
+    (space,) = contents(store)
     assert space.about["model"] == "m"
     assert space.size <= size
     if size == 10**9:
@@ -623,7 +623,7 @@ def test_validation_and_watch_use_no_store(recipe_of: RecipeOf, plugins: Plugins
     )
     stage = attrs.evolve(recipe.stage[0], validate=Validate(2, Gap(development=True)))
     run(attrs.evolve(recipe, stage=(stage,), evaluate=()), tmp_path / "run", plugins)
-    assert held(VectorCache()) == []
+    assert contents(VectorCache()) == []
 
 
 def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
@@ -660,11 +660,11 @@ def saved(installed_toy: Path, encoder: Encoder, tmp_path: Path) -> Path:
 def test_evaluate_uses_the_store_unless_told_not_to(saved: Path):
     arguments = ("evaluate", saved, "--with", "gap", "--set", "runtime.use=toy")
     without = invoke(*arguments, "--no-cache")
-    assert held(VectorCache()) == []
+    assert contents(VectorCache()) == []
     cold, warm = invoke(*arguments), invoke(*arguments)
     assert without.exit_code == 0
     assert without.output == cold.output == warm.output
-    (space,) = held(VectorCache())
+    (space,) = contents(VectorCache())
     assert (space.vectors, space.about["pooler"]) == (2, "average")
 
 
@@ -672,7 +672,7 @@ def test_run_without_cache_keeps_nothing(installed_toy: Path, tmp_path: Path):
     (tmp_path / "r.toml").write_text(RECIPE)
     result = invoke("run", tmp_path / "r.toml", "--no-cache", "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
-    assert held(VectorCache()) == []
+    assert contents(VectorCache()) == []
     assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
 
 

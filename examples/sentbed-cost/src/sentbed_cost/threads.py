@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import Executor
-from sentbed_common import Lost, Start, TaskPool, Told
+from sentbed_common import OnDeath, OnProgress, Start, TaskPool
 
 
 @attrs.frozen
@@ -34,17 +35,14 @@ class _Pool:
         self,
         start: Start[Any, Any],
         tasks: Sequence[Any],
-        told: Told[Any] = lambda *_: None,
-        lost: Lost[Any, Any] | None = None,
+        on_progress: OnProgress[Any] = lambda *_: None,
+        on_death: OnDeath[Any, Any] | None = None,
     ) -> Generator[tuple[Any, Any], None, None]:
         """Yield each task with its result, as they are done; a thread that died is an exception of its task."""
         if not tasks:
             return
         function = start(None)
         with ThreadPoolExecutor(self.workers) as pool:
-            waiting = {
-                pool.submit(function, task, lambda amount, task=task: told(task, amount)): task
-                for task in tasks
-            }
-            for done in as_completed(waiting):
-                yield waiting[done], done.result()
+            task_of = {pool.submit(function, task, partial(on_progress, task)): task for task in tasks}
+            for future in as_completed(task_of):
+                yield task_of[future], future.result()

@@ -50,12 +50,18 @@ def audit_results(
         chosen = benchmark_named(benchmark)
         if tasks:
             chosen = {name: task for name, task in chosen.items() if name in tasks}
+        if not results.scores["task"].isin(chosen).any():
+            raise DataError(
+                f"no score is of a task of the benchmark `{benchmark}`; name results of it, or take "
+                "`--benchmark` out"
+            )
     name = benchmark or ", ".join(Path(path).name for path in paths)
     comparable = comparable_scores(results, chosen)
     try:
         claims = claims_of(comparable, task_types(), ignore_data)
     except ValueError as error:
         return Audit(name, results, comparable, None, str(error))
+
     return Audit(name, results, comparable, claims)
 
 
@@ -67,4 +73,5 @@ def _restricted(results: Results, column: str, names: Collection[str]) -> Result
     for name in names:
         if name not in present:
             raise DataError(f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}")
-    return attrs.evolve(results, scores=results.scores[results.scores[column].isin(names)])
+    is_named = results.scores[column].isin(names)
+    return attrs.evolve(results, scores=results.scores[is_named])

@@ -37,11 +37,13 @@ def audit(
     result = audit_results(
         paths, benchmark=benchmark, tasks=tasks, models=models, ignore_data=ignore_data_revisions
     )
-    written = write_audit(Path(output), result) if output is not None else None
+    page = None
+    if output is not None:
+        page = write_audit(Path(output), result)
     if as_json:
         echo(json.dumps(audit_record(result), indent=2, ensure_ascii=False))
         return
     for line in answers(result):
         echo(f"{line.question}: {line.answer}")
-    if written is not None:
-        echo(str(written))
+    if page is not None:
+        echo(str(page))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from sentbed_report.tables.table import Table
 
 from sentbed_audit.audit import Audit
 from sentbed_audit.claims import Claims, Neighbours, WithoutPart
-from sentbed_audit.findings import SENTENCES, Finding
+from sentbed_audit.findings import SENTENCES, Finding, Kind
 
 MOST_DETAILS = 300
 """Findings that the page lists; `audit.json` has all of them."""
@@ -65,42 +65,66 @@ def audit_record(audit: Audit) -> Any:
         "scores": len(audit.results.scores),
         "models": len(audit.comparable.scores),
         "tasks": list(audit.comparable.scores.columns),
-        "findings": [attrs.asdict(finding) for finding in audit.comparable.findings],
+        "findings": _records(audit.comparable.findings),
         "duplicates": audit.comparable.duplicates,
         "problem": audit.problem,
     }
     claims = audit.claims
     if claims is not None:
-        record["ranking"] = [
+        record["ranking"] = _ranking_records(claims)
+        record["pairs"] = pair_counts(claims)
+        record["neighbours"] = _records(claims.neighbours)
+        record["leaders"] = claims.leaders
+        record["without_task"] = _records(claims.without_task)
+        record["without_type"] = _records(claims.without_type)
+        record["without_duplicates"] = _records(claims.without_duplicates)
+    return plain(record)
+
+
+def _records(items: Iterable[Any]) -> list[dict[str, Any]]:
+    return [attrs.asdict(item) for item in items]
+
+
+def _ranking_records(claims: Claims) -> list[dict[str, Any]]:
+    records = []
+    for place, model in enumerate(claims.scores.index):
+        type_means = {}
+        if not claims.type_means.empty:
+            type_means = claims.type_means.iloc[place].to_dict()
+        records.append(
             {
                 "model": str(model),
                 "mean": claims.means.iloc[place],
                 "mean_rank": claims.mean_ranks.iloc[place],
                 "rank_interval": claims.rank_intervals[place],
-                "type_means": {} if claims.type_means.empty else claims.type_means.iloc[place].to_dict(),
+                "type_means": type_means,
             }
-            for place, model in enumerate(claims.scores.index)
-        ]
-        record["pairs"] = pair_counts(claims)
-        record["neighbours"] = [attrs.asdict(pair) for pair in claims.neighbours]
-        record["leaders"] = claims.leaders
-        for name in ("without_task", "without_type", "without_duplicates"):
-            record[name] = [attrs.asdict(part) for part in getattr(claims, name)]
-    return plain(record)
+        )
+
+    return records
 
 
 def pair_counts(claims: Claims) -> dict[str, int]:
     """Return how many pairs there are, and how many differ with and without correction."""
     rows = len(claims.scores)
-    return {
+    counts = {
         "all": rows * (rows - 1) // 2,
         "differ": int(claims.pairs.better(corrected=False).sum()),
         "differ_corrected": int(claims.pairs.better().sum()),
         "neighbours": rows - 1,
-        "neighbours_differ": sum(pair.p_value < SIGNIFICANT for pair in claims.neighbours),
-        "neighbours_differ_corrected": sum(pair.corrected < SIGNIFICANT for pair in claims.neighbours),
-        "neighbours_in_conflict": sum(pair.is_conflict for pair in claims.neighbours),
+        "neighbours_differ": 0,
+        "neighbours_differ_corrected": 0,
+        "neighbours_in_conflict": 0,
     }
+    for pair in claims.neighbours:
+        if pair.p_value < SIGNIFICANT:
+            counts["neighbours_differ"] += 1
+        if pair.corrected < SIGNIFICANT:
+            counts["neighbours_differ_corrected"] += 1
+        if pair.is_conflict:
+            counts["neighbours_in_conflict"] += 1
+
+    return counts
 
 
 def answers(audit: Audit) -> list[AnswerLine]:
@@ -121,9 +145,11 @@ def answers(audit: Audit) -> list[AnswerLine]:
 
 def _first_sentence(claims: Claims) -> str:
     rows, tasks = claims.scores.shape
+    name = claims.scores.index[0]
+    mean = claims.means.iloc[0]
     others = count(claims.not_told_apart_from_first, "model")
     return (
-        f"{claims.scores.index[0]} has the best mean, {claims.means.iloc[0]:.2f}; {others} of {rows - 1} "
+        f"{name} has the best mean, {mean:.2f}; {others} of {rows - 1} "
         f"cannot be told apart from it over {tasks} tasks."
     )
 
@@ -140,18 +166,23 @@ def _ranking_sentence(counts: dict[str, int]) -> str:
 
 def _conflict_sentence(claims: Claims, counts: dict[str, int]) -> str:
     first = str(claims.scores.index[0])
-    others = [f"{leader} by {way}" for way, leader in claims.leaders.items() if leader != first]
-    leader = f"First is {' and '.join(others)}" if others else "The same model is first by every way to rank"
+    others = []
+    for way, leader in claims.leaders.items():
+        if leader != first:
+            others.append(f"{leader} by {way}")
+    leaders = "The same model is first by every way to rank"
+    if others:
+        leaders = f"First is {' and '.join(others)}"
     return (
-        f"{leader}; in {counts['neighbours_in_conflict']} of {counts['neighbours']} pairs of neighbours, the "
-        "one with the better mean loses on more tasks than it wins."
+        f"{leaders}; in {counts['neighbours_in_conflict']} of {counts['neighbours']} pairs of neighbours, "
+        "the one with the better mean loses on more tasks than it wins."
     )
 
 
 def _parts_sentence(claims: Claims) -> str:
     first = str(claims.scores.index[0])
-    types = [part.left_out for part in claims.without_type if part.first != first]
-    tasks = [part.left_out for part in claims.without_task if part.first != first]
+    types = _deciding_parts(claims.without_type, first)
+    tasks = _deciding_parts(claims.without_task, first)
     parts = []
     if types:
         parts.append(f"without the type {' or '.join(types)}")
@@ -162,13 +193,21 @@ def _parts_sentence(claims: Claims) -> str:
     return f"Another model is first {', or '.join(parts)}."
 
 
+def _deciding_parts(changes: Sequence[WithoutPart], first: str) -> list[str]:
+    """Return the parts without which another model than `first` is first."""
+    return [part.left_out for part in changes if part.first != first]
+
+
 def mixture_sentence(findings: Sequence[Finding]) -> str:
     """Return how many findings there are of each kind, as a sentence; empty where there are none."""
     counts = Counter(finding.kind for finding in findings)
     if not counts:
         return ""
-    listed = [f"{kind} {counts[kind]}" for kind in SENTENCES if kind in counts]
-    return f"Findings: {', '.join(listed)}."
+    numbers = []
+    for kind in SENTENCES:
+        if kind in counts:
+            numbers.append(f"{kind} {counts[kind]}")
+    return f"Findings: {', '.join(numbers)}."
 
 
 def audit_page(audit: Audit) -> Page:
@@ -197,29 +236,28 @@ def audit_page(audit: Audit) -> Page:
 
 
 def _findings_section(findings: Sequence[Finding]) -> Section:
-    counts = Counter(finding.kind for finding in findings)
-    consequences = {finding.kind: finding.consequence for finding in findings}
-    kinds = [
-        (kind, counts[kind], consequences[kind], sentence)
-        for kind, sentence in SENTENCES.items()
-        if kind in counts
-    ]
+    by_kind: defaultdict[Kind, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_kind[finding.kind].append(finding)
+    kinds = []
+    details: list[tuple[str, ...]] = []
+    for kind, sentence in SENTENCES.items():
+        of_kind = by_kind[kind]
+        if of_kind:
+            kinds.append((kind, len(of_kind), of_kind[-1].consequence, sentence))
+        for finding in of_kind:
+            details.append((kind, finding.subject, finding.detail, first_names(finding.files)))
+
     summary = table_of(
         "Kinds of findings",
         ["kind"],
         [Column("findings", form="count"), "consequence", "what they are"],
         kinds,
     )
-    order = list(SENTENCES)
-    ordered = sorted(findings, key=lambda finding: order.index(finding.kind))
-    details = [
-        (finding.kind, finding.subject, finding.detail, first_names(finding.files))
-        for finding in ordered[:MOST_DETAILS]
-    ]
     notes = []
-    if len(findings) > MOST_DETAILS:
-        notes.append(f"{len(findings) - MOST_DETAILS:,} more are in audit.json.")
-    listing = table_of("Findings", ["kind", "about"], ["finding", "files"], details, notes)
+    if len(details) > MOST_DETAILS:
+        notes.append(f"{len(details) - MOST_DETAILS:,} more are in audit.json.")
+    listing = table_of("Findings", ["kind", "about"], ["finding", "files"], details[:MOST_DETAILS], notes)
     return Section("What may be compared", mixture_sentence(findings), tables=(summary, listing))
 
 
@@ -237,35 +275,45 @@ def _ranking_section(claims: Claims) -> Section:
         row.append(float(claims.means.iloc[place]))
         row.append(_interval(claims.rank_intervals[place]))
         row.append(float(claims.mean_ranks.iloc[place]))
-        row += [float(claims.type_means[name].iloc[place]) for name in claims.type_means]
+        row += map(float, claims.type_means.iloc[place])
         row += [_interval(intervals[place]) for intervals in claims.type_rank_intervals.values()]
         rows.append(row)
+
     table = table_of("Ranking", ["place", "model"], columns, rows, METHOD)
-    tasks_of_type = Counter(claims.types.values())
-    few = [f"{name} ({tasks})" for name, tasks in tasks_of_type.items() if tasks < FEWEST_TASKS]
+    small_types = []
+    for name, tasks in Counter(claims.types.values()).items():
+        if tasks < FEWEST_TASKS:
+            small_types.append(f"{name} ({tasks})")
+
     notes = []
-    if few:
+    if small_types:
         notes.append(
             "Fewer than six tasks separate no two models by this test, whatever their scores: "
-            f"{', '.join(few)}."
+            f"{', '.join(small_types)}."
         )
     return Section("Ranking", "intervals of ranks", tables=(table,), notes=notes, is_open=True)
 
 
 def _interval(interval: tuple[int, int]) -> str:
     low, high = interval
-    return str(low) if low == high else f"{low} to {high}"
+    if low == high:
+        return str(low)
+    return f"{low} to {high}"
 
 
 def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
-    rows = []
+    rows: list[list[Value]] = []
+    apart = 0
     for pair in neighbours:
         won = f"{pair.wins} of {pair.tasks}"
         if pair.is_conflict:
             won += " (fewer)"
-        rows.append(
-            (pair.first, pair.second, pair.difference, pair.p_value, pair.corrected, won, pair.tasks_needed)
-        )
+        row: list[Value] = [pair.first, pair.second, pair.difference, pair.p_value, pair.corrected]
+        row += [won, pair.tasks_needed]
+        rows.append(row)
+        if pair.corrected < SIGNIFICANT:
+            apart += 1
+
     columns: list[Column | str] = [
         Column("difference", form="signed"),
         Column("p", form="p-value"),
@@ -274,7 +322,6 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         Column("tasks needed", form="count"),
     ]
     table = table_of("Neighbours in the ranking", ["model", "next one"], columns, rows, [NEEDED])
-    apart = sum(pair.corrected < SIGNIFICANT for pair in neighbours)
     return Section("Neighbours", f"{apart} of {len(rows)} can be told apart", tables=(table,))
 
 
@@ -284,19 +331,21 @@ def _without_section(claims: Claims) -> Section:
         ("duplicates", claims.without_duplicates),
         ("a task", claims.without_task),
     )
-    tables = [_without_table(name, changes) for name, changes in parts if changes]
     first = str(claims.scores.index[0])
-    others = 0
-    for _, changes in parts:
-        others += sum(part.first != first for part in changes)
-    return Section("What the ranking hangs on", f"{others} parts decide who is first", tables=tables)
+    tables = []
+    deciding = 0
+    for name, changes in parts:
+        deciding += len(_deciding_parts(changes, first))
+        if changes:
+            tables.append(_without_table(name, changes))
+
+    return Section("What the ranking hangs on", f"{deciding} parts decide who is first", tables=tables)
 
 
 def _without_table(name: str, changes: Sequence[WithoutPart]) -> Table:
-    rows = [
-        (part.left_out, part.first, part.rank_changes, part.largest_move, part.tau)
-        for part in sorted(changes, key=lambda part: part.tau)
-    ]
+    rows = []
+    for part in sorted(changes, key=lambda part: part.tau):
+        rows.append((part.left_out, part.first, part.rank_changes, part.largest_move, part.tau))
     columns: list[Column | str] = [
         "first then",
         Column("ranks that change", form="count"),

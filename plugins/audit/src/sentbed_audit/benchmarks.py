@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 
 import attrs
-from sentbed.errors import DataError, suggest
+from sentbed.errors import DataError, listed, suggest
 
 
 @attrs.frozen
@@ -29,7 +29,8 @@ def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
     for name, tasks in json.loads(text).items():
         table = {}
         for task in tasks:
-            table[task["task"]] = BenchmarkTask(task["type"], tuple(task["splits"]), tuple(task["subsets"]))
+            splits, subsets = tuple(task["splits"]), tuple(task["subsets"])
+            table[task["task"]] = BenchmarkTask(task["type"], splits, subsets)
         tables[name] = table
     return tables
 
@@ -42,8 +43,8 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
     """
     tables = benchmarks()
     if name not in tables:
-        names = ", ".join(f"`{known}`" for known in tables)
-        raise DataError(f"there is no benchmark `{name}`; choose among {names}.{suggest(name, list(tables))}")
+        suggestion = suggest(name, list(tables))
+        raise DataError(f"there is no benchmark `{name}`; choose among {listed(tables)}.{suggestion}")
     return tables[name]
 
 

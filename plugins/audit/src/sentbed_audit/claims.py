@@ -9,6 +9,7 @@ p-values of all pairs are corrected by Holm's method. Intervals of ranks follow 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -53,7 +54,9 @@ class Pairs:
 
     def better(self, corrected: bool = True) -> NDArray[np.bool_]:
         """Return which rows are significantly better than which others, the columns."""
-        p_values = self.corrected if corrected else self.p_values
+        p_values = self.p_values
+        if corrected:
+            p_values = self.corrected
         return (p_values < SIGNIFICANT) & (self.differences > 0)
 
 
@@ -119,9 +122,12 @@ class Claims:
     @property
     def leaders(self) -> dict[str, str]:
         """The first row by each way to rank."""
-        leaders = {"mean over tasks": str(self.means.index[0]), "mean rank": str(self.mean_ranks.idxmin())}
+        leaders = {}
+        leaders["mean over tasks"] = str(self.means.index[0])
+        leaders["mean rank"] = str(self.mean_ranks.idxmin())
         if not self.type_means.empty:
-            leaders["mean over types of tasks"] = str(self.type_means.mean(axis=1).idxmax())
+            means_over_types = self.type_means.mean(axis=1)
+            leaders["mean over types of tasks"] = str(means_over_types.idxmax())
         return leaders
 
     @property
@@ -151,29 +157,33 @@ def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_dat
     revisions = comparable.revisions.loc[order]
     if ignore_data:
         revisions = pandas.DataFrame("", revisions.index, revisions.columns)
-    tasks_of_type: dict[str, list[str]] = {}
-    for task in scores.columns:
-        if task in types:
-            tasks_of_type.setdefault(types[task], []).append(task)
+    type_of_task = {task: types[task] for task in scores.columns if task in types}
+    tasks_of_type: defaultdict[str, list[str]] = defaultdict(list)
+    for task, name in type_of_task.items():
+        tasks_of_type[name].append(task)
+
     pairs = compare_all(scores, revisions)
-    within_types = {}
+    type_means = pandas.DataFrame(index=scores.index)
+    intervals_in_types = {}
+    for name, tasks in tasks_of_type.items():
+        type_means[name] = scores[tasks].mean(axis=1)
     for name, tasks in sorted(tasks_of_type.items()):
-        within = compare_all(scores[tasks], revisions[tasks])
-        within_types[name] = tuple(rank_intervals(within.better()))
-    type_means = pandas.DataFrame({name: scores[tasks].mean(axis=1) for name, tasks in tasks_of_type.items()})
+        pairs_in_type = compare_all(scores[tasks], revisions[tasks])
+        intervals_in_types[name] = tuple(rank_intervals(pairs_in_type.better()))
+
     return Claims(
         scores=scores,
         means=scores.mean(axis=1),
         mean_ranks=scores.rank(ascending=False).mean(axis=1),
         type_means=type_means,
         rank_intervals=tuple(rank_intervals(pairs.better())),
-        type_rank_intervals=within_types,
+        type_rank_intervals=intervals_in_types,
         pairs=pairs,
-        neighbours=tuple(_neighbours([str(name) for name in scores.index], pairs)),
+        neighbours=tuple(_neighbours(list(map(str, scores.index)), pairs)),
         without_task=tuple(without_columns(scores, {task: [task] for task in scores.columns})),
         without_type=tuple(without_columns(scores, tasks_of_type)),
         without_duplicates=tuple(_without_duplicates(scores, comparable.duplicates)),
-        types={task: types[task] for task in scores.columns if task in types},
+        types=type_of_task,
     )
 
 
@@ -183,21 +193,25 @@ def compare_all(scores: pandas.DataFrame, revisions: pandas.DataFrame) -> Pairs:
     codes = _codes(revisions)
     rows = len(values)
     firsts, seconds = np.triu_indices(rows, 1)
-    apart = values[firsts] - values[seconds]
-    apart[codes[firsts] != codes[seconds]] = np.nan
-    count = np.isfinite(apart).sum(axis=1)
-    total = np.nansum(apart, axis=1)
-    means = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
-    squares = np.nansum((apart - means[:, None]) ** 2, axis=1)
-    variances = np.divide(squares, count - 1, out=np.full(len(total), np.nan), where=count > 1)
-    p_values = signed_rank_p_values(apart)
-    corrected = corrected_p_values(p_values)
+    differences = values[firsts] - values[seconds]
+    differences[codes[firsts] != codes[seconds]] = np.nan
+
+    unknown = np.full(len(differences), np.nan)
+    tasks = np.isfinite(differences).sum(axis=1)
+    totals = np.nansum(differences, axis=1)
+    means = np.divide(totals, tasks, out=unknown.copy(), where=tasks > 0)
+    squares = np.nansum((differences - means[:, None]) ** 2, axis=1)
+    variances = np.divide(squares, tasks - 1, out=unknown.copy(), where=tasks > 1)
     deviations = np.sqrt(variances)
+    wins = (differences > 0).sum(axis=1)
+    losses = (differences < 0).sum(axis=1)
+    p_values = signed_rank_p_values(differences)
+    corrected = corrected_p_values(p_values)
     return Pairs(
         differences=_matrix(rows, means, -means),
         spreads=_matrix(rows, deviations, deviations),
-        tasks=_matrix(rows, count, count),
-        wins=_matrix(rows, (apart > 0).sum(axis=1), (apart < 0).sum(axis=1)),
+        tasks=_matrix(rows, tasks, tasks),
+        wins=_matrix(rows, wins, losses),
         p_values=_matrix(rows, p_values, p_values),
         corrected=_matrix(rows, corrected, corrected),
     )
@@ -220,9 +234,10 @@ def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
 
 def corrected_p_values(p_values: Floats) -> Floats:
     """Return p-values corrected by Holm's method; NaN stays, and counts as no test."""
-    tested = {place: p_value for place, p_value in enumerate(p_values.tolist()) if math.isfinite(p_value)}
     corrected = np.full(len(p_values), np.nan)
-    for place, p_value in holm(tested).items():
+    tested = np.flatnonzero(np.isfinite(p_values))
+    corrected_by_place = holm(dict(zip(tested.tolist(), p_values[tested].tolist(), strict=True)))
+    for place, p_value in corrected_by_place.items():
         corrected[place] = p_value
     return corrected
 
@@ -264,15 +279,18 @@ def tasks_needed(difference: float, spread: float) -> int | None:
             low = middle + 1
         else:
             high = middle
+
     needed = math.ceil(low / EFFICIENCY)
-    return needed if needed <= MOST_TASKS else None
+    if needed > MOST_TASKS:
+        return None
+    return needed
 
 
 def _power(effect: float, tasks: int) -> float:
     """Return the power of the two-sided paired t-test."""
     critical = stats.t.ppf(1 - SIGNIFICANT / 2, tasks - 1)
-    shift = effect * math.sqrt(tasks)
-    return float(stats.nct.sf(critical, tasks - 1, shift) + stats.nct.cdf(-critical, tasks - 1, shift))
+    noncentral = stats.nct(tasks - 1, effect * math.sqrt(tasks))
+    return float(noncentral.sf(critical) + noncentral.cdf(-critical))
 
 
 def without_columns(scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]) -> Iterator[WithoutPart]:
@@ -297,6 +315,9 @@ def _without_duplicates(
 
 
 def _changed(name: str, ranks: pandas.Series, means: pandas.Series) -> WithoutPart:
+    """Return how the ranking by these means differs from these ranks."""
     moves = (means.rank(ascending=False) - ranks).abs()
     tau: Any = stats.kendalltau(ranks, -means).statistic
-    return WithoutPart(name, str(means.idxmax()), int((moves > 0).sum()), math.ceil(moves.max()), float(tau))
+    first = str(means.idxmax())
+    moved = int((moves > 0).sum())
+    return WithoutPart(name, first, moved, math.ceil(moves.max()), float(tau))

@@ -22,7 +22,7 @@ COMMON = 0.95
 """Share of the models with a task's most common subset that must have another one for it to count."""
 
 OTHER_SCALE = 20.0
-"""A score that is so many times the median of its task is on another scale."""
+"""Multiple of the median of a task from which a score is on another scale."""
 
 FEWEST_SHARED = 5
 """Tasks that two models must share before equal scores make them duplicates."""
@@ -45,10 +45,9 @@ class ComparableScores:
 
 def comparable_scores(results: Results, tasks: Mapping[str, BenchmarkTask] | None = None) -> ComparableScores:
     """Return what may be compared in results; `tasks` are those of a benchmark."""
-    findings = [
-        Finding("unreadable", "left out", entry.file, entry.reason, (entry.file,))
-        for entry in results.unreadable
-    ]
+    findings = []
+    for entry in results.unreadable:
+        findings.append(Finding("unreadable", "left out", entry.file, entry.reason, (entry.file,)))
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
@@ -56,17 +55,24 @@ def comparable_scores(results: Results, tasks: Mapping[str, BenchmarkTask] | Non
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
     frame = _on_one_condition(frame, tasks, findings)
+
     table = _mean_scores(frame, findings)
-    wanted = list(tasks) if tasks is not None else _common_tasks(table)
-    scores = table.pivot(index="system", columns="task", values="score").reindex(columns=wanted)
-    revisions = table.pivot(index="system", columns="task", values="data_revision").reindex(columns=wanted)
-    findings += _software(frame, wanted)
-    findings += _data_revisions(table, wanted)
+    if tasks is None:
+        compared_tasks = _common_tasks(table)
+    else:
+        compared_tasks = list(tasks)
+    scores = table.pivot(index="system", columns="task", values="score")
+    scores = scores.reindex(columns=compared_tasks)
+    revisions = table.pivot(index="system", columns="task", values="data_revision")
+    revisions = revisions.reindex(columns=compared_tasks).fillna("")
+
+    findings += _software(frame, compared_tasks)
+    findings += _data_revisions(table, compared_tasks)
     findings += _missing_tasks(scores)
     duplicates = _duplicates(scores)
     for group in duplicates:
         findings.append(Finding("duplicate", "mind", group[0], f"has the scores of {first_names(group[1:])}"))
-    return ComparableScores(scores, revisions.fillna(""), tuple(findings), duplicates)
+    return ComparableScores(scores, revisions, tuple(findings), duplicates)
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
@@ -80,10 +86,9 @@ def _model_revisions(frame: pandas.DataFrame) -> Iterator[Finding]:
     for model, rows in frame.groupby("model"):
         revisions = sorted(rows["revision"].unique())
         if len(revisions) > 1:
-            named = [revision or "unknown" for revision in revisions]
-            yield Finding(
-                "model revision", "mind", str(model), f"{len(revisions)} revisions: {first_names(named)}"
-            )
+            names = [revision or "unknown" for revision in revisions]
+            detail = f"{len(revisions)} revisions: {first_names(names)}"
+            yield Finding("model revision", "mind", str(model), detail)
 
 
 def _formats(frame: pandas.DataFrame) -> Iterator[Finding]:
@@ -97,28 +102,48 @@ def _on_one_condition(
     frame: pandas.DataFrame, tasks: Mapping[str, BenchmarkTask] | None, findings: list[Finding]
 ) -> pandas.DataFrame:
     """Return the rows whose metric, split and subset are compared, of models that have all subsets."""
-    finite = np.isfinite(frame["score"])
-    findings += _left_out("not finite", frame[~finite], "is no finite number")
-    frame = frame[finite]
-    parts = []
-    for task, of_task in frame.groupby("task", sort=False):
-        metric = _most_common(of_task, "metric")
-        findings += _without(of_task, "metric", [metric])
-        of_metric = of_task[of_task["metric"] == metric]
-        splits = [_most_common(of_metric, "split")] if tasks is None else list(tasks[str(task)].splits)
-        findings += _without(of_metric, "split", splits)
-        of_split = of_metric[of_metric["split"].isin(splits)]
-        subsets = _common_subsets(of_split) if tasks is None else list(tasks[str(task)].subsets)
-        of_subsets = of_split[of_split["subset"].isin(subsets)]
-        parts.append(_with_all_subsets(of_subsets, subsets, findings))
+    is_finite = np.isfinite(frame["score"])
+    findings += _left_out("not finite", frame[~is_finite], "is no finite number")
+    # An empty part: there may be no other.
+    parts = [frame[:0]]
+    for task, rows in frame[is_finite].groupby("task", sort=False):
+        benchmark_task = None
+        if tasks is not None:
+            benchmark_task = tasks[str(task)]
+        parts.append(_compared_rows(rows, benchmark_task, findings))
+
     return pandas.concat(parts)
+
+
+def _compared_rows(
+    rows: pandas.DataFrame, task: BenchmarkTask | None, findings: list[Finding]
+) -> pandas.DataFrame:
+    """Return the rows of one task that are compared: by its benchmark, or those that most models have."""
+    metric = _most_common(rows, "metric")
+    findings += _without(rows, "metric", [metric])
+    rows = rows[rows["metric"] == metric]
+
+    if task is None:
+        splits = [_most_common(rows, "split")]
+    else:
+        splits = list(task.splits)
+    findings += _without(rows, "split", splits)
+    rows = rows[rows["split"].isin(splits)]
+
+    if task is None:
+        subsets = _common_subsets(rows)
+    else:
+        subsets = list(task.subsets)
+    return _with_all_subsets(rows[rows["subset"].isin(subsets)], subsets, findings)
 
 
 def _most_common(rows: pandas.DataFrame, column: str) -> str:
     """Return the value that most models have; of several, `test` or the first in the alphabet."""
     counts = rows.groupby(column)["system"].nunique()
-    best = sorted(counts[counts == counts.max()].index)
-    return "test" if "test" in best else str(best[0])
+    most_common = sorted(counts[counts == counts.max()].index)
+    if "test" in most_common:
+        return "test"
+    return str(most_common[0])
 
 
 def _without(
@@ -148,7 +173,8 @@ def _with_all_subsets(
     for (system, task), part in rows[rows["system"].isin(partial)].groupby(KEY):
         missing = sorted(set(subsets) - set(part["subset"]))
         detail = f"{task}: lacks the subset {first_names(missing)}"
-        findings.append(Finding("subset", "left out", system, detail, tuple(part["file"].unique())))
+        files = tuple(part["file"].unique())
+        findings.append(Finding("subset", "left out", system, detail, files))
     return rows[~rows["system"].isin(partial)]
 
 
@@ -161,8 +187,9 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
         data_revision=("data_revision", "first"),
         file=("file", "first"),
     )
-    medians = table.groupby("task")["score"].transform(lambda scores: scores.abs().median())
-    is_other = (table["score"].abs() > OTHER_SCALE * medians) & (medians > 0)
+    sizes = table["score"].abs()
+    medians = sizes.groupby(table["task"]).transform("median")
+    is_other = (medians > 0) & (sizes > OTHER_SCALE * medians)
     findings += _left_out("scale", table[is_other], "is on another scale than the others of its task")
     return table[~is_other]
 
@@ -177,7 +204,9 @@ def _one_score_each(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.
     for (system, task), part in contradicted.groupby(KEY):
         scores = [f"{score:.4f}" for score in part["score"]]
         detail = f"{task}: {first_names(scores)}"
-        findings.append(Finding("two scores", "left out", system, detail, tuple(part["file"].unique())))
+        files = tuple(part["file"].unique())
+        findings.append(Finding("two scores", "left out", system, detail, files))
+
     places = pandas.MultiIndex.from_frame(contradicted[KEY])
     return frame[~pandas.MultiIndex.from_frame(frame[KEY]).isin(places)]
 
@@ -198,8 +227,8 @@ def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
     for task, rows in frame[frame["task"].isin(tasks)].groupby("task"):
         versions = rows["software"].replace("", "unknown").value_counts()
         if len(versions) > 1:
-            named = [f"{version} ({count})" for version, count in versions.items()]
-            yield Finding("software", "mind", str(task), f"{len(versions)} versions: {first_names(named)}")
+            names = [f"{version} ({count})" for version, count in versions.items()]
+            yield Finding("software", "mind", str(task), f"{len(versions)} versions: {first_names(names)}")
 
 
 def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
@@ -207,9 +236,9 @@ def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Findi
         revisions = rows["data_revision"].replace("", "unknown")
         counts = revisions.value_counts()
         if len(counts) > 1:
-            named = [f"{revision[:12]} ({count})" for revision, count in counts.items()]
+            names = [f"{revision[:12]} ({count})" for revision, count in counts.items()]
             others = rows[revisions != counts.index[0]]
-            detail = f"{len(counts)} revisions of the data: {first_names(named)}"
+            detail = f"{len(counts)} revisions of the data: {first_names(names)}"
             yield Finding("data revision", "not paired", str(task), detail, tuple(others["file"]))
 
 
@@ -224,18 +253,21 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
 def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:
     """Return groups of rows whose scores are equal on all tasks that both have, at least five of them."""
     values = scores.to_numpy()
-    names = [str(name) for name in scores.index]
-    group_of = list(range(len(names)))
+    names = list(map(str, scores.index))
+    grouped: set[int] = set()
+    groups = []
     for first in range(len(names)):
-        if group_of[first] != first:
+        if first in grouped:
             continue
-        both = ~np.isnan(values[first]) & ~np.isnan(values)
-        differs = both & (np.abs(values - values[first]) > 1e-9)
-        is_same = (both.sum(axis=1) >= FEWEST_SHARED) & ~differs.any(axis=1)
-        for second in np.flatnonzero(is_same):
-            if second > first and group_of[second] == second:
-                group_of[second] = first
-    groups: dict[int, list[str]] = {}
-    for name, group in zip(names, group_of, strict=True):
-        groups.setdefault(group, []).append(name)
-    return tuple(tuple(members) for members in groups.values() if len(members) > 1)
+        differences = np.abs(values - values[first])
+        shared_tasks = np.isfinite(differences).sum(axis=1)
+        is_same = (shared_tasks >= FEWEST_SHARED) & ~(differences > 1e-9).any(axis=1)
+        group = [first]
+        for second in np.flatnonzero(is_same).tolist():
+            if second > first and second not in grouped:
+                group.append(second)
+        grouped.update(group)
+        if len(group) > 1:
+            groups.append(tuple(names[row] for row in group))
+
+    return tuple(groups)

@@ -28,7 +28,9 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
     if not isinstance(results, Mapping) or not results:
         raise ValueError("`results` has no task")
     versions = content["versions"]
-    release = content.get("lm_eval_version")
+    software = ""
+    if release := content.get("lm_eval_version"):
+        software = f"lm-eval {release}"
     for task, numbers in results.items():
         if not isinstance(numbers, Mapping):
             raise ValueError(f"`results.{task}` is no table")  # noqa: TRY004
@@ -44,7 +46,7 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
                 subset="default",
                 metric=metric,
                 score=float(value),
-                software=f"lm-eval {release}" if release else "",
+                software=software,
                 data_revision=_version(versions, task),
                 layout="lm-eval",
                 file=str(path),

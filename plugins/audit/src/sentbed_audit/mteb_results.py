@@ -31,8 +31,7 @@ _OLD_MAIN_SCORES = (
     ("f1",),
     ("accuracy",),
 )
-"""Where files of before 1.11 have the main score, the first that is there: those of retrieval have no `map`,
-those of STS no `ap`."""
+"""Keys of the main score in files of before 1.11; the first that is there counts."""
 
 
 def is_mteb_result(content: Any) -> bool:
@@ -48,9 +47,11 @@ def model_of_path(path: PurePosixPath) -> tuple[str, str]:
     A file that lies in one folder only has that folder's name as its model, and no revision.
     """
     folders = path.parts[:-1]
-    if len(folders) >= 2:
-        return folders[-2].replace("__", "/"), folders[-1]
-    return (folders[-1] if folders else path.stem).replace("__", "/"), ""
+    if not folders:
+        return path.stem.replace("__", "/"), ""
+    if len(folders) == 1:
+        return folders[0].replace("__", "/"), ""
+    return folders[-2].replace("__", "/"), folders[-1]
 
 
 def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
@@ -59,15 +60,20 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
     Raises:
         ValueError: if the file names no task, or has no score, or one that is no number.
     """
-    model, revision = model_of_path(path)
-    version = content.get("mteb_version")
-    is_old = "scores" not in content
     task = content.get("task_name") or content.get("mteb_dataset_name")
     if not isinstance(task, str):
         raise ValueError("it names no task")  # noqa: TRY004
+    if "scores" in content:
+        layout, scores = "mteb 1.11", _scores(content)
+    else:
+        layout, scores = "mteb 1.0", _old_scores(content)
+    software = ""
+    if version := content.get("mteb_version"):
+        software = f"mteb {version}"
     data_revision = str(content.get("dataset_revision") or "")
-    layout = "mteb 1.0" if is_old else "mteb 1.11"
-    scores = _old_scores(content) if is_old else _scores(content)
+    if data_revision in UNKNOWN_REVISIONS:
+        data_revision = ""
+    model, revision = model_of_path(path)
     for split, subset, score in scores:
         yield ScoreRow(
             model=model,
@@ -77,8 +83,8 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
             subset=subset,
             metric="main_score",
             score=score,
-            software=f"mteb {version}" if version else "",
-            data_revision="" if data_revision in UNKNOWN_REVISIONS else data_revision,
+            software=software,
+            data_revision=data_revision,
             layout=layout,
             file=str(path),
         )
@@ -95,7 +101,8 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
         for entry in subsets:
             if not isinstance(entry, Mapping) or "main_score" not in entry:
                 raise ValueError(f"`scores.{split}` has an entry without `main_score`")
-            yield split, str(entry.get("hf_subset", DEFAULT)), _number(entry["main_score"], split)
+            subset = str(entry.get("hf_subset", DEFAULT))
+            yield split, subset, _number(entry["main_score"], split)
 
 
 def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
@@ -111,21 +118,25 @@ def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
             yield split, DEFAULT, _number(score, split)
             continue
         for subset, part in numbers.items():
-            score = _main_score(part) if isinstance(part, Mapping) else None
+            score = _main_score(part)
             if score is not None:
                 yield split, str(subset), _number(score, split)
+
     if not has_split:
         raise ValueError(f"there is none of the splits {', '.join(SPLITS)}")
 
 
-def _main_score(numbers: Mapping[str, Any]) -> Any:
+def _main_score(numbers: Any) -> Any:
     """Return the main score of a split or subset; None where it has none of the known names."""
     for keys in _OLD_MAIN_SCORES:
-        value: Any = numbers
+        value = numbers
         for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None and not isinstance(value, Mapping):
-            return value
+            if not isinstance(value, Mapping):
+                break
+            value = value.get(key)
+        else:
+            if value is not None and not isinstance(value, Mapping):
+                return value
     return None
 
 

@@ -6,13 +6,13 @@ import csv
 import json
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import attrs
 import pandas
-from sentbed.errors import DataError, SentbedError
+from sentbed.errors import DataError, SentbedError, listed
 from sentbed.helpers import open_file, read_file, reason_of
 
 from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
@@ -60,12 +60,15 @@ def read_results(paths: Iterable[str | Path]) -> Results:
                 unreadable.append(content)
             else:
                 rows += content
+
     if not rows:
-        names = ", ".join(f"`{place}`" for place in places)
-        reason = f"; {unreadable[0].file}: {unreadable[0].reason}" if unreadable else ""
+        reason = ""
+        if unreadable:
+            reason = f"; {unreadable[0].file}: {unreadable[0].reason}"
         raise DataError(
-            f"found no scores in {names}{reason}; name folders or archives of MTEB's results, directories "
-            "of runs or studies, lm-eval's files, or a CSV with the columns model, task and score"
+            f"found no scores in {listed(map(str, places))}{reason}; name folders or archives of MTEB's "
+            "results, directories of runs or studies, lm-eval's files, or a CSV with the columns model, task "
+            "and score"
         )
     frame = pandas.DataFrame([attrs.astuple(row) for row in rows], columns=list(COLUMNS))
     return Results(frame, frame["file"].nunique(), tuple(unreadable))
@@ -85,12 +88,11 @@ def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
 
 def _of_directory(directory: Path) -> Iterator[list[ScoreRow] | Unreadable]:
     """Yield the scores of a directory: of a study, of a run, or of all files below it."""
-    if (directory / STUDY).is_file() or (directory / RUN).is_file():
-        read = study_rows if (directory / STUDY).is_file() else run_rows
-        try:
-            yield list(read(directory))
-        except (SentbedError, OSError) as error:
-            yield Unreadable(str(directory), reason_of(error))
+    if (directory / STUDY).is_file():
+        yield _of_records(directory, study_rows)
+        return
+    if (directory / RUN).is_file():
+        yield _of_records(directory, run_rows)
         return
     for entry in sorted(directory.iterdir()):
         if entry.is_symlink():
@@ -99,6 +101,14 @@ def _of_directory(directory: Path) -> Iterator[list[ScoreRow] | Unreadable]:
             yield from _of_directory(entry)
         elif entry.suffix in (".json", ".csv"):
             yield _of_file(entry, PurePosixPath(entry.as_posix()))
+
+
+def _of_records(directory: Path, read: Callable[[Path], Iterator[ScoreRow]]) -> list[ScoreRow] | Unreadable:
+    """Return the scores of a study or a run, as `read` yields them."""
+    try:
+        return list(read(directory))
+    except (SentbedError, OSError) as error:
+        return Unreadable(str(directory), reason_of(error))
 
 
 def _of_file(file: Path, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
@@ -110,7 +120,9 @@ def _of_file(file: Path, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
 
 def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
     """Yield the scores of each file of an archive, as it is unpacked in memory, file by file."""
-    members = _zip_members if path.name.endswith(".zip") else _tar_members
+    members = _tar_members
+    if path.name.endswith(".zip"):
+        members = _zip_members
     try:
         for number, (name, size, stream) in enumerate(members(path)):
             if number >= MOST_FILES:
@@ -129,7 +141,9 @@ def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
 def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
     with open_file(path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
         for member in archive:
-            stream = archive.extractfile(member) if member.isreg() else None
+            if not member.isreg():
+                continue
+            stream = archive.extractfile(member)
             if stream is not None:
                 yield PurePosixPath(member.name), member.size, stream
 
@@ -147,7 +161,9 @@ def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
     try:
         if name.suffix == ".csv":
             text = content.decode("utf-8-sig")
-            return list(table_rows(text, str(name))) if is_score_table(text) else []
+            if is_score_table(text):
+                return list(table_rows(text, str(name)))
+            return []
         document: Any = json.loads(content)
         if is_mteb_result(document):
             return list(mteb_rows(document, name))
@@ -157,4 +173,5 @@ def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
         return Unreadable(str(name), "its arrays or tables are nested too deeply")
     except (ValueError, OverflowError, csv.Error) as error:
         return Unreadable(str(name), str(error))
+
     return []

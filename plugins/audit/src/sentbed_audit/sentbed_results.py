@@ -39,7 +39,8 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
     """
     data = read_data(directory)
     frame = study_frame(data)
-    tested = frame[(frame["direction"] == "higher") & (frame["axis"] != "cost")]
+    is_score = (frame["direction"] == "higher") & (frame["axis"] != "cost")
+    tested = frame[is_score]
     for number in tested.itertuples():
         model = f"{number.cell}/{number.encoder}"
         if data.prompts:

@@ -30,17 +30,21 @@ def signed_rank_p_values(differences: Floats) -> Floats:
     # What is left out gets the last ranks, and so leaves those of the rest as they are.
     ranks = stats.rankdata(np.where(sizes > 0, sizes, np.inf), axis=1)
     statistics = np.where(differences > 0, ranks, 0.0).sum(axis=1)
-    p_values = _normal_p_values(statistics, counts, _tie_terms(sizes))
-    has_ties = _tie_terms(sizes) > 0
+    ties = _tie_terms(sizes)
+    p_values = _normal_p_values(statistics, counts, ties)
+    has_ties = ties > 0
     has_zeros = (sizes == 0).any(axis=1)
-    is_exact = ~has_ties & ~has_zeros & (counts > 0) & (counts <= MOST_EXACT)
+    is_exact = (counts > 0) & (counts <= MOST_EXACT)
+    is_exact &= ~has_ties & ~has_zeros
     for count in np.unique(counts[is_exact]):
         rows = np.flatnonzero(is_exact & (counts == count))
         p_values[rows] = _exact_p_values(statistics[rows], int(count))
+
     # Few with ties or zeros, scipy takes through all signs; there are few such pairs.
     for row in np.flatnonzero((has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)):
         shared = differences[row][np.isfinite(differences[row])]
         p_values[row] = stats.wilcoxon(shared).pvalue
+
     p_values[np.isnan(differences).all(axis=1)] = np.nan
     return p_values
 
@@ -59,10 +63,13 @@ def _tie_terms(sizes: Floats) -> Floats:
 
 
 def _normal_p_values(statistics: Floats, counts: NDArray[np.int64], ties: Floats) -> Floats:
+    """Return the p-values of the normal approximation, with the correction for ties."""
     expected = counts * (counts + 1) / 4
-    variances = counts * (counts + 1) * (2 * counts + 1) / 24 - ties / 48
-    deviations = np.sqrt(np.where(variances > 0, variances, np.inf))
-    return np.asarray(2 * stats.norm.sf(np.abs(statistics - expected) / deviations))
+    without_ties = expected * (2 * counts + 1) / 6
+    variances = without_ties - ties / 48
+    positive_variances = np.where(variances > 0, variances, np.inf)
+    scores = np.abs(statistics - expected) / np.sqrt(positive_variances)
+    return np.asarray(2 * stats.norm.sf(scores))
 
 
 def _exact_p_values(statistics: Floats, count: int) -> Floats:

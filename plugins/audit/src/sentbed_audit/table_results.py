@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sentbed_audit.score_rows import ScoreRow
 
@@ -17,7 +17,11 @@ OPTIONAL = ("revision", "split", "subset", "metric", "seed", "item", "software",
 def is_score_table(text: str) -> bool:
     """Whether a CSV has the required columns; other tables beside results are none of ours."""
     header = next(csv.reader(io.StringIO(text[:100_000])), [])
-    return set(REQUIRED) <= {name.strip().lower() for name in header}
+    return set(REQUIRED) <= set(_columns(header))
+
+
+def _columns(header: Iterable[str]) -> list[str]:
+    return [name.strip().lower() for name in header]
 
 
 def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
@@ -27,7 +31,7 @@ def table_rows(text: str, file: str) -> Iterator[ScoreRow]:
         ValueError: for a line whose score or seed is no number, with the number of the line.
     """
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or ()]
+    reader.fieldnames = _columns(reader.fieldnames or ())
     for line in reader:
         try:
             yield _row(line, file)
@@ -42,7 +46,9 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
     score = float(text("score"))
     if not math.isfinite(score):
         raise ValueError(f"the score is {score}, expected a finite number")
-    seed = text("seed")
+    seed = None
+    if text("seed"):
+        seed = int(text("seed"))
     return ScoreRow(
         model=text("model"),
         revision=text("revision"),
@@ -55,5 +61,5 @@ def _row(line: Mapping[str, str | None], file: str) -> ScoreRow:
         data_revision=text("data_revision"),
         layout="table",
         file=file,
-        seed=int(seed) if seed else None,
+        seed=seed,
     )

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         Sketch,
     )
     from sentbed_common.source_code_hashes import code_of
-    from sentbed_common.task_pool_protocol import Lost, Start, TaskPool, Tell, Told
+    from sentbed_common.task_pool_protocol import OnDeath, OnProgress, Start, TaskPool, Tell
     from sentbed_common.whitening import whitening_of
 
 if not TYPE_CHECKING:

@@ -21,7 +21,8 @@ from sentbed.tools import Document, Plugins, load_plugins, locked, saved_recipe,
 from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 
-from sentbed_corpus.encoding_request import Request
+from sentbed_corpus.component_releases import component_releases
+from sentbed_corpus.encoding_request import Request, counted
 from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
@@ -97,31 +98,33 @@ def _encode_shards(
 ) -> Summary:
     """Encode the shards that are missing."""
     # Workers may have another working directory.
-    placed = attrs.evolve(
-        request, encoder=str(Path(request.encoder).resolve()), output=request.output.resolve()
-    )
+    encoder = Path(request.encoder).resolve()
+    placed = attrs.evolve(request, encoder=str(encoder), output=request.output.resolve())
     encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
-    state = attrs.evolve(planned, how=previous.how if previous else None)
+    state = planned
+    intact: dict[str, str] = {}
     # Shards written before the manifest has the encoder's description are of unknown origin.
-    there = {} if state.how is None else _intact(request, state, say)
-    missing = [shard for shard in state.shards if encoding.file(shard).name not in there]
-    write_digests(request.output, there)
+    if previous is not None and previous.how is not None:
+        state = attrs.evolve(planned, how=previous.how)
+        intact = _intact(request, state, say)
+    missing = [shard for shard in state.shards if encoding.file(shard).name not in intact]
+    write_digests(request.output, intact)
     if len(missing) < len(planned.shards):
-        say(f"{len(there)} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
+        say(f"{len(intact)} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
     state.write(request.output)
-    started, rows = time.perf_counter(), sum(shard.rows for shard in missing)
-    with bar(rows) as forward:
-        state = _encode(
-            state,
-            missing,
-            encoding,
-            executor or executor_of("local", {}, load_plugins(), say),
-            _Shown(forward),
-        )
+
+    if executor is None:
+        executor = executor_of("local", {}, load_plugins(), say)
+    rows = sum(shard.rows for shard in missing)
+    started = time.perf_counter()
+    with bar(rows) as advance:
+        state = _encode(state, missing, encoding, executor, _Shown(advance))
     seconds = time.perf_counter() - started
-    for rest in (request.output / VECTORS).glob(".part-*"):
-        # Partial files left by killed workers.
-        rest.unlink(missing_ok=True)
+
+    for partial_file in (request.output / VECTORS).glob(".part-*"):
+        # Left by killed workers.
+        partial_file.unlink(missing_ok=True)
+
     write_digests(request.output, read_digests(request.output) or {})  # in the order of the shards
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
@@ -130,16 +133,20 @@ def _encode_shards(
 
 def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> dict[str, str]:
     """Return name -> hash of the files of shards that are unchanged since they were written."""
-    files = [shard_file(request.output, shard.number, request.format) for shard in state.shards]
     digests = read_digests(request.output)
-    if digests is not None:
-        return {file.name: digests[file.name] for file in files if is_intact(file, digests)}
-    # Written by a version that kept no hashes.
-    pairs = zip(files, state.shards, strict=True)
-    unhashed = {file.name: sha256(file) for file, shard in pairs if is_whole(file, shard.rows, request)}
-    if unhashed:
-        say(f"{len(unhashed)} shards were written without a hash, and are taken as they are")
-    return unhashed
+    intact = {}
+    for shard in state.shards:
+        file = shard_file(request.output, shard.number, request.format)
+        if digests is None:
+            # Written by a version that kept no hashes.
+            if is_whole(file, shard.rows, request):
+                intact[file.name] = sha256(file)
+        elif is_intact(file, digests):
+            intact[file.name] = digests[file.name]
+
+    if digests is None and intact:
+        say(f"{len(intact)} shards were written without a hash, and are taken as they are")
+    return intact
 
 
 def _busy(output: Path) -> RunError:
@@ -180,6 +187,7 @@ def _encode(
                 f"{total - left} of {total} shards are finished and stay; the same command does the rest"
             )
         raise
+
     return state
 
 
@@ -194,65 +202,76 @@ def _planned(
     elif request.keep:
         raise DataError("`.npy` files hold vectors only; keep columns with the format `parquet`")
     output = request.output
-    if output.exists() and not (output / FILE).is_file() and not (output.is_dir() and _is_empty(output)):
+    if output.exists() and not (output / FILE).is_file() and not _is_empty(output):
         raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
-    previous = None if overwrite else Manifest.read(output)
+    previous = None
+    if not overwrite:
+        previous = Manifest.read(output)
     planned = _cut(request, parts, previous, say)
-    if previous is not None and (changes := list(differences(previous, planned))):
+    changes: list[str] = []
+    if previous is not None:
+        changes = sorted(differences(previous, planned))
+    if changes:
         raise RunError(
-            f"`{output}` has vectors of another request: {'; '.join(sorted(changes))}; choose another "
+            f"`{output}` has vectors of another request: {'; '.join(changes)}; choose another "
             "directory, or start again with `--overwrite`"
         )
     return planned, previous
 
 
 def _is_empty(output: Path) -> bool:
-    """Whether a directory has nothing, or the lock of a command that ended before it wrote."""
-    return all(path.name == LOCK for path in output.iterdir())
+    """Whether it is a directory with nothing, or with the lock of a command that ended before it wrote."""
+    return output.is_dir() and all(path.name == LOCK for path in output.iterdir())
 
 
 def _cut(
     request: Request, parts: Mapping[str, str], previous: Manifest | None, say: Callable[[str], object]
 ) -> Manifest:
+    """Return the manifest of the request; files that have not changed since `previous` are not read again."""
     files = find_files(request.inputs, request.output)
     for file in files:
         kind_of(file)
-    earlier = _unchanged_shards(previous, request)
-    new = [file for file in files if str(file) not in earlier]
-    if (size := sum(state_of(file)[0] for file in new)) > TELLING_SIZE:
-        count = "1 file" if len(new) == 1 else f"{len(new)} files"
-        say(f"looking through {count}, {size / 1e9:.1f} GB")
+    unchanged = _unchanged_shards(previous, request)
+    new = [file for file in files if str(file) not in unchanged]
+    size = sum(state_of(file)[0] for file in new)
+    if size > TELLING_SIZE:
+        say(f"looking through {counted(len(new), 'file')}, {size / 1e9:.1f} GB")
     sources = []
     shards: list[Shard] = []
     for file in files:
-        piece = earlier.get(str(file)) or cut(file, request.shard_rows, request.column, request.keep)
-        source, shards_of_file = piece
+        if str(file) in unchanged:
+            source, shards_of_file = unchanged[str(file)]
+        else:
+            source, shards_of_file = cut(file, request.shard_rows, request.column, request.keep)
         sources.append(source)
-        shards += shards_of_file
+        for shard in shards_of_file:
+            shards.append(attrs.evolve(shard, number=len(shards)))
+
     if not shards:
         raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
-    numbered = tuple(attrs.evolve(shard, number=number) for number, shard in enumerate(shards))
     table = request_table(request, sha256(Path(request.encoder)), parts)
-    return Manifest(table, numbered, tuple(sources))
+    return Manifest(table, tuple(shards), tuple(sources))
 
 
 def _unchanged_shards(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
     """Return path -> source and shards, for files cut in the same way that have not changed since."""
-    same = ("shard_rows", "column", "keep")
-    if previous is None or any(previous.request[key] != _listed(getattr(request, key)) for key in same):
+    if previous is None:
         return {}
+    settings = {"shard_rows": request.shard_rows, "column": request.column, "keep": list(request.keep)}
+    for key, value in settings.items():
+        if previous.request.get(key) != value:
+            return {}
+
     unchanged: dict[str, tuple[Source, list[Shard]]] = {}
     for source in previous.sources:
         if Path(source.path).is_file() and source.is_unchanged():
             unchanged[source.path] = (source, [])
+
     for shard in previous.shards:
         if shard.source.path in unchanged:
             unchanged[shard.source.path][1].append(shard)
+
     return unchanged
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 @attrs.frozen
@@ -272,9 +291,8 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
     """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
-    parts = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
-    origins = {part: plugins.origin(type(component)) for part, component in parts.items()}
-    return {part: info.release for part, info in origins.items() if info is not None}
+    components = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
+    return component_releases(components, plugins)
 
 
 @attrs.frozen
@@ -309,7 +327,8 @@ class Encoding:
     def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description, and the file's hash."""
         texts, kept = read_shard(shard, self.request.column, self.request.keep)
-        digest = write_shard(self.file(shard), encoder.encode(texts, tell), kept, self.request, shard)
+        vectors = encoder.encode(texts, tell)
+        digest = write_shard(self.file(shard), vectors, kept, self.request, shard)
         how = {"width": encoder.width, **encoder.protocol()}
         described: dict[str, Any] = json.loads(json.dumps(how, default=str))
         return described, digest
@@ -317,12 +336,15 @@ class Encoding:
 
 def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding) -> None:
     """Raise `RunError` if a shard's encoder differs from that of earlier shards."""
-    keys = sorted(key for key in {*how, *before} if how.get(key) != before.get(key))
-    if keys:
+    changes = []
+    for key in sorted({*how, *before}):
+        if how.get(key) != before.get(key):
+            changes.append(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}")
+    if changes:
         encoding.file(shard).unlink(missing_ok=True)
-        changes = ", ".join(f"`{key}` {how.get(key)!r}, before {before.get(key)!r}" for key in keys)
         raise RunError(
-            f"{shard}: the encoder says {changes}; set `precision`, and use the same versions everywhere"
+            f"{shard}: the encoder says {', '.join(changes)}; set `precision`, and use the same versions "
+            "everywhere"
         )
 
 

@@ -114,15 +114,17 @@ def _encode_lines(
 ) -> None:
     from sentbed_corpus.encode_lines import encode_lines
 
-    files_only = ("ctx", "encoder", "sources", "output", "runtime", "precision", "trust_remote_code")
-    options = [
-        parameter.opts[0]
-        for parameter in ctx.command.params
-        if parameter.name not in files_only
-        and ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
-    ]
-    tables = [source for source in sources if source.lower().endswith((".gz", ".jsonl", ".parquet"))]
-    refused = [*options, *(f"`{table}`" for table in tables)]
+    taken = ("ctx", "encoder", "sources", "output", "runtime", "precision", "trust_remote_code")
+    refused = []
+    for parameter in ctx.command.params:
+        from_command_line = ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
+        if parameter.name not in taken and from_command_line:
+            refused.append(parameter.opts[0])
+
+    for source in sources:
+        if source.lower().endswith((".gz", ".jsonl", ".parquet")):
+            refused.append(f"`{source}`")
+
     if len(sources) > 1:
         refused.append("several inputs")
     if refused:
@@ -145,6 +147,7 @@ def _encode_corpus(
 
     from sentbed_corpus import Request, encode_corpus
     from sentbed_corpus.encode_lines import bar
+    from sentbed_corpus.encoding_request import counted
 
     if "-" in sources:
         raise click.UsageError(
@@ -158,27 +161,29 @@ def _encode_corpus(
     if options["gpus_per_worker"] and options["runtime"] == "cpu":
         raise click.UsageError("`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`")
     say = partial(echo, err=True)
+    columns = map(str.strip, options["keep"].split(","))
     request = Request(
         encoder,
         tuple(sources),
         Path(output),
         table,
         options["column"],
-        tuple(name.strip() for name in options["keep"].split(",") if name.strip()),
+        tuple(filter(None, columns)),
         options["format"],
         options["dtype"],
         options["shard_rows"],
         options["trust_remote_code"],
     )
-    chosen = {
+    executor_options = {
         "workers": options["workers"],
         "cpus": options["cpus_per_worker"],
         "gpus": options["gpus_per_worker"] or None,
         "address": options["ray_address"],
     }
-    workers = executor_of(options["executor_name"], chosen, load_plugins(), say)
+    workers = executor_of(options["executor_name"], executor_options, load_plugins(), say)
     with Stop(say).listening():
-        done = encode_corpus(request, workers, overwrite=options["overwrite"], say=say, bar=bar)
-    shards = f"{done.shards} shard{'s' * (done.shards != 1)}"
-    speed = f", {done.encoded / done.seconds:.0f} rows/s" if done.encoded else ""
-    echo(f"{output}: {done.rows} x {done.width} in {shards}{speed}", err=True)
+        summary = encode_corpus(request, workers, overwrite=options["overwrite"], say=say, bar=bar)
+    line = f"{output}: {summary.rows} x {summary.width} in {counted(summary.shards, 'shard')}"
+    if summary.encoded:
+        line += f", {summary.encoded / summary.seconds:.0f} rows/s"
+    echo(line, err=True)

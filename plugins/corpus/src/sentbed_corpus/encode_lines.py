@@ -49,6 +49,7 @@ def encode_lines(
                     require_finite(vectors)
                     file.write(vectors.tobytes())
                     window = []
+
     return rows, loaded.width
 
 
@@ -72,7 +73,8 @@ def _lines_of(source: str) -> Iterator[IO[bytes]]:
 
 
 def _decoded(stream: IO[bytes], source: str) -> Iterator[str]:
-    return (text_row(line, source, number) for number, line in enumerate(bounded_lines(stream, source), 1))
+    for number, line in enumerate(bounded_lines(stream, source), 1):
+        yield text_row(line, source, number)
 
 
 @contextmanager

@@ -35,3 +35,10 @@ class Request:
     """Number of rows encoded and written together, which are held in memory and lost if a worker dies."""
     trust_remote_code: bool = False
     """See `Encoder.load`."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, in the plural where it is not 1."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"

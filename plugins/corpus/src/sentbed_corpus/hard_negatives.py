@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import Encoder, __version__
-from sentbed.errors import DataError, RunError
+from sentbed.errors import DataError, RunError, listed
 from sentbed.helpers import cannot_write, returned, sha256
 from sentbed.protocols import Dataset, DataSource, Runtime
 from sentbed.tools import Plugins, load_plugins, locked, saved_recipe, unstructure
 from sentbed_common import fingerprint_of, nearest, unit_rows
 
+from sentbed_corpus.component_releases import component_releases
+from sentbed_corpus.encoding_request import counted
 from sentbed_corpus.input_files import Source, find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
@@ -153,6 +155,7 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
         }
         path = request.output.with_name(request.output.name + RECORD)
         _publish(place / "record", record, path, rows, request.output)
+
     return Mined(written, len(dataset) - written, columns, path)
 
 
@@ -174,12 +177,12 @@ def _require_possible(request: MiningRequest) -> None:
 
 def _open(source: DataSource) -> Dataset:
     """Open the data. Raises `DataError` if it has no pairs of texts, or they change between epochs."""
-    lacking = [f"`{name}`" for name in ("anchor", "positive") if name not in source.columns]
-    if lacking:
-        columns = ", ".join(f"`{name}`" for name in source.columns)
+    missing = [f"`{name}`" for name in ("anchor", "positive") if name not in source.columns]
+    if missing:
         raise DataError(
-            f"`{source.name}` has no column {' and '.join(lacking)}, it has {columns}; take a source of "
-            "pairs, such as `pairs`, and name its columns with `--set anchor=NAME` and `--set positive=NAME`"
+            f"`{source.name}` has no column {' and '.join(missing)}, it has {listed(source.columns)}; take a "
+            "source of pairs, such as `pairs`, and name its columns with `--set anchor=NAME` and "
+            "`--set positive=NAME`"
         )
     dataset = returned(source.open(), Dataset, source, "open")
     if dataset.varies:
@@ -224,7 +227,9 @@ class _Corpus:
     @classmethod
     def read(cls, request: MiningRequest, store: TextStore) -> _Corpus:
         """Add the texts of the corpus to the store. Raises `DataError` with file and line."""
-        files = find_files(request.corpus, request.output) if request.corpus else []
+        if not request.corpus:
+            return cls((), 0)
+        files = find_files(request.corpus, request.output)
         # All files are checked before the first text is stored.
         pieces = [cut(file, WINDOW, request.column) for file in files]
         blank = 0
@@ -238,15 +243,16 @@ class _Corpus:
                         kept.append(text)
                 blank += len(texts) - len(kept)
                 store.add(kept)
+
         return cls(tuple(source for source, _ in pieces), blank)
 
     def record(self, request: MiningRequest) -> dict[str, Any] | None:
         """Return the record's part on the corpus, or None if there is none."""
         if not self.sources:
             return None
-        files = [
-            {"path": source.path, "blake2b": source.digest, "rows": source.rows} for source in self.sources
-        ]
+        files = []
+        for source in self.sources:
+            files.append({"path": source.path, "blake2b": source.digest, "rows": source.rows})
         return {"files": files, "column": request.column, "only": request.corpus_only, "blank": self.blank}
 
 
@@ -272,13 +278,16 @@ def _blocks(dataset: Dataset, column: str) -> Iterator[tuple[int, list[str]]]:
 
 def _require_writable(text: str, output: Path, where: str, file: object) -> None:
     """Raise `DataError` for a text that would be several fields or lines of a TSV file."""
-    if output.suffix.lower() == ".tsv" and not {"\t", "\n", "\r"}.isdisjoint(text):
-        what = "tab" if "\t" in text else "line break"
-        raise DataError(
-            f"{where}: the text {text!r:.60} has a {what}, which a `.tsv` file cannot hold; write a `.jsonl` "
-            "file",
-            file,
-        )
+    if output.suffix.lower() != ".tsv" or {"\t", "\n", "\r"}.isdisjoint(text):
+        return
+    separator = "line break"
+    if "\t" in text:
+        separator = "tab"
+    raise DataError(
+        f"{where}: the text {text!r:.60} has a {separator}, which a `.tsv` file cannot hold; write a "
+        "`.jsonl` file",
+        file,
+    )
 
 
 @attrs.frozen(eq=False)
@@ -305,22 +314,22 @@ class _Pairs:
 
         texts, places = store.distinct()
         rows = (len(store) - corpus) // 2
-        candidates = int(np.searchsorted(texts, corpus if corpus_only else corpus + rows))
-        positive, anchor = places[corpus : corpus + rows], places[corpus + rows :]
+        positive = places[corpus : corpus + rows]
+        anchor = places[corpus + rows :]
+        # Distinct texts are in the order of the store.
+        end_of_candidates = corpus
+        if not corpus_only:
+            end_of_candidates += rows
+        candidates = int(np.searchsorted(texts, end_of_candidates))
+
         anchors, anchor_of_row = np.unique(anchor, return_inverse=True)
         keys = np.unique(anchor_of_row * len(texts) + positive)
-        own_texts = np.arange(len(anchors)) * len(texts) + anchors
-        barred = np.union1d(keys, own_texts)
+        anchor_itself = np.arange(len(anchors)) * len(texts) + anchors
+        excluded_keys = np.union1d(keys, anchor_itself)
         positives = np.stack(np.divmod(keys, len(texts)), axis=1)
-        excluded = np.stack(np.divmod(barred, len(texts)), axis=1)
-        return cls(
-            texts,
-            candidates,
-            anchors,
-            anchor_of_row.astype(np.int64),
-            positives,
-            excluded[excluded[:, 1] < candidates],
-        )
+        excluded = np.stack(np.divmod(excluded_keys, len(texts)), axis=1)
+        excluded = excluded[excluded[:, 1] < candidates]
+        return cls(texts, candidates, anchors, anchor_of_row.astype(np.int64), positives, excluded)
 
 
 def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar) -> Vectors:
@@ -342,6 +351,7 @@ def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path
                 file.write(unit_rows(vectors).tobytes())
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
+
     return Vectors((path,), np.array([len(numbers)]), encoder.width, np.dtype("float32"))
 
 
@@ -370,6 +380,7 @@ def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selectio
             similarities[start:stop, 1:] = chosen.similarities
             left_out += chosen.left_out
             advance(stop - start)
+
     return Selection(places, similarities, left_out)
 
 
@@ -392,13 +403,15 @@ def _least_similarity(
     for start in range(0, len(pairs), WINDOW):
         rows, texts = pairs[start : start + WINDOW].T
         # As `nearest` sums, so that equal vectors have equal similarities.
-        np.minimum.at(least, rows, (vectors[texts].astype(np.float64) * anchors[rows]).sum(axis=1))
+        products = vectors[texts].astype(np.float64) * anchors[rows]
+        np.minimum.at(least, rows, products.sum(axis=1))
     return least
 
 
 def _columns(negatives: int) -> tuple[str, ...]:
     """Return the columns of the output, as the source `triplets` calls them."""
-    return ("anchor", "positive", "negative", *(f"negative_{n}" for n in range(2, negatives + 1)))
+    further = [f"negative_{number}" for number in range(2, negatives + 1)]
+    return ("anchor", "positive", "negative", *further)
 
 
 def _write_rows(
@@ -417,33 +430,21 @@ def _write_rows(
     import numpy as np
 
     enough = (selection.places[:, 0] >= 0)[pairs.anchor_of_row]
-    negatives = request.rules.negatives
-    count = "1 negative" if negatives == 1 else f"{negatives} negatives"
-    if request.require_all and not enough.all():
-        row = int(np.argmin(enough))
-        anchor = dataset.rows([row])["anchor"][0]
-        raise DataError(
-            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have no {count} left, the first one row "
-            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, selection)}, or take `--require-all` out"
-        )
-    if not enough.any():
-        raise DataError(
-            f"none of the {len(dataset)} rows has {count} left; {_advice(request, pairs, selection)}"
-        )
-    names = _columns(negatives)
-    tsv = request.output.suffix.lower() == ".tsv"
+    _require_enough(enough, request, dataset, pairs, selection)
+    names = _columns(request.rules.negatives)
+    is_tsv = request.output.suffix.lower() == ".tsv"
     numbers = pairs.texts[selection.places]
     try:
         with path.open("wb") as file:
-            if tsv:
+            if is_tsv:
                 file.write(("\t".join(names) + "\n").encode())
             for start in range(0, len(dataset), WINDOW):
                 rows = np.flatnonzero(enough[start : start + WINDOW]) + start
                 texts = dataset.rows(rows.tolist())
                 anchors = pairs.anchor_of_row[rows]
-                mined = [store.read(column) for column in numbers[anchors].T.tolist()]
-                for fields in zip(texts["anchor"], texts["positive"], *mined, strict=True):
-                    if tsv:
+                negatives = map(store.read, numbers[anchors].T.tolist())
+                for fields in zip(texts["anchor"], texts["positive"], *negatives, strict=True):
+                    if is_tsv:
                         line = "\t".join(fields)
                     else:
                         line = json.dumps(dict(zip(names, fields, strict=True)), ensure_ascii=False)
@@ -452,31 +453,60 @@ def _write_rows(
             os.fsync(file.fileno())
     except OSError as error:
         raise RunError(cannot_write(request.output, error)) from error
-    similar = selection.similarities[pairs.anchor_of_row[enough]]
-    means = {"positive": float(similar[:, 0].mean()), "negative": float(similar[:, 1:].mean())}
+
+    similarities = selection.similarities[pairs.anchor_of_row[enough]]
+    positive, negative = similarities[:, 0].mean(), similarities[:, 1:].mean()
+    means = {"positive": float(positive), "negative": float(negative)}
     return int(np.count_nonzero(enough)), means
+
+
+def _require_enough(
+    enough: NDArray[np.bool_], request: MiningRequest, dataset: Dataset, pairs: _Pairs, selection: Selection
+) -> None:
+    """Raise `DataError` if no row has enough negatives, or, with `require_all`, if one has not."""
+    import numpy as np
+
+    negatives = counted(request.rules.negatives, "negative")
+    if request.require_all and not enough.all():
+        row = int(np.argmin(enough))
+        anchor = dataset.rows([row])["anchor"][0]
+        raise DataError(
+            f"{np.count_nonzero(~enough)} of {len(dataset)} rows have no {negatives} left, the first one row "
+            f"{row + 1} ({anchor!r:.60}); {_advice(request, pairs, selection)}, or take `--require-all` out"
+        )
+    if not enough.any():
+        raise DataError(
+            f"none of the {len(dataset)} rows has {negatives} left; {_advice(request, pairs, selection)}"
+        )
 
 
 def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
     """Return what left candidates out, and what to change."""
-    counts = ", ".join(f"`{rule}` {count:,}" for rule, count in selection.left_out.items() if count)
+    counts = []
+    for rule, count in selection.left_out.items():
+        if count:
+            counts.append(f"`{rule}` {count:,}")
+    rules = ", ".join(counts) or "no rule"
     most = min(request.rules.range_max, pairs.candidates)
     seen = f"of the {most} nearest of {pairs.candidates:,} candidates, for {len(pairs.anchors):,} anchors"
-    return f"{seen}, {counts or 'no rule'} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
+    return f"{seen}, {rules} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
 
 
 def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> dict[str, Any]:
     """Return the record's part on the encoder."""
     space = fingerprint_of(encoder)
-    parts = {"backbone": encoder.recipe.backbone, "pooler": encoder.recipe.pooler, "runtime": request.runtime}
-    origins = {part: plugins.origin(type(component)) for part, component in parts.items()}
+    components = {
+        "backbone": encoder.recipe.backbone,
+        "pooler": encoder.recipe.pooler,
+        "runtime": request.runtime,
+    }
     return {
         "path": str(Path(request.encoder).resolve()),
         "sha256": sha256(Path(request.encoder)),
         "fingerprint": space and space.name,
         "width": encoder.width,
         "runtime": unstructure(request.runtime),
-        "plugins": {part: info.release for part, info in origins.items() if info is not None},
+        "plugins": component_releases(components, plugins),
         **encoder.protocol(),
     }
 

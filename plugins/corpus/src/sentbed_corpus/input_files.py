@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import attrs
-from sentbed.errors import DataError, RuntimeUnavailableError, suggest
+from sentbed.errors import DataError, RuntimeUnavailableError, listed, suggest
 from sentbed.helpers import foreign, open_file
 from sentbed_common import unpacked_stream
 
@@ -70,8 +70,7 @@ def kind_of(path: Path) -> Kind:
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
-    endings = ", ".join(f"`{ending}`" for ending in ENDINGS)
-    raise DataError(f"the file's ending does not say how to read it; expected one of {endings}", path)
+    raise DataError(f"the file's ending does not say how to read it; expected one of {listed(ENDINGS)}", path)
 
 
 def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
@@ -82,28 +81,34 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     Raises:
         DataError: for what does not exist, has nothing in it, or is named twice.
     """
-    files_of_inputs: list[Path] = []
-    for named in inputs:
-        path = Path(named)
-        if path.is_dir():
-            taken = [file for file in path.rglob("*") if _is_input(file, path)]
-            nothing = f"the directory has no file that ends in {', '.join(f'`{end}`' for end in ENDINGS)}"
-        elif path.exists() or not glob.has_magic(named):
-            taken, nothing = [path], ""
-        else:
-            # A pattern may be absolute, which `Path.glob` refuses.
-            names = glob.glob(named, recursive=True)  # noqa: PTH207
-            taken = [Path(name) for name in names if Path(name).is_file()]
-            nothing = "no file fits the pattern"
-        files = [file.resolve() for file in sorted(taken)]
-        files = [file for file in files if output.resolve() not in file.parents]
-        if not files:
-            raise DataError(f"{nothing}; check the path", named)
-        files_of_inputs += files
-    for file, times in Counter(files_of_inputs).items():
+    files: list[Path] = []
+    resolved_output = output.resolve()
+    for path_or_pattern in inputs:
+        matching, problem = _matching_files(path_or_pattern)
+        resolved = [file.resolve() for file in sorted(matching)]
+        outside_output = [file for file in resolved if resolved_output not in file.parents]
+        if not outside_output:
+            raise DataError(f"{problem}; check the path", path_or_pattern)
+        files += outside_output
+
+    for file, times in Counter(files).items():
         if times > 1:
             raise DataError("the file is named twice; each of its rows is to be encoded once", file)
-    return files_of_inputs
+
+    return files
+
+
+def _matching_files(path_or_pattern: str) -> tuple[list[Path], str]:
+    """Return the files of an input, and what is wrong with it if there are none."""
+    path = Path(path_or_pattern)
+    if path.is_dir():
+        files = [file for file in path.rglob("*") if _is_input(file, path)]
+        return files, f"the directory has no file that ends in {listed(ENDINGS)}"
+    if path.exists() or not glob.has_magic(path_or_pattern):
+        return [path], "the file is in the directory of the output"
+    # A pattern may be absolute, which `Path.glob` refuses.
+    names = map(Path, glob.glob(path_or_pattern, recursive=True))  # noqa: PTH207
+    return list(filter(Path.is_file, names)), "no file fits the pattern"
 
 
 def _is_input(file: Path, below: Path) -> bool:
@@ -166,6 +171,7 @@ def require_columns(names: Sequence[str], columns: Sequence[str], file: object, 
     """Raise `DataError` for the first of `names` that is not in `columns`."""
     for name in names:
         if name not in columns:
-            listed = ", ".join(f"`{column}`" for column in columns) or "no columns"
-            advice = suggest(name, columns)
-            raise DataError(f"there is no column `{name}`; found {listed}.{advice}", file, line)
+            choices = listed(columns) or "no columns"
+            raise DataError(
+                f"there is no column `{name}`; found {choices}.{suggest(name, columns)}", file, line
+            )

@@ -43,6 +43,7 @@ def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str
                 texts.append(text)
                 for name, values in kept.items():
                     values.append(row[name])
+
     return texts, kept
 
 
@@ -68,7 +69,9 @@ def json_row(
     require_columns((column, *keep), list(row), file, number)
     value = row[column]
     if not isinstance(value, str):
-        shown = "null" if value is None else repr(value)
+        shown = repr(value)
+        if value is None:
+            shown = "null"
         raise DataError(f"`{column}` is {shown}, expected a text; take the row out, or mend it", file, number)
     if "\0" in value:
         raise DataError(f"`{column}` has a NUL byte, which is in no text; write the file again", file, number)
@@ -77,6 +80,7 @@ def json_row(
     except UnicodeEncodeError as error:
         message = f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
         raise DataError(message, file, number) from error
+
     return value, row
 
 
@@ -119,6 +123,7 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
         except UnicodeDecodeError as error:
             fault = f"the byte 0x{text[error.start]:02x} in row {number}"
             raise DataError(f"found {fault}, expected UTF-8; write the file again", file) from error
+
     return texts
 
 
@@ -133,9 +138,11 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
         elif first < stop:
             groups.append(number)
         first += rows
+
     position = skipped
     for batch in file.iter_batches(PARQUET_ROWS, row_groups=groups, columns=list(columns)):
-        start, end = max(shard.row - position, 0), min(stop - position, batch.num_rows)
+        start = max(shard.row - position, 0)
+        end = min(stop - position, batch.num_rows)
         if start < end:
             yield batch.slice(start, end - start)
         position += batch.num_rows
@@ -149,6 +156,8 @@ def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence
 
     require_columns((column, *keep), file.schema_arrow.names, path, None)
     column_type = file.schema_arrow.field(column).type
-    kind = column_type.value_type if types.is_dictionary(column_type) else column_type
-    if not (types.is_string(kind) or types.is_large_string(kind)):
+    value_type = column_type
+    if types.is_dictionary(column_type):
+        value_type = column_type.value_type
+    if not types.is_string(value_type) and not types.is_large_string(value_type):
         raise DataError(f"the column `{column}` holds {column_type}, expected strings", path)

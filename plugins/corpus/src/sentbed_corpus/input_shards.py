@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,11 +30,15 @@ def cut(
         DataError: for a file or a row that cannot be used, so that it is found before hours of work.
     """
     size, modified = state_of(path)
-    cut_file = _cut_parquet if kind_of(path) == "parquet" else _cut_lines
-    digest, rows, starts = cut_file(path, shard_rows, column, keep)
+    if kind_of(path) == "parquet":
+        digest, rows, starts = _cut_parquet(path, shard_rows, column, keep)
+    else:
+        digest, rows, starts = _cut_lines(path, shard_rows, column, keep)
     source = Source(str(path), size, modified, digest, rows)
-    places = zip(range(0, rows, shard_rows), starts, strict=True)
-    return source, [Shard(0, source, row, min(shard_rows, rows - row), start) for row, start in places]
+    shards = []
+    for row, start in zip(range(0, rows, shard_rows), starts, strict=True):
+        shards.append(Shard(0, source, row, min(shard_rows, rows - row), start))
+    return source, shards
 
 
 def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
@@ -54,6 +59,7 @@ def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) ->
                 text_row(line, path, rows)
             else:
                 json_row(line, path, rows, column, keep)
+
     return digest.hexdigest(), rows, starts
 
 
@@ -64,4 +70,5 @@ def _cut_parquet(path: Path, shard_rows: int, column: str, keep: Sequence[str]) 
         rows = 0
         for batch in file.iter_batches(PARQUET_ROWS, columns=[column]):
             rows += len(parquet_texts(batch.column(column), path, rows + 1, column))
-    return digest.hexdigest(), rows, [0] * -(-rows // shard_rows)
+    shards = math.ceil(rows / shard_rows)
+    return digest.hexdigest(), rows, [0] * shards

@@ -44,18 +44,26 @@ class Manifest:
 
     def write(self, directory: Path) -> None:
         """Write the manifest into the corpus directory."""
-        places = {source: number for number, source in enumerate(self.sources)}
+        numbers = {source: number for number, source in enumerate(self.sources)}
+        shards = []
+        for shard in self.shards:
+            shards.append(
+                {
+                    "input": numbers[shard.source],
+                    "row": shard.row,
+                    "rows": shard.rows,
+                    "start": shard.start,
+                }
+            )
+
         content = {
             "schema": SCHEMA,
             "complete": self.complete,
             "rows": self.rows,
             "how": self.how,
             "request": self.request,
-            "inputs": [attrs.asdict(source) for source in self.sources],
-            "shards": [
-                {"input": places[shard.source], "row": shard.row, "rows": shard.rows, "start": shard.start}
-                for shard in self.shards
-            ],
+            "inputs": list(map(attrs.asdict, self.sources)),
+            "shards": shards,
         }
         write_atomic(directory / FILE, json.dumps(content, indent=1))
 
@@ -73,22 +81,7 @@ class Manifest:
             content = json.loads(read_file(file, LARGEST))
             if content["schema"] != SCHEMA:
                 raise RunError(f"`{file}` has schema {content['schema']}; this version reads {SCHEMA}")
-            sources = tuple(_source(entry) for entry in content["inputs"])
-            shards = tuple(
-                Shard(
-                    number,
-                    sources[_whole(entry, "input", len(sources) - 1)],
-                    *(_whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start")),
-                )
-                for number, entry in enumerate(content["shards"])
-            )
-            request, how = _table(content["request"], "request"), content["how"]
-            if request["format"] not in ("npy", "parquet") or request["dtype"] not in ("float32", "float16"):
-                raise ValueError("its format or dtype is never written")  # noqa: TRY301
-            _table(request["encoder"], "encoder")["sha256"]
-            if how is not None and _whole(_table(how, "how"), "width", WIDEST) < 1:
-                raise ValueError("the width is 0")  # noqa: TRY301
-            return cls(request, shards, sources, how, content["complete"] is True)
+            return cls._structured(content)
         except (
             OSError,
             DataError,
@@ -101,6 +94,25 @@ class Manifest:
             raise RunError(
                 f"`{file}` is damaged ({reason_of(error)}); start again with `--overwrite`"
             ) from error
+
+    @classmethod
+    def _structured(cls, content: Mapping[str, Any]) -> Manifest:
+        """Return the manifest of a file's content; raises what reading of keys and numbers raises."""
+        sources = tuple(map(_source, content["inputs"]))
+        shards = []
+        for number, entry in enumerate(content["shards"]):
+            source = sources[_whole(entry, "input", len(sources) - 1)]
+            row, rows, start = (_whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start"))
+            shards.append(Shard(number, source, row, rows, start))
+
+        request = _table(content["request"], "request")
+        if request["format"] not in ("npy", "parquet") or request["dtype"] not in ("float32", "float16"):
+            raise ValueError("its format or dtype is never written")
+        _table(request["encoder"], "encoder")["sha256"]
+        how = content["how"]
+        if how is not None and _whole(_table(how, "how"), "width", WIDEST) < 1:
+            raise ValueError("the width is 0")
+        return cls(request, tuple(shards), sources, how, content["complete"] is True)
 
 
 def _source(entry: Mapping[str, Any]) -> Source:
@@ -138,7 +150,9 @@ def request_table(request: Request, encoder_digest: str, plugins: Mapping[str, s
 
 
 def _plain(_: object, __: object, value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return list(value)
+    return value
 
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
@@ -157,7 +171,8 @@ def _other_inputs(old: Sequence[Source], new: Sequence[Source]) -> Iterator[str]
     """Yield how the inputs differ; only content and order count, as a corpus may have been moved."""
     if [source.digest for source in old] == [source.digest for source in new]:
         return
-    before, now = ({source.path: source.digest for source in sources} for sources in (old, new))
+    before = {source.path: source.digest for source in old}
+    now = {source.path: source.digest for source in new}
     if before == now:
         yield "the inputs stand in another order"
     for path in before.keys() | now.keys():

@@ -79,7 +79,10 @@ def mine(
         raise click.UsageError("name the data with `--data`, or a recipe that has them with `--recipe`")
     if stage is not None and recipe is None:
         raise click.UsageError("`--stage` is for `--recipe`")
-    data, runtime = data_of_stage(recipe, stage, overrides) if recipe else data_named(source or "", overrides)
+    if recipe is not None:
+        data, runtime = data_of_stage(recipe, stage, overrides)
+    else:
+        data, runtime = data_named(source or "", overrides)
     request = MiningRequest(
         encoder=encoder,
         data=data,
@@ -95,11 +98,15 @@ def mine(
     )
     with Stop(partial(echo, err=True)).listening():
         mined = mine_hard_negatives(request, bar)
-    left_out = f", {mined.left_out} left out for want of negatives" if mined.left_out else ""
-    echo(f"{output}: {mined.rows} rows{left_out}; {mined.record} says how they were mined", err=True)
-    negatives = mined.columns[2:]
-    named = ", ".join(f'"{name}"' for name in negatives)
+    rows = f"{mined.rows} rows"
+    if mined.left_out:
+        rows += f", {mined.left_out} left out for want of negatives"
+    echo(f"{output}: {rows}; {mined.record} says how they were mined", err=True)
+    negative_columns = mined.columns[2:]
+    negative = ", ".join(f'"{name}"' for name in negative_columns)
+    if len(negative_columns) > 1:
+        negative = f"[{negative}]"
     echo(
         f'data = {{ use = "triplets", path = "{output}", anchor = "anchor", positive = "positive", '
-        f"negative = {named if len(negatives) == 1 else f'[{named}]'} }}"
+        f"negative = {negative} }}"
     )

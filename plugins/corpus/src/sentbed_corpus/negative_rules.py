@@ -71,6 +71,7 @@ class Rules:
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 yield f"`{name}` is {value}, expected a finite number"
+
         low, high = self.min_score, self.max_score
         if low is not None and high is not None and low > high:
             yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"
@@ -100,12 +101,14 @@ class Rules:
         for name, refused in rules:
             left_out[name] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
+
         keys = ranks.astype(np.float64)
         if self.sampling == "random":
             generator = np.random.PCG64(self.seed).advance(first * scores.shape[1])
             keys = np.random.Generator(generator).random(scores.shape)
         keys[~allowed] = np.inf
-        chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, : self.negatives], axis=1)
+        by_key = np.argsort(keys, axis=1, kind="stable")
+        chosen = np.sort(by_key[:, : self.negatives], axis=1)
         enough = np.count_nonzero(allowed, axis=1) >= self.negatives
         places = np.full((len(scores), self.negatives), -1)
         similarities = np.full(places.shape, np.nan)

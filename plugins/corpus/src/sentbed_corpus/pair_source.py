@@ -25,8 +25,14 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
         RecipeError: if fields are invalid; lists all of them.
     """
     document = Document({"data": {"use": source}, "runtime": {"use": "cpu"}})
-    placed = [text if text.startswith("runtime.") else f"data.{text}" for text in overrides]
-    document = apply_overrides(document, placed)
+    paths = []
+    for text in overrides:
+        if text.startswith("runtime."):
+            paths.append(text)
+        else:
+            paths.append(f"data.{text}")
+
+    document = apply_overrides(document, paths)
     tables, problems = structure(document.data, _Tables, document, load_plugins(), Path.cwd())
     if problems:
         raise RecipeError(problems)
@@ -43,13 +49,17 @@ def data_of_stage(path: str, name: str | None, overrides: Sequence[str]) -> tupl
     """
     recipe = load_recipe(path, overrides, look=False)
     stages = {stage.name: stage for stage in recipe.stage}
-    chosen = next(iter(stages)) if name is None and len(stages) == 1 else name
-    if chosen not in stages:
-        wrong = "the recipe has no stage" if not stages else "the recipe has several stages"
-        wrong = f"there is no stage `{name}`" if name is not None else wrong
-        message = f"{wrong}; name one that has data with `--stage`.{suggest(name or '', list(stages))}"
+    if name is None and len(stages) == 1:
+        (name,) = stages
+    if name is None or name not in stages:
+        fault = f"there is no stage `{name}`"
+        if name is None:
+            fault = "the recipe has several stages"
+        if name is None and not stages:
+            fault = "the recipe has no stage"
+        message = f"{fault}; name one that has data with `--stage`.{suggest(name or '', list(stages))}"
         raise RecipeError([Problem(message, "stage", path)])
-    data = stages[chosen].data
+    data = stages[name].data
     if problems := sentences(data.check(), data, "check"):
-        raise RecipeError([Problem(problem, f"stage.{chosen}.data", path) for problem in problems])
+        raise RecipeError([Problem(problem, f"stage.{name}.data", path) for problem in problems])
     return data, recipe.runtime

@@ -31,12 +31,19 @@ def read_digests(directory: Path) -> dict[str, str] | None:
         return None
     except DataError as error:
         raise RunError(f"{error}; start again with `--overwrite`") from error
-    return {match[2]: match[1] for match in map(_LINE.fullmatch, lines) if match}
+
+    digests = {}
+    for line in lines:
+        if match := _LINE.fullmatch(line):
+            digests[match[2]] = match[1]
+
+    return digests
 
 
 def write_digests(directory: Path, digests: Mapping[str, str]) -> None:
     """Write the hashes of all files that are there."""
-    write_atomic(directory / FILE, "".join(_line(name, digest) for name, digest in sorted(digests.items())))
+    lines = [_line(name, digest) for name, digest in sorted(digests.items())]
+    write_atomic(directory / FILE, "".join(lines))
 
 
 def add_digest(directory: Path, name: str, digest: str) -> None:

@@ -55,9 +55,13 @@ class TextStore:
 
     def read(self, numbers: Sequence[int]) -> list[str]:
         """Return the texts with these numbers."""
-        file, ends = self.stream.fileno(), self.ends
-        contents = (os.pread(file, ends[number + 1] - ends[number], ends[number]) for number in numbers)
-        return [content.decode(errors="surrogatepass") for content in contents]
+        texts = []
+        for number in numbers:
+            start = self.ends[number]
+            end = self.ends[number + 1]
+            content = os.pread(self.stream.fileno(), end - start, start)
+            texts.append(content.decode(errors="surrogatepass"))
+        return texts
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the number of the first of equal texts, ascending, and each text's index among them."""

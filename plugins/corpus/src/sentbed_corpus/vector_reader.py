@@ -80,13 +80,22 @@ class Vectors:
         parts, first = [], start
         while first < stop:
             number = int(np.searchsorted(self.ends, first, side="right"))
-            offset = int(self.ends[number - 1]) if number else 0
+            offset = self._first_row(number)
             last = min(stop, int(self.ends[number]))
             parts.append(self._read(number, first - offset, last - offset))
             first = last
+
+        if not parts:
+            return np.empty((0, self.width), self.dtype)
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate(parts) if parts else np.empty((0, self.width), self.dtype)
+        return np.concatenate(parts)
+
+    def _first_row(self, number: int) -> int:
+        """Return the number of a file's first row in the corpus."""
+        if number == 0:
+            return 0
+        return int(self.ends[number - 1])
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         """Return the vector of a row, or the vectors of a slice or an array of row indices."""
@@ -97,28 +106,38 @@ class Vectors:
             if step == 1:
                 return self.rows(start, stop)
             return self[np.arange(start, stop, step)]
-        chosen = np.asarray(key)
-        if chosen.dtype == bool:
-            if chosen.shape != (len(self),):
-                raise IndexError(f"found a mask of shape {chosen.shape}, expected ({len(self)},)")
-            chosen = np.flatnonzero(chosen)
-        if chosen.size == 0:
-            chosen = chosen.astype(np.int64)
-        if not np.issubdtype(chosen.dtype, np.integer):
-            raise TypeError(f"rows are chosen by whole numbers, slices or masks, found {key!r}")
-        if chosen.size and not -len(self) <= chosen.min() <= chosen.max() < len(self):
-            raise IndexError(f"found a row outside of 0 to {len(self) - 1}")
-        rows = np.where(chosen < 0, chosen + len(self), chosen)
+        rows = self._row_numbers(key)
         output = np.empty((*rows.shape, self.width), self.dtype)
         numbers = np.searchsorted(self.ends, rows, side="right")
-        for number in np.unique(numbers):
-            offset = self.ends[number - 1] if number else 0
+        for number in map(int, np.unique(numbers)):
             in_file = numbers == number
-            chosen, places = np.unique(rows[in_file] - offset, return_inverse=True)
-            runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
-            parts = [self._read(int(number), int(run[0]), int(run[-1]) + 1) for run in runs]
+            distinct, places = np.unique(rows[in_file] - self._first_row(number), return_inverse=True)
+            # Rows that follow each other are read at once.
+            runs = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1)
+            parts = []
+            for run in runs:
+                first, last = int(run[0]), int(run[-1])
+                parts.append(self._read(number, first, last + 1))
             output[in_file] = np.concatenate(parts)[places]
+
         return output
+
+    def _row_numbers(self, key: Any) -> NDArray[np.integer]:
+        """Return the rows that a number, an array of numbers or a mask chooses, none of them negative."""
+        import numpy as np
+
+        rows = np.asarray(key)
+        if rows.dtype == bool:
+            if rows.shape != (len(self),):
+                raise IndexError(f"found a mask of shape {rows.shape}, expected ({len(self)},)")
+            rows = np.flatnonzero(rows)
+        if rows.size == 0:
+            rows = rows.astype(np.int64)
+        if not np.issubdtype(rows.dtype, np.integer):
+            raise TypeError(f"rows are chosen by whole numbers, slices or masks, found {key!r}")
+        if rows.size and not -len(self) <= rows.min() <= rows.max() < len(self):
+            raise IndexError(f"found a row outside of 0 to {len(self) - 1}")
+        return np.where(rows < 0, rows + len(self), rows)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all vectors, in memory."""
@@ -152,8 +171,7 @@ class Vectors:
             if self.digests is not None and not is_intact(file, self.digests):
                 raise ValueError("it is not what was written")
             layout = NpyLayout.of(file, self.dtype)
-            start = int(self.ends[number - 1]) if number else 0
-            rows = int(self.ends[number]) - start
+            rows = int(self.ends[number]) - self._first_row(number)
             if (layout.rows, layout.width) != (rows, self.width):
                 raise ValueError(
                     f"found {layout.rows} rows of {layout.width}, expected {rows} of {self.width}"

@@ -50,7 +50,9 @@ def write_shard(
                 f"{what}: a vector has the value {np.abs(vectors).max():.0f}, more than float16 holds; "
                 "use float32"
             )
-    table = _table(output, kept, what) if request.format == "parquet" else None
+    table = None
+    if request.format == "parquet":
+        table = _table(output, kept, what)
     with atomic_file(path) as file:
         if table is not None:
             from pyarrow import parquet
@@ -78,7 +80,9 @@ def require_finite(vectors: NDArray[np.float32], what: object = None) -> None:
     import numpy as np
 
     if not np.isfinite(vectors).all():
-        place = "" if what is None else f"{what}: "
+        place = ""
+        if what is not None:
+            place = f"{what}: "
         raise RunError(
             f"{place}the vectors have NaN or infinite values; look at the encoder's weights and precision"
         )
@@ -116,6 +120,7 @@ class NpyLayout:
             except Exception as error:  # NumPy evaluates the header, which may fail at anything
                 raise ValueError(f"its header cannot be read: {error}") from error
             start = stream.tell()
+
         size = start + math.prod(shape) * dtype.itemsize
         if len(shape) != 2 or turned or stored_dtype != dtype or path.stat().st_size != size:
             raise ValueError(f"found {shape} values of {stored_dtype} in {path.stat().st_size} bytes")

@@ -51,10 +51,10 @@ class Augmented(Dataset):
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
         """Return the texts of these rows, by column."""
         anchors = list(self.source.rows(indices, epoch)["anchor"])
-        positives = [
-            self.change(text, Random(f"{self.seed} {epoch} {row}"))
-            for row, text in zip(indices, anchors, strict=True)
-        ]
+        positives = []
+        for row, text in zip(indices, anchors, strict=True):
+            random = Random(f"{self.seed} {epoch} {row}")
+            positives.append(self.change(text, random))
         return {"anchor": anchors, "positive": positives}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:

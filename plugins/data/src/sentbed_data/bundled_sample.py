@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import FilePath
 from sentbed.protocols import DataSource
 from sentbed_common import InMemoryDataset
@@ -26,13 +27,15 @@ class Sample(DataSource):
     kind: Literal["triplets", "pairs", "sentences"] = "triplets"
     """`triplets`: anchor, positive, negative. `pairs`: without the negative. `sentences`: every sentence of
     these triplets once, as its own positive."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to return, at least 1; default: all."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """`anchor` and `positive`, and `negative` with `kind = "triplets"`."""
-        return ("anchor", "positive", "negative") if self.kind == "triplets" else ("anchor", "positive")
+        if self.kind == "triplets":
+            return ("anchor", "positive", "negative")
+        return ("anchor", "positive")
 
     def check(self) -> Iterator[str]:
         """Yield a message if the corpus is not installed."""

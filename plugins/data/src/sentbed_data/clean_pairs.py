@@ -20,8 +20,9 @@ from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
 from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.csv_tsv_jsonl import listed
+from sentbed_data.filtered_table import chosen_columns, counts_text
 from sentbed_data.mix import Mix
-from sentbed_data.word_splitting import WORD
+from sentbed_data.word_splitting import count_words
 
 Script: TypeAlias = Literal[
     "arabic",
@@ -123,14 +124,15 @@ class CleanPairs(DataSource):
                 "out; expected texts that stay; take another source"
             )
         left_out = Counter(source.left_out)
-        kept = self._without_duplicates(*self._kept(source, left_out), left_out)
+        pairs, digests = self._pairs_by_rules(source, left_out)
+        kept = self._without_duplicates(pairs, digests, left_out)
         if not kept:
-            counts = ", ".join(f"{times} {what}" for what, times in left_out.items())
             raise DataError(
-                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: {counts}; "
-                "loosen the rules of `clean-pairs`"
+                f"nothing is left of the {len(source)} pairs of `{self.source.name}`; left out: "
+                f"{counts_text(left_out)}; loosen the rules of `clean-pairs`"
             )
-        cleaned = CleanedPairs(source, kept, {what: times for what, times in left_out.items() if times})
+        # Counts of zero are dropped.
+        cleaned = CleanedPairs(source, kept, dict(+left_out))
         if cleaned.mixture is not None and 0 in cleaned.mixture.sizes:
             number = cleaned.mixture.sizes.index(0) + 1
             raise DataError(
@@ -138,7 +140,7 @@ class CleanPairs(DataSource):
             )
         return cleaned
 
-    def _kept(self, source: Dataset, left_out: Counter[str]) -> tuple[array[int], bytearray]:
+    def _pairs_by_rules(self, source: Dataset, left_out: Counter[str]) -> tuple[array[int], bytearray]:
         """Return the indices of the pairs that the rules keep, and digests of what must not come twice."""
         rules = list(self._rules())
         kept = array("Q")
@@ -147,16 +149,18 @@ class CleanPairs(DataSource):
             block = source.rows(range(start, min(start + _BLOCK, len(source))))
             pairs = zip(block["anchor"], block["positive"], strict=True)
             for index, (anchor, positive) in enumerate(pairs, start):
-                reason = next((what for what, leaves_out in rules if leaves_out(anchor, positive)), None)
+                reason = _reason_to_leave_out(anchor, positive, rules)
                 if reason is not None:
                     left_out[reason] += 1
                     continue
                 kept.append(index)
-                if self.duplicates != "keep":
-                    digests += _digest(
-                        "" if self.duplicates == "positive" else anchor,
-                        "" if self.duplicates == "anchor" else positive,
-                    )
+                if self.duplicates == "pair":
+                    digests += _digest(anchor, positive)
+                elif self.duplicates == "anchor":
+                    digests += _digest(anchor, "")
+                elif self.duplicates == "positive":
+                    digests += _digest("", positive)
+
         return kept, digests
 
     def _rules(self) -> Iterator[_Rule]:
@@ -188,10 +192,12 @@ class CleanPairs(DataSource):
             return kept
         import numpy as np
 
-        again = first_of_equal(digests) != np.arange(len(kept))
-        first = np.frombuffer(kept, np.uint64)[~again]
-        what = "pairs" if self.duplicates == "pair" else f"pairs with the {self.duplicates}"
-        left_out[f"{what} of an earlier row"] += len(kept) - len(first)
+        is_first = first_of_equal(digests) == np.arange(len(kept))
+        first = np.frombuffer(kept, np.uint64)[is_first]
+        reason = f"pairs with the {self.duplicates} of an earlier row"
+        if self.duplicates == "pair":
+            reason = "pairs of an earlier row"
+        left_out[reason] += len(kept) - len(first)
         return array("Q", first.tobytes())
 
 
@@ -216,9 +222,13 @@ class CleanedPairs(Dataset):
         mixture = self.source.mixture
         if mixture is None:
             return None
-        ends = [bisect_left(self.kept, end) for end in accumulate(mixture.sizes)]
-        sizes = tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
-        return attrs.evolve(mixture, sizes=sizes, takes=sizes)
+        sizes = []
+        start = 0
+        for end_in_source in accumulate(mixture.sizes):
+            end = bisect_left(self.kept, end_in_source)
+            sizes.append(end - start)
+            start = end
+        return attrs.evolve(mixture, sizes=tuple(sizes), takes=tuple(sizes))
 
     @property
     def fingerprint(self) -> str:
@@ -237,7 +247,7 @@ class CleanedPairs(Dataset):
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, block by block."""
-        names = [column for column in self.columns if columns is None or column in columns]
+        names = chosen_columns(self.columns, columns)
         for start in range(0, len(self), _BLOCK):
             block = self.rows(range(start, min(start + _BLOCK, len(self))))
             for column in names:
@@ -253,12 +263,16 @@ def _digest(anchor: str, positive: str) -> bytes:
 
 @lru_cache(maxsize=2)  # both sides of the pair that several rules look at
 def _words(text: str) -> int:
-    return sum(1 for _ in WORD.finditer(text))
+    return count_words(text)
 
 
 def _written_in(text: str, scripts: frozenset[str], share: float) -> bool:
-    letters = [_script(letter) for letter in text if letter.isalpha()]
-    return bool(letters) and sum(script in scripts for script in letters) >= share * len(letters)
+    """Whether a text has letters, and at least a share of them is of these scripts."""
+    letters = list(filter(str.isalpha, text))
+    if not letters:
+        return False
+    fitting = sum(_script(letter) in scripts for letter in letters)
+    return fitting >= share * len(letters)
 
 
 @cache
@@ -267,7 +281,17 @@ def _script(letter: str) -> str:
     first, _, rest = unicodedata.name(letter, "").partition(" ")
     if first in ("FULLWIDTH", "HALFWIDTH"):
         first = rest.partition(" ")[0]
-    return "han" if first in ("CJK", "IDEOGRAPHIC") else first.partition("-")[0].lower()
+    if first in ("CJK", "IDEOGRAPHIC"):
+        return "han"
+    return first.partition("-")[0].lower()
+
+
+def _reason_to_leave_out(anchor: str, positive: str, rules: Sequence[_Rule]) -> str | None:
+    """Return what the first rule that leaves a pair out says of it; None if they all keep it."""
+    for reason, leaves_out in rules:
+        if leaves_out(anchor, positive):
+            return reason
+    return None
 
 
 def _either(scripts: Sequence[str]) -> str:

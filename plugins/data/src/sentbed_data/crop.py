@@ -6,6 +6,7 @@ from random import Random
 from typing import ClassVar
 
 import attrs
+from attrs.validators import and_, gt, lt
 
 from sentbed_data.augmentation_base import Augmentation, Augmented
 from sentbed_data.word_splitting import pieces
@@ -23,9 +24,7 @@ class Crop(Augmentation):
     name: ClassVar[str] = "crop"
     papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
-    keep: float = attrs.field(
-        default=0.9, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))
-    )
+    keep: float = attrs.field(default=0.9, validator=and_(gt(0.0), lt(1.0)))
     """Share of the words to keep, in (0, 1); 0.9 is SimCSE's `crop 10%`."""
 
     def open(self) -> Augmented:

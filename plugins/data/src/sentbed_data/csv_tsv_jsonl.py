@@ -49,6 +49,7 @@ def codec(encoding: str) -> str:
             f"`encoding = {encoding!r}` is not a text encoding that Python knows; "
             f'use `"utf-8"`, `"latin-1"`, `"gb18030"` or the like'
         ) from error
+
     if not one_byte_newline:
         raise DataError(
             f"`encoding = {encoding!r}` does not end a line at a single byte; convert the file to UTF-8"
@@ -135,20 +136,25 @@ def select(
     path: Path, rows: Iterator[tuple[int, list[str]]], names: Sequence[str], header: bool, hint: str
 ) -> Rows:
     """Yield the wanted fields of every row; every row must be as wide as the first."""
-    places, width = [*range(len(names))], len(names)
+    places = list(range(len(names)))
+    width = len(names)
+    reason = f"{listed(names)}, as there is no header"
     if header:
         first = next(rows, None)
         if first is None:
             return
         line, header_names = first
-        places, width = [position(name, header_names, path, line) for name in names], len(header_names)
+        places = [position(name, header_names, path, line) for name in names]
+        width = len(header_names)
+        reason = "as the header has"
     for line, row in rows:
         if row in ([], [""]):
             raise DataError(f"the line is blank; expected {width} field(s); remove the line", path, line)
         if len(row) != width:
-            why = "as the header has" if header else f"{listed(names)}, as there is no header"
-            raise DataError(f"the row has {len(row)} field(s); expected {width}, {why}; {hint}", path, line)
-        yield line, [row[i] for i in places]
+            raise DataError(
+                f"the row has {len(row)} field(s); expected {width}, {reason}; {hint}", path, line
+            )
+        yield line, [row[place] for place in places]
 
 
 def jsonl_rows(path: Path, lines: Iterator[str], names: Sequence[str]) -> Rows:
@@ -186,4 +192,6 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}..."

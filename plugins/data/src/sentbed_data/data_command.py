@@ -23,24 +23,33 @@ _data_dir = click.option(
 _digests = click.option("--check", "digests", is_flag=True, help="Compare digests too, beside row counts.")
 
 
+def _base(directory: str | None) -> Path | None:
+    """Return `directory`, or the data directory if it is known."""
+    from sentbed.helpers import data_root
+
+    if directory is None:
+        return data_root()
+    return Path(directory)
+
+
 @data.command("list")
 @_data_dir
 @_digests
 def data_list(directory: str | None, digests: bool) -> None:
     """List the known data: name, state, what it is for."""
-    from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
     from sentbed_data.find_collections import collections, inspect_collection
 
-    base = data_root() if directory is None else Path(directory)
+    base = _base(directory)
     every_collection = collections(load_plugins())
-    width = max((len(name) for name in every_collection), default=0)
+    width = max(map(len, every_collection), default=0)
     for name, collection in every_collection.items():
         status = inspect_collection(collection, base, digests)
         echo(f"{name:<{width}}  {status.state:<16} {collection.summary}")
         if status.detail:
             echo(f"{'':<{width}}  {status.detail}")
+
     if base is None:
         echo("SENTBED_DATA is not set: name the data directory with `--dir`", err=True)
 
@@ -51,15 +60,16 @@ def data_list(directory: str | None, digests: bool) -> None:
 @_digests
 def data_where(name: str | None, directory: str | None, digests: bool) -> None:
     """Show the path and state of each file of NAME (or of all known data), whether it exists or not."""
-    from sentbed.helpers import data_root
     from sentbed.tools import load_plugins
 
     from sentbed_data.find_collections import collections, find, inspect_collection
 
-    base = data_root() if directory is None else Path(directory)
-    loaded = load_plugins()
-    chosen = collections(loaded).values() if name is None else [find(loaded, name)]
-    for collection in chosen:
+    base = _base(directory)
+    plugins = load_plugins()
+    shown = list(collections(plugins).values())
+    if name is not None:
+        shown = [find(plugins, name)]
+    for collection in shown:
         status = inspect_collection(collection, base, digests)
         echo(f"{collection.name}: {status.state}, {status.directory}")
         for item in status.files:
@@ -91,6 +101,7 @@ def data_get(name: str, directory: str | None) -> None:
     for item in status.files:
         if item in status.bad or item.state == UNKNOWN:
             echo(f"{item.state}: {item.path} {item.detail}".rstrip(), err=True)
+
     if status.bad:
         raise SentbedError(
             f"{len(status.bad)} of {len(status.files)} files of `{name}` are not what they should be; "

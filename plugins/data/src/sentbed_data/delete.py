@@ -6,6 +6,7 @@ from random import Random
 from typing import ClassVar
 
 import attrs
+from attrs.validators import and_, gt, lt
 
 from sentbed_data.augmentation_base import Augmentation, Augmented
 from sentbed_data.word_splitting import pieces
@@ -23,9 +24,7 @@ class Delete(Augmentation):
     name: ClassVar[str] = "delete"
     papers: ClassVar[tuple[str, ...]] = ("gao2021simcse",)
 
-    rate: float = attrs.field(
-        default=0.1, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.lt(1.0))
-    )
+    rate: float = attrs.field(default=0.1, validator=and_(gt(0.0), lt(1.0)))
     """Probability of deleting a word, in (0, 1); 0.1 is SimCSE's `word deletion 10%`."""
 
     def open(self) -> Augmented:

@@ -32,17 +32,24 @@ def libraries() -> Iterator[Finding]:
 
 def collection_findings(plugins: Plugins) -> Iterator[Finding]:
     """Yield which known collections are complete; rows are not counted, which would take long."""
-    base, states = data_root(), {}
-    for name, data in collections(plugins).items():
-        uncounted = attrs.evolve(data, files=tuple(attrs.evolve(file, rows=None) for file in data.files))
-        states[name] = inspect_collection(uncounted, base).state
-    if not states:
+    base = data_root()
+    names: dict[str, list[str]] = {"complete": [], "incomplete": [], "missing": []}
+    for name, collection in collections(plugins).items():
+        uncounted = [attrs.evolve(file, rows=None) for file in collection.files]
+        state = inspect_collection(attrs.evolve(collection, files=tuple(uncounted)), base).state
+        if state == INCOMPLETE:
+            names["incomplete"].append(name)
+        elif state == MISSING:
+            names["missing"].append(name)
+        else:
+            names["complete"].append(name)
+
+    parts = [f"{state}: {', '.join(of_state)}" for state, of_state in names.items() if of_state]
+    if not parts:
         return
-    parts: dict[str, list[str]] = {"complete": [], "incomplete": [], "missing": []}
-    for name, state in states.items():
-        part = {INCOMPLETE: "incomplete", MISSING: "missing"}.get(state, "complete")
-        parts[part].append(name)
-    detail = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
-    whole = len(parts["complete"]) == len(states)
-    remedy = "" if whole else "`sentbed data get NAME`; `sentbed data where NAME` lists files"
-    yield Finding("data", "known data", "yes" if whole else "limited", detail, remedy)
+    detail = "; ".join(parts)
+    if not names["incomplete"] and not names["missing"]:
+        yield Finding("data", "known data", "yes", detail)
+    else:
+        remedy = "`sentbed data get NAME`; `sentbed data where NAME` lists files"
+        yield Finding("data", "known data", "limited", detail, remedy)

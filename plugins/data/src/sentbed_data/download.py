@@ -67,13 +67,15 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
     with _opened(part) as stream:
         tries = 0
         # A process that ended just before the renaming has left the whole file.
-        while not (digests and stream.seek(0, os.SEEK_END) and sha256(part) in digests):
+        while not _is_whole(part, stream, digests):
             before = stream.tell()
             try:
                 _receive(url, target, stream, mark, follow)
                 break
             except _CutError as error:
-                tries = 0 if stream.tell() > before else tries + 1
+                tries += 1
+                if stream.tell() > before:
+                    tries = 0
                 if tries == TRIES:
                     raise DataError(_unreachable(url, target, error)) from error
                 time.sleep(PAUSE_SECONDS * tries)
@@ -94,13 +96,22 @@ def fetch(url: str, target: Path, digests: Collection[str], follow: Follow) -> N
         mark.unlink(missing_ok=True)
 
 
+def _is_whole(part: Path, stream: FileIO, digests: Collection[str]) -> bool:
+    """Whether a partial file has one of these digests; the stream is then at its end in any case."""
+    size = stream.seek(0, os.SEEK_END)
+    return size > 0 and bool(digests) and sha256(part) in digests
+
+
 def keep_aside(path: Path) -> None:
     """Rename a file to `NAME.old`, `NAME.old2`, ... before it is replaced; do nothing if there is none."""
-    if path.exists():
-        count = 1
-        while (old := path.with_name(f"{path.name}.old{count if count > 1 else ''}")).exists():
-            count += 1
-        path.rename(old)
+    if not path.exists():
+        return
+    old = path.with_name(f"{path.name}.old")
+    count = 1
+    while old.exists():
+        count += 1
+        old = path.with_name(f"{path.name}.old{count}")
+    path.rename(old)
 
 
 @contextmanager
@@ -115,6 +126,7 @@ def _opened(part: Path) -> Iterator[FileIO]:
         stream = part.open("ab", buffering=0)
     except OSError as error:
         raise RunError(cannot_write(part, error)) from error
+
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,6 +169,7 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
         raise _CutError(str(getattr(error, "reason", error)) or type(error).__name__) from error
     except ValueError as error:
         raise DataError(f"{url} is no address: {error}; tell the plugin's author") from error
+
     with response:
         partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
         if have and not (partial and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")):
@@ -165,9 +178,12 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
                 raise _CutError("it sent another part than was asked for")
             have = 0
         length = response.headers.get("Content-Length", "")
-        total = have + int(length) if length.isdecimal() else None
+        total = left = None
+        if length.isdecimal():
+            left = int(length)
+            total = have + left
         _tag(mark, response.headers)
-        _require_space(url, target, None if total is None else total - have)
+        _require_space(url, target, left)
         for block in _blocks(response):
             _write(stream, block, target)
             have += len(block)
@@ -199,13 +215,16 @@ def _read_tag(mark: Path) -> str:
         tag = read_file(mark, LONGEST_TAG).decode("ascii")
     except (OSError, UnicodeDecodeError, DataError):
         return ""
-    return tag if tag.isprintable() else ""
+    if not tag.isprintable():
+        return ""
+    return tag
 
 
 def _tag(mark: Path, headers: Any) -> None:
     """Save the validator of the server's file: only a strong ETag or a date is valid in `If-Range`."""
     tag = headers.get("ETag", "")
-    tag = tag if tag.startswith('"') else headers.get("Last-Modified", "")
+    if not tag.startswith('"'):
+        tag = headers.get("Last-Modified", "")
     try:
         if tag:
             mark.write_text(tag)
@@ -288,7 +307,9 @@ class Bars:
             if what not in self._tasks:
                 from rich.filesize import decimal
 
-                size = "size unknown" if total is None else decimal(total)
+                size = "size unknown"
+                if total is not None:
+                    size = decimal(total)
                 self._progress.console.print(f"downloading {what} ({size})")
             self._tasks[what] = None
             return

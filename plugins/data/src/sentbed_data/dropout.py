@@ -41,10 +41,11 @@ class Dropout(FileSource):
         return self._table(self._file_columns, {"anchor": 0, "positive": 0})
 
     def _rows(self, names: Sequence[str]) -> Iterator[Sequence[str]]:
-        if suffix_of(self.path) == LINES and not is_data_set(self.path):
-            lines = read_lines(self.path, encoding=self.encoding, revision=self.revision, limit=self.limit)
-            return ((line,) for line in lines)
-        return super()._rows(names)
+        if suffix_of(self.path) != LINES or is_data_set(self.path):
+            yield from super()._rows(names)
+            return
+        for line in read_lines(self.path, encoding=self.encoding, revision=self.revision, limit=self.limit):
+            yield (line,)
 
     def _suffixes(self) -> Sequence[str]:
         return (*TABLES, LINES)

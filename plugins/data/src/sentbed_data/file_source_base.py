@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
+from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource, DataTraits
 from sentbed_common import InMemoryDataset
 
@@ -51,7 +53,7 @@ class FileSource(DataSource):
     """Split of a `hub:` data set, in the notation of `datasets`: `train`, `train[:1%]`."""
     revision: str | None = None
     """Branch, tag or commit of a `hub:` location; default: the newest. Only a commit is reproducible."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to read, at least 1; default: all."""
     stream: bool = False
     """Whether the texts stay on disk, for data too large for memory (needs `sentbed-data[arrow]`).
@@ -72,6 +74,7 @@ class FileSource(DataSource):
             self._require_columns()
         except DataError as error:
             yield with_remedy(error, self.path)
+
         yield from option_problems(
             (self.path,),
             header=self.header,
@@ -178,24 +181,30 @@ def option_problems(
     revision: str | None,
 ) -> Iterator[str]:
     """Yield the reading options that apply to none of the locations."""
-    data_sets = [location for location in locations if hub.is_data_set(location)]
-    of_the_hub = [location for location in locations if location.startswith(hub.HUB)]
-    suffixes = [suffix_of(location) for location in locations if location not in data_sets]
-    listed = ", ".join(f"`{location}`" for location in locations)
-    several = len(locations) > 1
+    suffixes = []
+    has_data_set = has_hub_location = False
+    for location in locations:
+        if location.startswith(hub.HUB):
+            has_hub_location = True
+        if hub.is_data_set(location):
+            has_data_set = True
+        else:
+            suffixes.append(suffix_of(location))
+
+    names = listed(locations)
+    neither, is_none, is_file = "is neither", "is none", "is a file"
+    if len(locations) > 1:
+        neither, is_none, is_file = "are none", "are none", "are files"
     if not header and not {".csv", ".tsv"}.intersection(suffixes):
-        is_none = "are none" if several else "is neither"
-        yield f"`header = false` is for CSV and TSV files, and {listed} {is_none}; remove `header`"
+        yield f"`header = false` is for CSV and TSV files, and {names} {neither}; remove `header`"
     if encoding != "utf-8" and {PARQUET, ARROW}.issuperset(suffixes):
-        is_none = "are none" if several else "is none"
-        yield f"`encoding` is for text files, and {listed} {is_none}; remove `encoding`"
-    is_file = "are files" if several else "is a file"
+        yield f"`encoding` is for text files, and {names} {is_none}; remove `encoding`"
     needless = []
-    if not data_sets and config is not None:
+    if not has_data_set and config is not None:
         needless.append("config")
-    if not of_the_hub and revision is not None:
+    if not has_hub_location and revision is not None:
         needless.append("revision")
-    if not data_sets and split != "train":
+    if not has_data_set and split != "train":
         needless.append("split")
     for name in needless:
-        yield f"`{name}` is for a `hub:` data set, and {listed} {is_file}; remove `{name}`"
+        yield f"`{name}` is for a `hub:` data set, and {names} {is_file}; remove `{name}`"

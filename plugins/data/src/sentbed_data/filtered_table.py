@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 from sentbed_common import InMemoryDataset
@@ -14,3 +14,15 @@ class FilteredTable(InMemoryDataset):
 
     left_out: Mapping[str, int] = attrs.field(factory=dict)
     """Description of what was left out -> its count; counts of 0 are omitted."""
+
+
+def chosen_columns(columns: Sequence[str], choice: Collection[str] | None) -> list[str]:
+    """Return the columns of a data set that are among `choice`, or all of them if it is None."""
+    if choice is None:
+        return list(columns)
+    return [column for column in columns if column in choice]
+
+
+def counts_text(left_out: Mapping[str, int]) -> str:
+    """Return counts of what was left out for a message, such as `3 rows without gold label`."""
+    return ", ".join(f"{times} {reason}" for reason, times in left_out.items())

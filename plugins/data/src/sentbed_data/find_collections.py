@@ -70,15 +70,18 @@ class FoundData:
     @property
     def detail(self) -> str:
         """Description of the files that determine the state."""
-        if self.state in (MISSING, PRESENT, KNOWN):
+        state = self.state
+        if state in (MISSING, PRESENT, KNOWN):
             return ""
-        worst = MISSING if self.state == INCOMPLETE else self.state
-        those = [file for file in self.files if file.counts and file.state == worst]
-        detail = those[0].file.path
+        worst = state
+        if state == INCOMPLETE:
+            worst = MISSING
+        paths = [file.file.path for file in self.files if file.counts and file.state == worst]
+        detail = paths[0]
         if worst == MISSING:
             detail = f"without {detail}"
-        if len(those) > 1:
-            detail += f" and {len(those) - 1} more"
+        if len(paths) > 1:
+            detail += f" and {len(paths) - 1} more"
         return f"{detail}, of {len(self.files)} files"
 
 
@@ -106,6 +109,7 @@ def collections(plugins: Plugins) -> Mapping[str, KnownData]:
                     f"`{implementation.plugin_name}`; disable or uninstall one of them"
                 )
             by_name[collection.name] = collection
+
     return dict(sorted(by_name.items()))
 
 
@@ -119,7 +123,9 @@ def find(plugins: Plugins, name: str) -> KnownData:
 
 def data_base(directory: str | None) -> Path:
     """Return `directory`, or the data directory in `SENTBED_DATA`; raises `DataError`."""
-    base = Path(directory).expanduser() if directory is not None else data_root()
+    if directory is not None:
+        return Path(directory).expanduser()
+    base = data_root()
     if base is None:
         raise DataError(
             f"no data directory is known; set `{DATA_VARIABLE}` to the directory that holds the data, or "
@@ -142,6 +148,7 @@ def inspect_collection(collection: KnownData, base: Path | None, digests: bool =
         if any(_path(base / place, file).is_file() for file in collection.files):
             directory = base / place
             break
+
     files = [inspect_file(directory, file, digests) for file in collection.files]
     return FoundData(collection, directory, tuple(files))
 
@@ -150,15 +157,13 @@ def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> Fou
     """Check one file of the collection in `directory`."""
     path = _path(directory, file)
     if not path.is_file():
-        return FoundFile(file, path, MISSING, "not needed" if file.optional else "")
+        detail = ""
+        if file.optional:
+            detail = "not needed"
+        return FoundFile(file, path, MISSING, detail)
     try:
-        if file.rows is not None:
-            rows = count_rows(path)
-            if file.header:
-                rows -= 1
-            if rows < file.rows or (rows > file.rows and not file.at_least):
-                least = "at least " if file.at_least else ""
-                return FoundFile(file, path, WRONG, f"{rows:,} rows, expected {least}{file.rows:,}")
+        if problem := _problem_of_rows(file, path):
+            return FoundFile(file, path, WRONG, problem)
         if digests and file.sha256:
             digest = sha256(path)
             if digest in file.sha256:
@@ -166,15 +171,41 @@ def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> Fou
             return FoundFile(file, path, UNKNOWN, f"sha256 {digest}")
     except OSError as error:
         raise DataError(f"the file cannot be read: {error.strerror or error}", path) from error
+
     return FoundFile(file, path, PRESENT)
 
 
+def _problem_of_rows(file: KnownFile, path: Path) -> str:
+    """Return what is wrong with the number of a file's rows; empty if nothing is, or it is not known."""
+    if file.rows is None:
+        return ""
+    rows = count_rows(path)
+    if file.header:
+        rows -= 1
+    if rows == file.rows or (rows > file.rows and file.at_least):
+        return ""
+    expected = f"{file.rows:,}"
+    if file.at_least:
+        expected = f"at least {expected}"
+    return f"{rows:,} rows, expected {expected}"
+
+
 def _path(directory: Path, file: KnownFile) -> Path:
-    paths = [directory / name for name in (file.path, *file.others)]
+    """Return the path of a file, under the name that it has there, if it is there."""
+    paths = list(map(directory.joinpath, (file.path, *file.others)))
     # By directories first, as readers choose: a missing file belongs beside its neighbours.
-    parent = next((path.parent for path in paths if path.parent.is_dir()), paths[0].parent)
+    parent = paths[0].parent
+    for path in paths:
+        if path.parent.is_dir():
+            parent = path.parent
+            break
+
     beside = [path for path in paths if path.parent == parent]
-    return next((path for path in beside if path.is_file()), beside[0])
+    for path in beside:
+        if path.is_file():
+            return path
+
+    return beside[0]
 
 
 def count_rows(path: Path) -> int:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import attrs
 from sentbed.protocols import LABEL, Dataset, DataSource, DataTraits, Mixture
 
+from sentbed_data.filtered_table import chosen_columns
+
 PREFIX = "teacher_"
 """What a teacher's columns begin with."""
 
@@ -34,13 +36,14 @@ class ForTeacher(DataSource):
 
     @property
     def _kept(self) -> tuple[str, ...]:
-        return tuple(name for name in self.source.columns if not self.only or name in self.only)
+        return tuple(chosen_columns(self.source.columns, self.only or None))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the source, then those of the teacher."""
         untaught = {LABEL, *self.source.traits.numbers}
-        return (*self._kept, *(PREFIX + name for name in self._kept if name not in untaught))
+        of_teacher = [PREFIX + name for name in self._kept if name not in untaught]
+        return (*self._kept, *of_teacher)
 
     @property
     def traits(self) -> DataTraits:
@@ -56,8 +59,10 @@ class ForTeacher(DataSource):
                     f"`only` names the column `{name}`, the source `{self.source.name}` has "
                     f"{', '.join(self.source.columns)}; name some of them"
                 )
-        if taken := [name for name in self._kept if name.startswith(PREFIX)]:
-            yield f"the source has the column `{taken[0]}` already; use the source itself as the stage's data"
+        for name in self._kept:
+            if name.startswith(PREFIX):
+                yield f"the source has the column `{name}` already; use the source itself as the stage's data"
+                return
 
     def open(self) -> Dataset:
         """Open the source. Raises `DataError` as it does."""
@@ -105,5 +110,5 @@ class Doubled(Dataset):
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text of the source's columns; a teacher's column has the same ones."""
-        names = [name for name in self.columns if columns is None or name in columns]
+        names = chosen_columns(self.columns, columns)
         yield from self.of.texts({name.removeprefix(PREFIX) for name in names})

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import atomic_file, cannot_write, sha256
-from sentbed_common import KnownArchive, KnownData
+from sentbed_common import KnownArchive, KnownData, KnownMade
 
 from sentbed_data.download import BLOCK, Follow, fetch, keep_aside
 from sentbed_data.find_collections import (
@@ -58,47 +58,64 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
     status = inspect_collection(collection, base)
     if not status.bad:
         return inspect_collection(collection, base, digests=True)
-    wrong = (item for item in status.files if item.state in (MISSING, WRONG))
-    todo = {item.file.path: item for item in wrong if collection.can_download(item.file.path)}
-    if not todo:
+    missing: dict[str, FoundFile] = {}
+    for item in status.files:
+        if item.state in (MISSING, WRONG) and collection.can_download(item.file.path):
+            missing[item.file.path] = item
+
+    if not missing:
         advice = collection.advice or f"see {collection.source}"
         raise DataError(
             f"`{collection.name}` cannot be downloaded: {advice}; its files belong in "
             f"`{status.directory}`: {', '.join(item.file.path for item in status.bad)}"
         )
-    downloads = dict(todo)
-    for making in collection.made:
-        for path in making.files:
-            downloads.pop(path, None)
-    for path, item in list(downloads.items()):
+
+    made_files = {path for making in collection.made for path in making.files}
+    in_archives = []
+    for path, item in missing.items():
+        if path in made_files:
+            continue
         if item.file.url is not None:
             fetch(item.file.url, item.path, item.file.sha256, follow)
-            del downloads[path]
+        else:
+            in_archives.append(item)
+
     for archive in collection.archives:
-        missing = [item for path, item in downloads.items() if path.startswith(archive.holds)]
-        if missing:
-            _from_archive(archive, status.directory, missing, follow)
+        in_archive = [item for item in in_archives if item.file.path.startswith(archive.holds)]
+        if in_archive:
+            _from_archive(archive, status.directory, in_archive, follow)
+
     for making in collection.made:
-        missing = [item for path, item in todo.items() if path in making.files]
-        if missing:
-            for source in making.sources:
-                have = inspect_file(status.directory, source)
-                if have.state in (MISSING, WRONG) and source.url is not None:
-                    fetch(source.url, have.path, source.sha256, follow)
-            contents = making.make(status.directory)
-            for item in missing:
-                _put(item.path, [contents[item.file.path]])
+        to_make = [item for path, item in missing.items() if path in making.files]
+        if to_make:
+            _make(making, status.directory, to_make, follow)
+
     return inspect_collection(collection, base, digests=True)
+
+
+def _make(making: KnownMade, directory: Path, missing: Iterable[FoundFile], follow: Follow) -> None:
+    """Make files from others, which are fetched if they are not there."""
+    for source in making.sources:
+        item = inspect_file(directory, source)
+        if item.state in (MISSING, WRONG) and source.url is not None:
+            fetch(source.url, item.path, source.sha256, follow)
+    contents = making.make(directory)
+    for item in missing:
+        _put(item.path, [contents[item.file.path]])
 
 
 def _from_archive(
     archive: KnownArchive, directory: Path, missing: Iterable[FoundFile], follow: Follow
 ) -> None:
+    """Unpack files of an archive, which is fetched and removed again if it is not there."""
     path = directory / unquote(PurePosixPath(urlsplit(archive.url).path).name)
+    digests = set()
+    if archive.sha256 is not None:
+        digests = {archive.sha256}
     was_there = path.is_file()
     if not was_there:
-        fetch(archive.url, path, () if archive.sha256 is None else (archive.sha256,), follow)
-    elif archive.sha256 is not None and (digest := sha256(path)) != archive.sha256:
+        fetch(archive.url, path, digests, follow)
+    elif digests and (digest := sha256(path)) not in digests:
         raise DataError(
             f"`{path}` is not the archive that {archive.url} gives: its sha256 is {digest}, expected "
             f"{archive.sha256}; delete it and run it again"
@@ -109,6 +126,7 @@ def _from_archive(
         if not was_there:
             path.unlink()
         raise
+
     if not was_there:
         path.unlink()
 
@@ -124,31 +142,42 @@ def unpack(archive: Path, targets: Mapping[str, Path]) -> None:
             into.
         RunError: if the disk is full or the place cannot be written.
     """
-    members: Mapping[str, Any]
     try:
         if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as zipped:
-                for name in zipped.namelist():
-                    _require_inside(name, name, archive)
-                members = {info.filename: info for info in zipped.infolist() if not info.is_dir()}
-                _take(members, targets, zipped.open, archive)
+            _unpack_zip(archive, targets)
         else:
-            with tarfile.open(archive) as tarred:
-                for member in tarred:
-                    _require_size(member.offset_data + member.size, member.name, archive)
-                    _require_inside(member.name, member.name, archive)
-                    if member.issym():
-                        beside = posixpath.join(posixpath.dirname(member.name), member.linkname)
-                        _require_inside(posixpath.normpath(beside), member.name, archive)
-                    elif member.islnk():
-                        _require_inside(member.linkname, member.name, archive)
-                # The checksum of a compressed archive is at its end.
-                while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
-                    _require_size(tarred.fileobj.tell(), "behind the last", archive)
-                members = {member.name: member for member in tarred if member.isfile()}
-                _take(members, targets, tarred.extractfile, archive)
+            _unpack_tar(archive, targets)
     except _BROKEN as error:
         raise DataError(_damaged(error), archive) from error
+
+
+def _unpack_zip(archive: Path, targets: Mapping[str, Path]) -> None:
+    with zipfile.ZipFile(archive) as zipped:
+        members = {}
+        for info in zipped.infolist():
+            _require_inside(info.filename, info.filename, archive)
+            if not info.is_dir():
+                members[info.filename] = info
+        _take(members, targets, zipped.open, archive)
+
+
+def _unpack_tar(archive: Path, targets: Mapping[str, Path]) -> None:
+    with tarfile.open(archive) as tarred:
+        members = {}
+        for member in tarred:
+            _require_size(member.offset_data + member.size, member.name, archive)
+            _require_inside(member.name, member.name, archive)
+            if member.issym():
+                target = posixpath.join(posixpath.dirname(member.name), member.linkname)
+                _require_inside(posixpath.normpath(target), member.name, archive)
+            elif member.islnk():
+                _require_inside(member.linkname, member.name, archive)
+            if member.isfile():
+                members[member.name] = member
+        # The checksum of a compressed archive is at its end.
+        while tarred.fileobj is not None and tarred.fileobj.read(BLOCK):
+            _require_size(tarred.fileobj.tell(), "behind the last", archive)
+        _take(members, targets, tarred.extractfile, archive)
 
 
 def _require_inside(path: str, member: str, archive: Path) -> None:
@@ -162,14 +191,16 @@ def _require_inside(path: str, member: str, archive: Path) -> None:
 def _take(
     members: Mapping[str, Any], targets: Mapping[str, Path], open_member: Callable[[Any], Any], archive: Path
 ) -> None:
+    """Write members of an archive to their targets."""
     for end, target in targets.items():
-        fitting = [name for name in members if f"/{name}".endswith(f"/{end}")]
-        if fitting:
-            member = members[min(fitting, key=len)]
-            if isinstance(member, zipfile.ZipInfo):
-                _require_size(member.file_size, member.filename, archive)
-            with open_member(member) as source:
-                _put(target, _blocks(source, archive))
+        names = [name for name in members if f"/{name}".endswith(f"/{end}")]
+        if not names:
+            continue
+        member = members[min(names, key=len)]
+        if isinstance(member, zipfile.ZipInfo):
+            _require_size(member.file_size, member.filename, archive)
+        with open_member(member) as source:
+            _put(target, _blocks(source, archive))
 
 
 def _require_size(size: int, name: str, archive: Path) -> None:

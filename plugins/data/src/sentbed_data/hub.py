@@ -75,11 +75,15 @@ def is_here(location: str, revision: str | None = None) -> bool:
         return _has_file(cache / f"datasets--{place.name.replace('/', '--')}", place.file, revision or "main")
     name = place.name.replace("/", "___")
     cache = _cache_directory("HF_DATASETS_CACHE", "datasets")
-    versions = [cache / name.lower(), cache / name]
-    if revision is not None and COMMIT.fullmatch(revision):
-        # Below the configuration and its version.
-        return any(True for directory in versions for _ in directory.glob(f"*/*/{revision}"))
-    return any(directory.is_dir() for directory in versions)
+    for directory in (cache / name.lower(), cache / name):
+        if revision is not None and COMMIT.fullmatch(revision):
+            # Below the configuration and its version.
+            if list(directory.glob(f"*/*/{revision}")):
+                return True
+        elif directory.is_dir():
+            return True
+
+    return False
 
 
 def _cache_directory(variable: str, name: str) -> Path:
@@ -94,8 +98,10 @@ def _cache_directory(variable: str, name: str) -> Path:
 
 def _has_file(repository: Path, file: str, revision: str) -> bool:
     """Whether a repository in the cache has a file at a branch, tag or commit."""
+    commit = revision
     reference = repository / "refs" / revision
-    commit = reference.read_text().strip() if reference.is_file() else revision
+    if reference.is_file():
+        commit = reference.read_text().strip()
     return (repository / "snapshots" / commit / file).is_file()
 
 
@@ -146,6 +152,7 @@ def hub_rows(
         table = datasets.load_dataset(
             place.name, name=config, data_dir=directory, split=split, revision=revision
         )
+
     for name in names:
         _require_column(name, table.column_names, location, revision)
     if limit is not None:
@@ -163,7 +170,7 @@ def _require_column(name: str, columns: Sequence[str], location: str, revision: 
         position(name, columns, None, None)
     except DataError as error:
         message = str(error)
-        files = [file for file in _files_of(location, revision)() if is_data_file(file)]
+        files = list(filter(is_data_file, _files_of(location, revision)()))
         formats = {Path(file).suffix for file in files}
         if len(formats) > 1:
             example = f"{HUB}{parse(location).name}/{files[-1]}"
@@ -202,6 +209,7 @@ def _refusal(error: Exception, place: HubLocation) -> Exception:
         HfApi().auth_check(place.name, repo_type="dataset")
     except Exception as refusal:  # noqa: BLE001 - whatever it is, it is explained
         return refusal
+
     return error
 
 
@@ -212,7 +220,7 @@ def _files_of(location: str, revision: str | None) -> FilesOf:
     def files() -> Sequence[str]:
         if place.is_directory:
             directory = Path(place.name).expanduser()
-            paths = sorted(path for path in directory.rglob("*") if path.is_file())
+            paths = filter(Path.is_file, sorted(directory.rglob("*")))
             return [path.relative_to(directory).as_posix() for path in paths]
         from huggingface_hub import HfApi
 

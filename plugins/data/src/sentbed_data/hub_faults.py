@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from sentbed.helpers import reason_of
+from sentbed.errors import listed, reason_of
 from sentbed_common import causes_of, hub_problem
 
 FilesOf: TypeAlias = Callable[[], Sequence[str]]
@@ -42,9 +42,13 @@ def explain(
     by the names of the types in its chain of causes, and by its words where these are all that differs.
     """
     chain = list(causes_of(error))
-    types = {cls.__name__ for cause in chain for cls in type(cause).__mro__}
+    types: set[str] = set()
+    for cause in chain:
+        types.update(cls.__name__ for cls in type(cause).__mro__)
     words = " ".join(str(error).split())
-    at = f" at revision `{revision}`" if revision else ""
+    at = ""
+    if revision:
+        at = f" at revision `{revision}`"
 
     if types & REFUSALS:
         return hub_problem(error, "dataset", name, revision)
@@ -78,9 +82,11 @@ def named(files: Sequence[str]) -> str:
     """Return the names of files for a message, of many only the first."""
     if not files:
         return "no files that could be listed"
-    names = ", ".join(f"`{file}`" for file in files[:MOST_NAMES])
+    names = listed(files[:MOST_NAMES])
     more = len(files) - MOST_NAMES
-    return f"{names} and {more:,} more" if more > 0 else names
+    if more > 0:
+        return f"{names} and {more:,} more"
+    return names
 
 
 def is_data_file(file: str) -> bool:
@@ -103,7 +109,7 @@ def _about_content(name: str, chain: Sequence[BaseException], files_of: FilesOf)
     inner = [cause for cause in chain if type(cause).__name__ not in wrappers]
     reason = " ".join(reason_of((inner or chain)[0]).split())
     advice = "check `config` and `split`"
-    files = [file for file in files_of() if is_data_file(file)]
+    files = list(filter(is_data_file, files_of()))
     if files:
         example = f"hub:{name}/{files[0]}"
         advice += f"; its files are {named(files)}, and `{example}` reads one of them line by line"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
+
 from sentbed.errors import DataError
 from sentbed_common import KnownArchive, KnownData, KnownFile
 
@@ -27,15 +30,23 @@ _CNSD_STS_DIGESTS = {
     "cnsd-sts-test.txt": (1361, "db7bc060e89b850df2f5250a28ea582452a9df1a9d52e2d94ff0adbf3de4d3fb"),
 }
 
+
+def _files_with_digests(
+    url: str, digests: Mapping[str, tuple[int, str]], prefix: str = ""
+) -> tuple[KnownFile, ...]:
+    """Return files below `url`, with the numbers of their rows and their digests."""
+    files = []
+    for name, (rows, digest) in digests.items():
+        files.append(KnownFile(f"{prefix}{name}", rows=rows, sha256=(digest,), url=f"{url}/{name}"))
+    return tuple(files)
+
+
 KNOWN = (
     KnownData(
         name="3am",
         summary='captions in English and Chinese: parallel, anchor = "data:enzh/3am.train.en"',
         places=("enzh",),
-        files=tuple(
-            KnownFile(f"3am.{name}", rows=rows, sha256=(digest,), url=f"{_3AM}/{name}")
-            for name, (rows, digest) in _3AM_DIGESTS.items()
-        ),
+        files=_files_with_digests(_3AM, _3AM_DIGESTS, "3am."),
         source="https://github.com/MaxyLee/3AM",
         licence="MIT",
     ),
@@ -54,10 +65,7 @@ KNOWN = (
         name="cnsd-sts",
         summary='STS-B in Chinese: sts, path = "data:cnsd/cnsd-sts-dev.txt", separator = "||"',
         places=("cnsd",),
-        files=tuple(
-            KnownFile(name, rows=rows, sha256=(digest,), url=f"{_CNSD_STS}/{name}")
-            for name, (rows, digest) in _CNSD_STS_DIGESTS.items()
-        ),
+        files=_files_with_digests(_CNSD_STS, _CNSD_STS_DIGESTS),
         source=_CNSD,
         licence="for research only",
     ),
@@ -90,7 +98,7 @@ KNOWN = (
         name="wordnet",
         summary='WordNet 3.0, as NLTK has it: synonyms, lexicon = "data:wordnet"',
         places=("wordnet",),
-        files=tuple(KnownFile(name) for name in wordnet.FILES),
+        files=tuple(map(KnownFile, wordnet.FILES)),
         source="https://wordnet.princeton.edu",
         archives=(
             KnownArchive(
@@ -161,8 +169,8 @@ def with_remedy(error: DataError, location: str) -> str:
 def known_file(location: str) -> tuple[KnownData, KnownFile] | None:
     """Return the known file that `data:PATH` names, with its collection; None if it names none."""
     for collection in KNOWN:
-        for file in collection.files:
-            places = ("" if place == "." else f"{place}/" for place in collection.places)
-            if any(location == f"data:{place}{file.path}" for place in places):
+        for place, file in product(collection.places, collection.files):
+            path = f"{place}/{file.path}".removeprefix("./")
+            if location == f"data:{path}":
                 return collection, file
     return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
 from sentbed.protocols import DataSource
 
@@ -63,7 +64,7 @@ class LabelledFiles(DataSource):
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
     seed: int = 0
     """Seed of the choice between several suitable texts; equal seeds give equal choices."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to return, at least 1; default: all. All files are read nevertheless."""
 
     def check(self) -> Iterator[str]:
@@ -121,22 +122,33 @@ def _column_names(file: Path, encoding: str) -> Sequence[str]:
         first = json.loads(next(lines, ""))
     except (ValueError, RecursionError):
         return []
-    return list(first) if isinstance(first, dict) else []
+
+    if not isinstance(first, dict):
+        return []
+    return list(first)
 
 
 def _pick(column: Wanted, names_in_file: Sequence[str], file: Path) -> str | None:
-    if column.name is not None or not names_in_file:
-        return column.name or (column.usual[0] if column.required else None)
+    """Return the name of a column in a file, None if it need not be there; raises `DataError`."""
+    if column.name is not None:
+        return column.name
+    if not names_in_file:
+        if column.required:
+            return column.usual[0]
+        return None
     spelt = {name.lower(): name for name in reversed(names_in_file)}
-    name = next((spelt[usual] for usual in column.usual if usual in spelt), None)
-    if name is None and column.required:
+    for usual in column.usual:
+        if usual in spelt:
+            return spelt[usual]
+
+    if column.required:
         raise DataError(
             f"there is no column for the {column.field}: found {listed(names_in_file)}, looked for "
             f"{listed(column.usual)}; name it in the recipe: `{column.field} = ...`",
             file,
             1,
         )
-    return name
+    return None
 
 
 def _text(value: object, column: Wanted, name: str, file: Path, line: int) -> str:

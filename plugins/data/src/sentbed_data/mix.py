@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
@@ -13,6 +13,8 @@ import attrs
 from attrs.validators import deep_iterable, ge, gt, min_len, optional
 from sentbed import DataError
 from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
+
+from sentbed_data.filtered_table import chosen_columns
 
 
 @attrs.frozen(kw_only=True)
@@ -46,17 +48,22 @@ class Mix(DataSource):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that all sources have."""
-        first, *others = (source.columns for source in self.sources)
-        return tuple(column for column in first if all(column in columns for columns in others))
+        first, *others = self.sources
+        common = set(first.columns)
+        for source in others:
+            common.intersection_update(source.columns)
+        return tuple(column for column in first.columns if column in common)
 
     @property
     def traits(self) -> DataTraits:
         """Whether any source must be downloaded from the hub, and the columns of numbers."""
-        numbers = frozenset[str]().union(*(source.traits.numbers for source in self.sources))
-        return DataTraits(
-            fetches=any(source.traits.fetches for source in self.sources),
-            numbers=numbers.intersection(self.columns),
-        )
+        numbers: set[str] = set()
+        fetches = False
+        for source in self.sources:
+            numbers.update(source.traits.numbers)
+            if source.traits.fetches:
+                fetches = True
+        return DataTraits(fetches=fetches, numbers=frozenset(numbers.intersection(self.columns)))
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
@@ -64,11 +71,13 @@ class Mix(DataSource):
             each = "; ".join(f"`{source.name}` has {', '.join(source.columns)}" for source in self.sources)
             yield f"the sources have no column in common: {each}; mix sources of one kind"
         for column in sorted(self.traits.numbers):
-            if texts := [source for source in self.sources if column not in source.traits.numbers]:
+            with_texts = [source.name for source in self.sources if column not in source.traits.numbers]
+            if with_texts:
                 yield (
-                    f"the column `{column}` holds texts in the source `{texts[0].name}`, and numbers in "
+                    f"the column `{column}` holds texts in the source `{with_texts[0]}`, and numbers in "
                     "another; mix sources of one kind"
                 )
+
         if any(isinstance(source, Mix) for source in self.sources):
             yield (
                 "a source of the mix is a mix itself, whose shares would not be kept; "
@@ -79,6 +88,7 @@ class Mix(DataSource):
                 yield f'`strategy = "{field}"` needs `{field}`; add it'
             elif self.strategy != field and value is not None:
                 yield f'`{field}` is for `strategy = "{field}"`, not for {self.strategy!r}; remove it'
+
         if self.weights and len(self.weights) != len(self.sources):
             yield (
                 f"`weights` has {len(self.weights)} number(s) for {len(self.sources)} sources; "
@@ -91,6 +101,7 @@ class Mix(DataSource):
         for number, (source, part) in enumerate(zip(self.sources, parts, strict=True), 1):
             if not len(part):
                 raise DataError(f"source {number} of the mix, `{source.name}`, has no rows; take it out")
+
         sizes = tuple(map(len, parts))
         mixture = Mixture(
             sizes,
@@ -105,7 +116,10 @@ class Mix(DataSource):
         if self.strategy == "proportional":
             return tuple(sizes)
         if self.strategy == "round-robin":
-            return (max(sizes) if self.repeat else min(sizes),) * len(sizes)
+            size = min(sizes)
+            if self.repeat:
+                size = max(sizes)
+            return (size,) * len(sizes)
         shares: Sequence[float] = self.weights
         if self.strategy == "temperature":
             shares = [size ** (1 / (self.temperature or 1.0)) for size in sizes]
@@ -154,28 +168,31 @@ class Mixed(Dataset):
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
         """Return the values of these rows, by column, as their parts give them in this epoch."""
-        places: list[list[int]] = [[] for _ in self.parts]
+        places: defaultdict[int, list[int]] = defaultdict(list)
         for place, index in enumerate(indices):
-            places[bisect_right(self._starts, index) - 1].append(place)
-        texts: dict[str, list[Any]] = {column: [""] * len(indices) for column in self.columns}
-        for number, of_part in enumerate(places):
-            if not of_part:
-                continue
+            number = bisect_right(self._starts, index) - 1
+            places[number].append(place)
+
+        mixed: dict[str, list[Any]] = {}
+        for column in self.columns:
+            mixed[column] = [""] * len(indices)
+        for number, places_of_part in sorted(places.items()):
             start = self._starts[number]
-            values = self.parts[number].rows([indices[place] - start for place in of_part], epoch)
-            for column, into in texts.items():
-                if len(values[column]) != len(of_part):
+            rows = [indices[place] - start for place in places_of_part]
+            values = self.parts[number].rows(rows, epoch)
+            for column, mixed_values in mixed.items():
+                if len(values[column]) != len(rows):
                     raise DataError(
-                        f"source {number + 1} of the mix ran dry: asked for {len(of_part)} rows of "
+                        f"source {number + 1} of the mix ran dry: asked for {len(rows)} rows of "
                         f"`{column}`, it gave {len(values[column])} in epoch {epoch + 1}; check that its "
                         "files are complete and have not changed"
                     )
-                for place, text in zip(of_part, values[column], strict=True):
-                    into[place] = text
-        return texts
+                for place, value in zip(places_of_part, values[column], strict=True):
+                    mixed_values[place] = value
+
+        return mixed
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, part by part."""
-        names = [column for column in self.columns if columns is None or column in columns]
         for part in self.parts:
-            yield from part.texts(names)
+            yield from part.texts(chosen_columns(self.columns, columns))

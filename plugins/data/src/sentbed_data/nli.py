@@ -12,7 +12,7 @@ from sentbed import DataError
 from sentbed.protocols import DataTraits
 
 from sentbed_data.csv_tsv_jsonl import listed
-from sentbed_data.filtered_table import FilteredTable
+from sentbed_data.filtered_table import FilteredTable, counts_text
 from sentbed_data.labelled_files import LabelledFiles, Wanted
 
 _CLASSES = ("entailment", "neutral", "contradiction")
@@ -63,15 +63,19 @@ class Nli(LabelledFiles):
             entailed = [row for row in rows if row[2] == "entailment"]
             left_out["rows that are no entailment"] = len(rows) - len(entailed)
             rows = entailed
+        # Counts of zero are dropped.
+        left_out = +left_out
         if not rows:
-            counts = ", ".join(f"{times} {what}" for what, times in left_out.items() if times)
+            counts = counts_text(left_out) or "nothing"
             raise DataError(
-                f"nothing is left for `build = {self.build!r}`; left out: {counts or 'nothing'}; "
+                f"nothing is left for `build = {self.build!r}`; left out: {counts}; "
                 f"expected labels {listed(_CLASSES)}",
                 ", ".join(map(str, self._files())),
             )
-        data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
-        return FilteredTable(data, {what: times for what, times in left_out.items() if times})
+        data = {}
+        for place, name in enumerate(self.columns):
+            data[name] = [row[place] for row in rows[: self.limit]]
+        return FilteredTable(data, left_out)
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         columns = (
@@ -80,7 +84,7 @@ class Nli(LabelledFiles):
             Wanted("label", self.label, ("gold_label", "label"), label=True),
         )
         for row in self._rows(columns):
-            premise, hypothesis, spelt = (str(value) for value in row.values)
+            premise, hypothesis, spelt = map(str, row.values)
             label = self.labels.get(spelt, spelt)
             if label == _NO_LABEL:
                 left_out["rows without gold label"] += 1
@@ -106,5 +110,6 @@ class Nli(LabelledFiles):
                 # The choice for a premise does not depend on other premises or their order.
                 random = Random(f"{self.seed} {premise}")
                 chosen.append((premise, random.choice(of["entailment"]), random.choice(of["contradiction"])))
+
         left_out["premises without entailment or contradiction"] = len(premises) - len(chosen)
         return chosen

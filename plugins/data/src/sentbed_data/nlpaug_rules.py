@@ -15,13 +15,14 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, locate
+from sentbed.errors import listed
 
 from sentbed_data.wordnet import Lexicon
 
 TAGGER = "averaged_perceptron_tagger_eng"
 """Name of NLTK's tagger, and of its directory."""
 
-TAGGER_FILES = tuple(f"{TAGGER}.{part}.json" for part in ("weights", "tagdict", "classes"))
+TAGGER_FILES = (f"{TAGGER}.weights.json", f"{TAGGER}.tagdict.json", f"{TAGGER}.classes.json")
 """The files of the tagger."""
 
 MOST = 10
@@ -52,30 +53,32 @@ class NlpaugRules:
     def replace(self, text: str, random: Random) -> str:
         """Return the sentence with synonyms; the text between its tokens stays as it is."""
         tokens = list(_TOKEN.finditer(text))
-        tagged = [tag for _, tag in self.tagger.tag([token[0] for token in tokens])]
-        places = [
-            place
-            for place, token in enumerate(tokens)
-            if token[0] not in string.punctuation and tagged[place] != "DT"
-        ]
+        tagged = self.tagger.tag([token[0] for token in tokens])
+        places = []
+        for place, (word, tag) in enumerate(tagged):
+            if word not in string.punctuation and tag != "DT":
+                places.append(place)
+
         # The share is of all tokens, punctuation and articles too.
         count = min(max(1, math.ceil(self.rate * len(tokens))), MOST, len(places))
         for place in sorted(random.sample(places, count), reverse=True):
-            token = tokens[place]
-            word = token[0]
-            lemmas = self.lexicon.lemmas(word, _PARTS.get(tagged[place][:2]))
+            word, tag = tagged[place]
+            lemmas = self.lexicon.lemmas(word, _PARTS.get(tag[:2]))
             others = [lemma for lemma in lemmas if lemma.lower() != word.lower()]
-            if others:
-                synonym = random.choice(others).replace("_", " ").replace("-", " ").lower()
-                if _is_capitalised(word) and synonym.islower():
-                    synonym = synonym.capitalize()
-                text = text[: token.start()] + synonym + text[token.end() :]
+            if not others:
+                continue
+            synonym = random.choice(others).replace("_", " ").replace("-", " ").lower()
+            if _is_capitalised(word) and synonym.islower():
+                synonym = synonym.capitalize()
+            start, end = tokens[place].span()
+            text = text[:start] + synonym + text[end:]
+
         return text
 
 
 def _is_capitalised(word: str) -> bool:
     """Whether the first letter alone is a capital."""
-    return word[0].isupper() and not any(letter.isupper() for letter in word[1:])
+    return word[0].isupper() and not any(map(str.isupper, word[1:]))
 
 
 def find_tagger(tagger: str | None) -> Path:
@@ -87,20 +90,25 @@ def find_tagger(tagger: str | None) -> Path:
     if tagger is not None:
         place = locate(tagger)
     else:
-        named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(os.pathsep) if name]
-        usual = [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
-        usual += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
-        places = [directory / "taggers" / TAGGER for directory in (*named, *usual)]
-        for place in places:
-            if place.is_dir():
-                break
-        else:
-            listed = ", ".join(f"`{path.parent.parent}`" for path in places)
-            raise DataError(f"there is no tagger of NLTK in {listed}; {_GET_IT}")
+        place = _tagger_of_nltk()
     for name in TAGGER_FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no tagger of NLTK: it has no file `{name}`; {_GET_IT}", place)
+
     return place
+
+
+def _tagger_of_nltk() -> Path:
+    """Return the tagger's directory in one of NLTK's directories; raises `DataError`."""
+    names = os.environ.get("NLTK_DATA", "").split(os.pathsep)
+    directories = list(map(Path, filter(None, names)))
+    directories += [Path("~/nltk_data").expanduser(), Path(sys.prefix) / "nltk_data"]
+    directories += [Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
+    for directory in directories:
+        place = directory / "taggers" / TAGGER
+        if place.is_dir():
+            return place
+    raise DataError(f"there is no tagger of NLTK in {listed(map(str, directories))}; {_GET_IT}")
 
 
 def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRules:
@@ -121,4 +129,5 @@ def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRule
         loaded.classes = loaded.model.classes = set(classes)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place) from error
+
     return NlpaugRules(lexicon, loaded, rate, sha256(b"".join(files)).hexdigest())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath, locate
 from sentbed.protocols import DataSource, DataTraits
 
@@ -20,9 +21,9 @@ from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
 from sentbed_data.readers import TABLES, read_rows, suffix_of
 from sentbed_data.text_files import numbered_lines, several
-from sentbed_data.word_splitting import WORD
+from sentbed_data.word_splitting import count_words
 
-_COUNT = attrs.validators.optional(attrs.validators.ge(1))
+_COUNT = optional(ge(1))
 
 
 @attrs.frozen(kw_only=True)
@@ -94,6 +95,7 @@ class Nsp(DataSource):
             self._require()
         except DataError as error:
             yield str(error)
+
         if not self.path:
             yield "`path` is empty; expected a file, a directory or `hub:ID`; name one"
         for location in several(self.path):
@@ -106,6 +108,7 @@ class Nsp(DataSource):
                     _text_files(location, None)
             except DataError as error:
                 yield with_remedy(error, location)
+
         yield from option_problems(
             several(self.path),
             header=self.header,
@@ -136,21 +139,25 @@ class Nsp(DataSource):
             positives.append(second)
             if len(anchors) == self.limit:
                 break
+
         if not anchors:
             raise DataError(
                 f"there are no two sentences in a row ({left_out} pairs left out for their length); "
                 f"expected documents of two sentences or more; check `format`, `min_words` and `max_words`",
                 ", ".join(several(self.path)),
             )
-        return FilteredTable(
-            {"anchor": anchors, "positive": positives},
-            {"pairs outside of min_words and max_words": left_out} if left_out else {},
-        )
+        reasons = {}
+        if left_out:
+            reasons = {"pairs outside of min_words and max_words": left_out}
+        return FilteredTable({"anchor": anchors, "positive": positives}, reasons)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         for location in several(self.path):
-            read = self._table_documents if _is_table(location) else self._text_documents
-            for document in read(location):
+            if _is_table(location):
+                documents = self._table_documents(location)
+            else:
+                documents = self._text_documents(location)
+            for document in documents:
                 yield from pairwise(document)
 
     def _text_documents(self, location: str) -> Iterator[Iterable[str]]:
@@ -158,21 +165,26 @@ class Nsp(DataSource):
         for file in _text_files(location, self.revision):
             blocks = _blocks(line for _, line in numbered_lines(file, self.encoding))
             if self.format == "text":
-                yield (sentence for block in blocks for sentence in _sentences(block))
+                yield chain.from_iterable(map(_sentences, blocks))
             else:
                 yield from blocks
 
     def _table_documents(self, location: str) -> Iterator[Iterable[str]]:
         """Yield the sentences of each document in a table."""
+        columns = [self.column]
+        labels = []
+        if self.document is not None:
+            columns.append(self.document)
+            labels.append(self.document)
         rows = read_rows(
             location,
-            [self.column] if self.document is None else [self.column, self.document],
+            columns,
             header=self.header,
             encoding=self.encoding,
             config=self.config,
             split=self.split,
             revision=self.revision,
-            labels=() if self.document is None else (self.document,),
+            labels=labels,
         )
         if self.document is not None:
             for texts in _by_document(rows, self.document, location):
@@ -181,19 +193,21 @@ class Nsp(DataSource):
             for row in rows:
                 yield self._sentences_of([row[0]])
         else:
-            yield (row[0] for row in rows)
+            yield map(itemgetter(0), rows)
 
-    def _sentences_of(self, texts: Iterable[str]) -> Iterable[str]:
-        """Return the sentences of a document's rows."""
+    def _sentences_of(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the sentences of a document's rows."""
         if self.format == "sentences":
-            return texts
-        blocks = (block for text in texts for block in _blocks(map(chomp, text.split("\n"))))
-        return (sentence for block in blocks for sentence in _sentences(block))
+            yield from texts
+            return
+        for text in texts:
+            for block in _blocks(map(chomp, text.split("\n"))):
+                yield from _sentences(block)
 
     def _fits(self, sentence: str) -> bool:
         if self.min_words is None and self.max_words is None:
             return True
-        words = sum(1 for _ in WORD.finditer(sentence))
+        words = count_words(sentence)
         return (self.min_words or 0) <= words and (self.max_words is None or words <= self.max_words)
 
     def _require(self) -> None:
@@ -211,7 +225,9 @@ def _text_files(location: str, revision: str | None) -> list[Path]:
     if hub.is_file(location):
         return [hub.hub_file(location, revision)]
     place = locate(location)
-    files = sorted(place.glob("*.txt")) if place.is_dir() else [place]
+    if not place.is_dir():
+        return [place]
+    files = sorted(place.glob("*.txt"))
     if not files:
         raise DataError("the directory has no `.txt` file; name another, or the files", place)
     return files
@@ -233,7 +249,7 @@ def _by_document(rows: Iterable[Sequence[str]], column: str, location: str) -> I
                 location,
             )
         seen.add(document)
-        texts = [row[0] for row in run]
+        texts = list(map(itemgetter(0), run))
         first += len(texts)
         yield texts
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import attrs
+from attrs.validators import ge, optional
 from sentbed import DataError, FilePath
+from sentbed.errors import listed
 from sentbed.protocols import Dataset, DataSource
 
 from sentbed_data.csv_tsv_jsonl import codec
@@ -47,7 +49,7 @@ class Parallel(DataSource):
     """Whether lines with a blank side are left out; if false, they are an error."""
     encoding: str = "utf-8"
     """Encoding of the files, by Python's name; in UTF-8 a byte order mark is skipped."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Number of first rows to return, at least 1; default: all."""
     stream: bool = False
     """Whether the texts stay on disk, for files too large for memory (needs `sentbed-data[arrow]`). They are
@@ -73,20 +75,25 @@ class Parallel(DataSource):
         except DataError as error:
             yield str(error)
             return
+
         for place in places:
             try:
                 text_file(place)
             except DataError as error:
                 yield with_remedy(error, place)
+
         if self.path is None and self.fields != (0, 1):
             yield "`fields` is for the TSV file that `path` names; remove `fields`"
 
     def open(self) -> Dataset:
         """Read the files, into memory or onto the disk. Raises `DataError` with file and line."""
-        places = [text_file(place) for place in self._places()]
+        places = list(map(text_file, self._places()))
         if self.stream:
+            fields = None
+            if self.path is not None:
+                fields = list(self.fields)
             reading = {
-                "fields": list(self.fields) if self.path is not None else None,
+                "fields": fields,
                 "skip_empty": self.skip_empty,
                 "encoding": codec(self.encoding),
                 "limit": self.limit,
@@ -100,21 +107,23 @@ class Parallel(DataSource):
         return FilteredTable({"anchor": anchors, "positive": positives}, left_out)
 
     def _pairs(self, places: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[str, str]]:
-        read = self._lines_of if self.path is None else self._fields_of
-        rows = read(*places)
+        if self.path is None:
+            rows = self._lines_of(*places)
+        else:
+            rows = self._fields_of(*places)
         count = 0
         for number, first, second in rows:
             if count == self.limit:
                 continue  # two files are read to their ends: a line too few shifts all that follow
-            empty = [(file, text) for file, text in (first, second) if not text or text.isspace()]
-            if empty and not self.skip_empty:
+            empty_side = _empty_side(first, second)
+            if empty_side is not None and not self.skip_empty:
                 raise DataError(
                     "a side of the pair is empty; expected a text; "
                     "correct the line, or leave such lines out with `skip_empty = true`",
-                    empty[0][0],
+                    empty_side,
                     number,
                 )
-            if empty:
+            if empty_side is not None:
                 left_out["lines with an empty side"] += 1
                 continue
             for file, text in (first, second):
@@ -124,6 +133,7 @@ class Parallel(DataSource):
             yield first[1], second[1]
             if count == self.limit and self.path is not None:
                 break
+
         if not count:
             raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
 
@@ -132,32 +142,37 @@ class Parallel(DataSource):
             return (self.path,)
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
-        named = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
+        fields = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
         raise DataError(
-            f"found {', '.join(f'`{name}`' for name in named) or 'no file'}; "
-            f"give two files, `anchor` and `positive`, or one, `path`"
+            f"found {listed(fields) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
         )
 
     def _lines_of(self, *files: Path) -> Iterator[tuple[int, _Side, _Side]]:
+        """Yield the lines of two files, side by side; raises `DataError` if one has more of them."""
         first_file, second_file = files
-        counts = [0, 0]
-        sides = (numbered_lines(first_file, self.encoding), numbered_lines(second_file, self.encoding))
-        uneven = False
-        for first, second in zip_longest(*sides):
-            counts[0] += first is not None
-            counts[1] += second is not None
-            if first is None or second is None:
-                uneven = True
-            elif not uneven:
+        first_count = second_count = 0
+        lines = zip_longest(
+            numbered_lines(first_file, self.encoding), numbered_lines(second_file, self.encoding)
+        )
+        for first, second in lines:
+            if first is not None:
+                first_count += 1
+            if second is not None:
+                second_count += 1
+            if first is not None and second is not None:
                 yield first[0], (first_file, first[1]), (second_file, second[1])
-        if uneven:
-            shorter = first_file if counts[0] < counts[1] else second_file
-            raise DataError(
-                f"`{first_file}` has {counts[0]} lines and `{second_file}` {counts[1]}; "
-                f"expected line n of one to be the translation of line n of the other; align them",
-                shorter,
-                min(counts),
-            )
+
+        if first_count == second_count:
+            return
+        shorter = second_file
+        if first_count < second_count:
+            shorter = first_file
+        raise DataError(
+            f"`{first_file}` has {first_count} lines and `{second_file}` {second_count}; "
+            f"expected line n of one to be the translation of line n of the other; align them",
+            shorter,
+            min(first_count, second_count),
+        )
 
     def _fields_of(self, file: Path) -> Iterator[tuple[int, _Side, _Side]]:
         width = 0
@@ -172,3 +187,11 @@ class Parallel(DataSource):
                     number,
                 )
             yield number, (file, values[self.fields[0]]), (file, values[self.fields[1]])
+
+
+def _empty_side(first: _Side, second: _Side) -> Path | None:
+    """Return the file of the first side without a text; None if both have one."""
+    for file, text in (first, second):
+        if not text or text.isspace():
+            return file
+    return None

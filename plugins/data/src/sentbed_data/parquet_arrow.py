@@ -70,7 +70,8 @@ def _bounded(batches: Iterable[Any], path: Path) -> Iterator[Any]:
     for batch in batches:
         for start in range(0, batch.num_rows, PARQUET_ROWS):
             rows = batch.slice(start, PARQUET_ROWS)
-            unpacked += sum(_unpacked_bytes(column, path) for column in rows.columns)
+            for column in rows.columns:
+                unpacked += _unpacked_bytes(column, path)
             if unpacked > largest:
                 raise DataError(
                     f"the file unpacks to more than {largest:,} bytes, over {MOST_GROWTH} times its size; "
@@ -139,7 +140,7 @@ def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
     source.seek(0)
     if head == b"ARROW1":
         file = pyarrow.ipc.open_file(source)
-        return file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
+        return file.schema, map(file.get_batch, range(file.num_record_batches))
     stream = pyarrow.ipc.open_stream(source)
     return stream.schema, iter(stream)
 

@@ -11,6 +11,7 @@ from sentbed import DataError
 from sentbed_data.csv_tsv_jsonl import listed
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.labelled_files import LabelledFiles, Row, Wanted
+from sentbed_data.readers import collect
 
 
 @attrs.frozen(kw_only=True)
@@ -35,7 +36,9 @@ class Qa(LabelledFiles):
     @property
     def columns(self) -> tuple[str, ...]:
         """`anchor` (the question) and `positive` (the answer), and `negative` with `negatives = true`."""
-        return ("anchor", "positive", "negative") if self.negatives else ("anchor", "positive")
+        if self.negatives:
+            return ("anchor", "positive", "negative")
+        return ("anchor", "positive")
 
     def open(self) -> FilteredTable:
         """Read the files. Raises `DataError` with file and line."""
@@ -49,20 +52,23 @@ class Qa(LabelledFiles):
                 pairs.append((question, answer))
             else:
                 wrong.setdefault(question, []).append(answer)
-        left_out = {"wrong answers": sum(map(len, wrong.values()))}
+
+        rows: list[tuple[str, ...]] = list(pairs)
+        reason, missing = "wrong answers", sum(map(len, wrong.values()))
         if self.negatives:
-            rows, missing = self._with_negatives(pairs, wrong)
-            left_out = {"right answers to questions without a wrong one": missing}
-        else:
-            rows = list(pairs)
+            rows = self._with_negatives(pairs, wrong)
+            reason, missing = "right answers to questions without a wrong one", len(pairs) - len(rows)
         if not rows:
             raise DataError(
                 f"there is no row left: {len(pairs)} answers have the label {self.positive!r}, "
                 f"and the labels are {listed(sorted(labels))}; correct `positive` or `label`",
                 ", ".join(map(str, self._files())),
             )
-        data = {name: [row[i] for row in rows[: self.limit]] for i, name in enumerate(self.columns)}
-        return FilteredTable(data, {what: times for what, times in left_out.items() if times})
+        left_out = {}
+        if missing:
+            left_out = {reason: missing}
+        columns = collect(rows[: self.limit], len(self.columns))
+        return FilteredTable(dict(zip(self.columns, columns, strict=True)), left_out)
 
     def _columns(self) -> tuple[Wanted, ...]:
         return (
@@ -72,16 +78,20 @@ class Qa(LabelledFiles):
         )
 
     def _texts(self, row: Row) -> tuple[str, str, str]:
+        """Return question, answer and label; without a column of labels, every answer is right."""
         question, answer, label = row.values
-        return str(question), str(answer), self.positive if label is None else label
+        if label is None:
+            label = self.positive
+        return str(question), str(answer), label
 
     def _with_negatives(
         self, pairs: list[tuple[str, str]], wrong: dict[str, list[str]]
-    ) -> tuple[list[tuple[str, ...]], int]:
+    ) -> list[tuple[str, ...]]:
+        """Return the right answers to questions that have a wrong one, each with one of these."""
         right = set(pairs)
         rows: list[tuple[str, ...]] = []
         for question, answer in pairs:
             choice = [other for other in wrong.get(question, ()) if (question, other) not in right]
             if choice:
                 rows.append((question, answer, Random(f"{self.seed} {question} {answer}").choice(choice)))
-        return rows, len(pairs) - len(rows)
+        return rows

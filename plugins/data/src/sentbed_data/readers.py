@@ -80,9 +80,10 @@ def read_rows(
         return checked(rows, names, location, limit, "row ", labels, numbers)
     path = resolve(location, TABLES, revision)
     suffix = suffix_of(location)
-    if suffix in (PARQUET, ARROW):
-        rows = parquet_rows(path, names) if suffix == PARQUET else arrow_rows(path, names)
-        return checked(rows, names, path, limit, "row ", labels, numbers)
+    if suffix == PARQUET:
+        return checked(parquet_rows(path, names), names, path, limit, "row ", labels, numbers)
+    if suffix == ARROW:
+        return checked(arrow_rows(path, names), names, path, limit, "row ", labels, numbers)
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         rows = jsonl_rows(path, lines, names)
@@ -116,11 +117,12 @@ def read_lines(
         DataError: if the file does not exist, is not text in `encoding`, or has only blank lines.
     """
     path = resolve(location, (LINES,), revision)
-    lines = (chomp(line) for line in decoded_lines(path, encoding))
+    texts = filter(str.strip, map(chomp, decoded_lines(path, encoding)))
     empty = True
-    for text in islice((line for line in lines if line.strip()), limit):
+    for text in islice(texts, limit):
         empty = False
         yield text
+
     if empty:
         raise DataError("the file has no text; expected one text a line; check how it was made", path)
 
@@ -188,6 +190,7 @@ def parse_number(value: object, limits: Range) -> float | str:
         number = float(value)
     except (ValueError, OverflowError):
         return f"found {value!r:.80}; {expected}; correct or remove the row"
+
     if not low <= number <= high:
         return f"found {value!r:.80}; {expected}; correct the row, or set `score_range`"
     return number
@@ -202,30 +205,31 @@ def checked(
     labels: Collection[str],
     numbers: Mapping[str, Range],
 ) -> Iterator[Sequence[Any]]:
-    """Yield the rows, checking every value; `counted` is what is counted in `file`, if not lines."""
+    """Yield the rows, checking every value; `counted` names what a number counts, if that is not lines."""
     empty = True
-    numeric = [names.index(name) for name in labels]
     for number, values in islice(rows, limit):
         empty = False
-        if numeric:
-            values = list(values)  # noqa: PLW2901
-            for place in numeric:
-                if type(values[place]) is int:
-                    values[place] = str(values[place])
         checked_values: list[str | float] = []
         for name, value in zip(names, values, strict=True):
-            if name in numbers:
-                number_or_fault = parse_number(value, numbers[name])
-                message = None
-                if isinstance(number_or_fault, str):
-                    message = number_or_fault
-                checked_values.append(number_or_fault)
-            else:
-                message = fault(value)
-                checked_values.append(value)  # type: ignore[arg-type]  # a text, unless there is a message
+            checked_value, message = _checked_value(value, name in labels, numbers.get(name))
+            if message and counted:
+                raise DataError(f"{counted}{number}, column `{name}`: {message}", file)
             if message:
-                where, line = (f"{counted}{number}, ", None) if counted else ("", number)
-                raise DataError(f"{where}column `{name}`: {message}", file, line)
+                raise DataError(f"column `{name}`: {message}", file, number)
+            checked_values.append(checked_value)
         yield checked_values
+
     if empty:
         raise DataError("there are no rows of data; expected at least one; check how the file was made", file)
+
+
+def _checked_value(value: Any, is_label: bool, limits: Range | None) -> tuple[Any, str | None]:
+    """Return a text or, where there are `limits`, a number; and what is wrong with it, or None."""
+    if is_label and type(value) is int:
+        value = str(value)
+    if limits is None:
+        return value, fault(value)
+    number_or_fault = parse_number(value, limits)
+    if isinstance(number_or_fault, str):
+        return value, number_or_fault
+    return number_or_fault, None

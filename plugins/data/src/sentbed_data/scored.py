@@ -14,6 +14,7 @@ from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
 from sentbed_data.file_source_base import FileSource
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.readers import Range, checked, collect, parse_number, read_rows, resolve
+from sentbed_data.text_files import several
 from sentbed_data.triplets import few_negatives, negative_columns
 
 _SUFFIXES = {"sts-benchmark": (".csv", ".tsv", ".txt"), "sick": (".tsv", ".txt"), "sts": (".txt",)}
@@ -79,6 +80,7 @@ class Scored(FileSource):
         ):
             if getattr(self, field) != default:
                 yield f'`{field}` is for tables, and `format = "{self.format}"` is none; remove it'
+
         if self.format == "sts" and not Path(self.path).name.startswith("STS.input."):
             yield (
                 f"`{self.path}` is no `STS.input.NAME.txt`, beside which the scores are found; name such a "
@@ -87,11 +89,13 @@ class Scored(FileSource):
 
     @property
     def _range(self) -> Range:
-        return _RANGES[self.format] if self.score_range is None else self.score_range
+        if self.score_range is not None:
+            return self.score_range
+        return _RANGES[self.format]
 
     @property
     def _negatives(self) -> tuple[str, ...]:
-        return (self.negative,) if isinstance(self.negative, str) else self.negative
+        return several(self.negative)
 
     @property
     def traits(self) -> DataTraits:
@@ -121,7 +125,9 @@ class Scored(FileSource):
 
     def files(self) -> Iterable[Path]:
         """Return the file of scores beside a file of SemEval."""
-        return (_gold(resolve(self.path, self._suffixes())),) if self.format == "sts" else ()
+        if self.format != "sts":
+            return ()
+        return (_gold(resolve(self.path, self._suffixes())),)
 
     def _scored(self, left_out: dict[str, int]) -> Iterator[Sequence[Any]]:
         if self.format == "table":
@@ -164,9 +170,8 @@ class Scored(FileSource):
                 gold,
             )
         texts = (_first_two(path, line, fields) for line, fields in pairs)
-        for (line, score), pair in zip(
-            scores, checked(texts, ("anchor", "positive"), path, self.limit, None, (), {}), strict=False
-        ):
+        checked_pairs = checked(texts, ("anchor", "positive"), path, self.limit, None, (), {})
+        for (line, score), pair in zip(scores, checked_pairs, strict=False):
             if not score[0].strip():
                 left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1
                 continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 import sys
@@ -34,6 +35,9 @@ BATCH_ROWS = 4096
 BATCH_CHARACTERS = 1 << 22
 """Characters after which a record batch ends early."""
 
+_OUTSIDE = -1
+"""Place of a buffer that does not lie in the file."""
+
 _LAYOUT = 2
 """Version of the layout of cached files."""
 
@@ -46,7 +50,7 @@ _PAIRS = {4: struct.Struct("<2i"), 8: struct.Struct("<2q")}
 
 @attrs.frozen(eq=False)
 class _OpenFile:
-    """A file that is read at any place; that it changes is an error, and nothing worse."""
+    """A file that is read at any place; if it changes, reading raises an error."""
 
     path: Path
     descriptor: int
@@ -55,7 +59,7 @@ class _OpenFile:
 
     @classmethod
     def of(cls, path: Path) -> _OpenFile:
-        """Open a file, until nobody holds what is returned. Raises `OSError`."""
+        """Open a file, which is closed with the last reference to the object. Raises `OSError`."""
         descriptor = os.open(path, os.O_RDONLY)
         opened = cls(path, descriptor, _state_of(descriptor))
         weakref.finalize(opened, os.close, descriptor)
@@ -107,15 +111,19 @@ class _Column:
         import numpy as np
         import pyarrow
 
-        kind = pyarrow.string() if self.width == 4 else pyarrow.large_string()
+        string_type = pyarrow.large_string()
+        if self.width == 4:
+            string_type = pyarrow.string()
+        validity = None
+        if self.valid is not None:
+            size = math.ceil(rows / 8)
+            validity = pyarrow.py_buffer(file.read(self.valid + first // 8, size))
         stored = file.read(self.offsets + first * self.width, (rows + 1) * self.width)
         offsets = np.frombuffer(stored, f"<i{self.width}")
         start, end = int(offsets[0]), int(offsets[-1])
-        buffers = [offsets - offsets[0], file.read(self.data + start, end - start)]
-        valid = None if self.valid is None else file.read(self.valid + first // 8, -(-rows // 8))
-        array = pyarrow.Array.from_buffers(
-            kind, rows, [valid and pyarrow.py_buffer(valid), *map(pyarrow.py_buffer, buffers)]
-        )
+        content = file.read(self.data + start, end - start)
+        buffers = [validity, pyarrow.py_buffer(offsets - offsets[0]), pyarrow.py_buffer(content)]
+        array = pyarrow.Array.from_buffers(string_type, rows, buffers)
         # Before anything else reads it: offsets that are wrong would be followed anywhere.
         array.validate(full=True)
         return array
@@ -159,7 +167,9 @@ class StreamedTable(Dataset):
         return tuple(self.fields)
 
     def __len__(self) -> int:
-        return self.ends[-1] if self.ends else 0
+        if not self.ends:
+            return 0
+        return self.ends[-1]
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
         """Return the texts of these rows, by column; the same in every epoch.
@@ -167,18 +177,17 @@ class StreamedTable(Dataset):
         Raises:
             DataError: if the file has changed since it was opened.
         """
-        places = []
-        for index in indices:
-            number = bisect_right(self.ends, index)
-            batch = self.batches[number]
-            places.append((batch, index - self.ends[number] + batch.rows))
+        texts: dict[int, list[str]] = {field: [] for field in self.fields.values()}
         try:
-            texts = {
-                field: [batch.columns[field].text(self.file, row) for batch, row in places]
-                for field in set(self.fields.values())
-            }
+            for index in indices:
+                number = bisect_right(self.ends, index)
+                batch = self.batches[number]
+                row = index - self.ends[number] + batch.rows
+                for field, texts_of_field in texts.items():
+                    texts_of_field.append(batch.columns[field].text(self.file, row))
         except UnicodeDecodeError as error:
             raise self.file.changed() from error
+
         self.file.require_unchanged()
         return {column: texts[field] for column, field in self.fields.items()}
 
@@ -190,7 +199,9 @@ class StreamedTable(Dataset):
         """
         import pyarrow
 
-        fields = (field for column, field in self.fields.items() if columns is None or column in columns)
+        if columns is None:
+            columns = self.columns
+        fields = [field for column, field in self.fields.items() if column in columns]
         for field in dict.fromkeys(fields):
             for batch in self.batches:
                 for first, rows in batch.slices():
@@ -219,23 +230,32 @@ def open_streamed(
         RunError: if the cache cannot be written.
     """
     require("pyarrow", "arrow")
-    contents = {path: sha256(path) for path in paths}
-    suffixes = [path.suffix.lower() for path in paths]
-    # The same bytes have other rows in another format, and none where they are not decompressed.
-    formats = [(suffix_of(path.name), path.suffix.lower()) for path in paths]
-    described = [_LAYOUT, [contents[path] for path in paths], formats, list(names), dict(reading)]
+    digests: dict[Path, str] = {}
+    contents, formats = [], []
+    for path in paths:
+        digests[path] = sha256(path)
+        contents.append(digests[path])
+        # The same bytes have other rows in another format, and none where they are not decompressed.
+        formats.append((suffix_of(path.name), path.suffix.lower()))
+
+    described = [_LAYOUT, contents, formats, list(names), dict(reading)]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    if suffixes == [ARROW] and (table_in_file := _checked(paths[0], names, reading["limit"])):
-        return StreamedTable(columns, key, *table_in_file)
+    if len(paths) == 1 and paths[0].suffix.lower() == ARROW:
+        table_in_file = _checked(paths[0], names, reading["limit"])
+        if table_in_file is not None:
+            return StreamedTable(columns, key, *table_in_file)
+
     cached = cache_root() / "texts" / f"{key}{ARROW}"
+    table = None
     # Compared with its hash before pyarrow sees it, which follows wrong offsets out of the file.
-    table = _cached(cached, len(names)) if _is_intact(cached) else None
+    if _is_intact(cached):
+        table = _cached(cached, len(names))
     if table is None:
         left_out: Counter[str] = Counter()
-        _write(cached, len(names), _unchanged(rows(left_out), contents), left_out)
+        _write(cached, len(names), _unchanged(rows(left_out), digests), left_out)
         table = _cached(cached, len(names))
-        if table is None:
-            raise RunError(f"cannot read `{cached}`, which was just written; check the disk")
+    if table is None:
+        raise RunError(f"cannot read `{cached}`, which was just written; check the disk")
     return StreamedTable(columns, key, *table)
 
 
@@ -248,7 +268,7 @@ def _unchanged(rows: Iterator[Sequence[str]], contents: Mapping[Path, str]) -> I
 
 
 def _write(path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]) -> None:
-    """Write rows of `width` texts, one record batch at a time, and then what `left_out` has counted by then.
+    """Write rows of `width` texts, one record batch at a time, and behind them the counts in `left_out`.
 
     The file appears atomically.
     """
@@ -302,9 +322,8 @@ def _write_batches(
 def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     import pyarrow
 
-    return pyarrow.record_batch(
-        [pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)], schema=schema
-    )
+    columns = [pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)]
+    return pyarrow.record_batch(columns, schema=schema)
 
 
 def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
@@ -313,35 +332,42 @@ def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch], dict[str, 
 
     try:
         file = _OpenFile.of(path)
-        batches = _batches(file, [str(number) for number in range(width)], sys.maxsize)
+        batches = _batches(file, list(map(str, range(width))), sys.maxsize)
         with pyarrow.OSFile(str(path)) as source, pyarrow.ipc.open_file(source) as reader:
             last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
         left_out = json.loads(last.custom_metadata[_LEFT_OUT])
     except (pyarrow.ArrowException, OSError, DataError):
         return None
-    return None if batches is None else (file, batches, left_out)
+
+    if batches is None:
+        return None
+    return file, batches, left_out
 
 
 def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_OpenFile, list[_Batch]] | None:
     """Open an Arrow file and check every text in the wanted fields.
 
-    Return None if they cannot be used in place: compressed, or not stored as plain strings.
+    Return None if they cannot be used in place: compressed, not stored as plain strings, or without rows.
 
     Raises:
         DataError: if a text is empty or missing; with its row.
     """
-
+    if limit is None:
+        limit = sys.maxsize
     with readable_arrow(path):
         file = _OpenFile.of(path)
-        batches = _batches(file, names, sys.maxsize if limit is None else limit)
+        batches = _batches(file, names, limit)
+        if not batches:
+            # The strict reader refuses a file without rows.
+            return None
         start = 0
-        for batch in batches or ():
+        for batch in batches:
             for first, rows in batch.slices():
                 for name, column in zip(names, batch.columns, strict=True):
                     _require_texts(column.array(file, first, rows), name, path, start + first)
             start += batch.rows
-    # The strict reader refuses a file without rows.
-    return (file, batches) if batches else None
+
+    return file, batches
 
 
 def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] | None:
@@ -358,14 +384,16 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
     schema, record_batches = arrow_batches(content)
     fields = [position(name, schema.names, file.path, None) for name in names]
     widths = {pyarrow.string(): 4, pyarrow.large_string(): 8}
-    if any(schema.types[field] not in widths for field in fields):
-        return None
+    for field in fields:
+        if schema.types[field] not in widths:
+            return None
+
     batches: list[_Batch] = []
     for batch in record_batches:
         columns = []
         for column in batch.select(fields).columns:
-            places = [buffer.address - content.address if buffer else None for buffer in column.buffers()]
-            if any(place is not None and not 0 <= place < content.size for place in places):
+            places = [_place_in(content, buffer) for buffer in column.buffers()]
+            if _OUTSIDE in places:
                 return None
             valid, offsets, data = places
             columns.append(_Column(offsets or 0, widths[column.type], data or 0, valid))
@@ -375,7 +403,21 @@ def _batches(file: _OpenFile, names: Sequence[str], limit: int) -> list[_Batch] 
             batches.append(_Batch(rows, tuple(columns)))
         if not limit:
             break
+
     return batches
+
+
+def _place_in(content: Any, buffer: Any) -> int | None:
+    """Return where a buffer begins in the content of a file: None without a buffer, `_OUTSIDE` if not there.
+
+    A buffer lies outside where it was decompressed into memory.
+    """
+    if not buffer:
+        return None
+    place: int = buffer.address - content.address
+    if not 0 <= place < content.size:
+        return _OUTSIDE
+    return place
 
 
 def _require_texts(column: Any, name: str, path: Path, start: int) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from typing import ClassVar, Literal
 
 import attrs
+from attrs.validators import and_, ge, gt, le
 from sentbed import DataError, FilePath
 
 from sentbed_data.augmentation_base import Augmentation, Augmented
@@ -51,9 +52,7 @@ class Synonyms(Augmentation):
     name: ClassVar[str] = "synonyms"
     papers: ClassVar[tuple[str, ...]] = ("miller1995wordnet",)
 
-    rate: float = attrs.field(
-        default=0.3, validator=attrs.validators.and_(attrs.validators.gt(0.0), attrs.validators.le(1.0))
-    )
+    rate: float = attrs.field(default=0.3, validator=and_(gt(0.0), le(1.0)))
     """Share of the replaceable words to replace, in (0, 1]; with `rules = "nlpaug"`, of all tokens."""
     rules: Literal["careful", "nlpaug"] = "careful"
     """Which words are replaced and by what: see above."""
@@ -62,7 +61,7 @@ class Synonyms(Augmentation):
 
     Default: that in NLTK's directories, which the environment variable `NLTK_DATA` may name.
     """
-    senses: int = attrs.field(default=1, validator=attrs.validators.ge(1))
+    senses: int = attrs.field(default=1, validator=ge(1))
     """Number of senses of a word that give synonyms, at least 1, the most frequent ones first; with
     `rules = "nlpaug"`, all senses do."""
     lexicon: FilePath | None = None
@@ -80,6 +79,7 @@ class Synonyms(Augmentation):
             find_lexicon(self.lexicon)
         except DataError as error:
             yield str(error)
+
         if self.rules == "nlpaug":
             try:
                 find_tagger(self.tagger)
@@ -92,11 +92,13 @@ class Synonyms(Augmentation):
 
     def files(self) -> Iterator[Path]:
         """Yield the files of lexicon and tagger, even if no field names them."""
-        place = find_lexicon(self.lexicon)
-        yield from (place / name for name in FILES)
+        lexicon = find_lexicon(self.lexicon)
+        for name in FILES:
+            yield lexicon / name
         if self.rules == "nlpaug":
-            place = find_tagger(self.tagger)
-            yield from (place / name for name in TAGGER_FILES)
+            tagger = find_tagger(self.tagger)
+            for name in TAGGER_FILES:
+                yield tagger / name
 
     def open(self) -> Augmented:
         """Read the file and the lexicon. Raises `DataError` with file and line."""
@@ -114,10 +116,11 @@ class Synonyms(Augmentation):
             words = [match for match in _WORD.finditer(text) if lexicon.synonyms(match[0])]
             if not words:
                 return text
-            chosen = random.sample(words, max(1, int(self.rate * len(words) + 0.5)))
-            for match in sorted(chosen, key=lambda match: match.start(), reverse=True):
+            count = max(1, int(self.rate * len(words) + 0.5))
+            for match in sorted(random.sample(words, count), key=lambda match: match.start(), reverse=True):
                 synonym = random.choice(lexicon.synonyms(match[0]))
-                text = text[: match.start()] + synonym + text[match.end() :]
+                start, end = match.span()
+                text = text[:start] + synonym + text[end:]
             return text
 
         return self._augmented(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sentbed import DataError, FilePath, locate
+from sentbed import DataError, locate
 
 from sentbed_data.csv_tsv_jsonl import chomp, decoded_lines
 
 
-def several(path: FilePath | tuple[FilePath, ...]) -> tuple[FilePath, ...]:
-    """Return one path or several as a tuple."""
-    return path if isinstance(path, tuple) else (path,)
+def several(path: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return one path or name, or several, as a tuple."""
+    if isinstance(path, str):
+        return (path,)
+    return path
 
 
 def text_file(location: str) -> Path:

@@ -9,6 +9,7 @@ from attrs.validators import min_len
 from sentbed.protocols import Dataset
 
 from sentbed_data.file_source_base import FileSource
+from sentbed_data.text_files import several
 
 MOST_NEGATIVES = 8
 """Hard negatives of a row that the losses take."""
@@ -47,7 +48,7 @@ class Triplets(FileSource):
 
     @property
     def _negatives(self) -> tuple[str, ...]:
-        return (self.negative,) if isinstance(self.negative, str) else self.negative
+        return several(self.negative)
 
     @property
     def _file_columns(self) -> tuple[str, ...]:
@@ -60,4 +61,5 @@ class Triplets(FileSource):
 
 def negative_columns(count: int) -> tuple[str, ...]:
     """Return the names of the columns of that many hard negatives: `negative`, `negative_2`, ..."""
-    return tuple("negative" if number == 1 else f"negative_{number}" for number in range(1, count + 1))
+    names = ["negative", *(f"negative_{number}" for number in range(2, count + 1))]
+    return tuple(names[:count])

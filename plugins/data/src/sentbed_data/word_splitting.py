@@ -10,7 +10,16 @@ WORD = re.compile(f"(?!\\s)[{_WIDE}]|[^\\s{_WIDE}]+")
 """A word: a run of non-blanks, or one character of Chinese, Japanese or Korean script."""
 
 
+def count_words(text: str) -> int:
+    """Return the number of words of a text."""
+    return len(WORD.findall(text))
+
+
 def pieces(text: str) -> list[str]:
     """Return the words of a text, each with the blanks before it; joined, they are the text."""
-    ends = [match.end() for match in WORD.finditer(text)]
-    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    words = []
+    start = 0
+    for match in WORD.finditer(text):
+        words.append(text[start : match.end()])
+        start = match.end()
+    return words

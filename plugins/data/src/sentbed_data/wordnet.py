@@ -6,18 +6,20 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import attrs
 from sentbed import DataError, locate
+from sentbed.errors import listed
 
 FILES = (
-    *(f"{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv")),
-    *(f"{part}.exc" for part in ("noun", "verb", "adj", "adv")),
+    *("index.noun", "index.verb", "index.adj", "index.adv"),
+    *("data.noun", "data.verb", "data.adj", "data.adv"),
+    *("noun.exc", "verb.exc", "adj.exc", "adv.exc"),
     "cntlist.rev",
 )
 """The files of WordNet that are read."""
@@ -81,12 +83,35 @@ class Lexicon:
         key = f"{word.lower()}/{part}"
         if key not in self._cache:
             with _readable(self.place):
-                lemmas = _lemmas_of(self.reader.synsets(word, part))
-                self._cache[key] = tuple(lemma.name() for lemma in lemmas)
+                names = []
+                for lemma in _lemmas_of(self.reader.synsets(word, part)):
+                    names.append(lemma.name())
+                self._cache[key] = tuple(names)
         return self._cache[key]
 
     def _look_up(self, word: str) -> tuple[str, ...]:
-        # `synsets` also returns those of words that `word` may be an inflected form of: they lack the word.
+        readings, foreign = self._readings(word)
+        if not readings:
+            return ()
+        reading = readings[0]
+        if foreign or len(readings) > 1:
+            reading = max(readings, key=partial(self._frequency, word))
+            most_of_foreign = max((lemma.count() for lemma in _lemmas_of(foreign)), default=-1)
+            if self._frequency(word, reading) <= most_of_foreign:
+                return ()
+        synonyms = []
+        for lemma in _lemmas_of(reading[: self.senses]):
+            name = lemma.name().replace("_", " ")
+            if name.lower() != word:
+                synonyms.append(name)
+
+        return tuple(dict.fromkeys(synonyms))
+
+    def _readings(self, word: str) -> tuple[list[list[Any]], list[Any]]:
+        """Return the senses of a word as each part of speech, and those of words that it may be a form of.
+
+        `synsets` returns both; the latter lack the word.
+        """
         readings: list[list[Any]] = []
         foreign: list[Any] = []
         for part in "nvar":
@@ -98,27 +123,26 @@ class Lexicon:
                     foreign.append(synset)
             if senses:
                 readings.append(senses)
-        if not readings:
-            return ()
-        reading = readings[0]
-        if foreign or len(readings) > 1:
 
-            def frequency(senses: list[Any]) -> int:
-                return max(int(self._lemma(synset, word).count()) for synset in senses)
+        return readings, foreign
 
-            reading = max(readings, key=frequency)
-            if foreign and frequency(reading) <= max(lemma.count() for lemma in _lemmas_of(foreign)):
-                return ()
-        names = (lemma.name().replace("_", " ") for lemma in _lemmas_of(reading[: self.senses]))
-        return tuple(dict.fromkeys(name for name in names if name.lower() != word))
+    def _frequency(self, word: str, senses: list[Any]) -> int:
+        """Return how often WordNet's texts have the most frequent of these senses of a word."""
+        return max(int(self._lemma(synset, word).count()) for synset in senses)
 
     @staticmethod
     def _lemma(synset: Any, word: str) -> Any:
-        return next((lemma for lemma in synset.lemmas() if lemma.name().lower() == word), None)
+        for lemma in synset.lemmas():
+            if lemma.name().lower() == word:
+                return lemma
+        return None
 
 
 def _lemmas_of(synsets: Iterable[Any]) -> list[Any]:
-    return list(chain.from_iterable(synset.lemmas() for synset in synsets))
+    lemmas: list[Any] = []
+    for synset in synsets:
+        lemmas += synset.lemmas()
+    return lemmas
 
 
 def find_lexicon(lexicon: str | None) -> Path:
@@ -139,10 +163,11 @@ def find_lexicon(lexicon: str | None) -> Path:
             if (place / "index.noun").is_file():
                 break
         else:
-            raise DataError(f"there is no WordNet in {', '.join(f'`{path}`' for path in places)}; {_GET_IT}")
+            raise DataError(f"there is no WordNet in {listed(map(str, places))}; {_GET_IT}")
     for name in FILES:
         if not (place / name).is_file():
             raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)
+
     return place
 
 
@@ -160,6 +185,7 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
         files = {name: (place / name).read_bytes() for name in FILES}
     except OSError as error:
         raise DataError(f"WordNet's files cannot be read: {error.strerror or error}", place) from error
+
     fingerprint = sha256(b"".join(files.values())).hexdigest()
     # Only NLTK's `lexname` shows these names, and Debian leaves them out.
     files["lexnames"] = b"".join(b"%02d %d 0\n" % (number, number) for number in range(100))

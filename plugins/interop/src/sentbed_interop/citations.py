@@ -20,32 +20,44 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
     """Return the distinct BibTeX entries that these parts and their parts cite.
 
     Raises:
-        PluginError: if a part cites what is neither.
+        PluginError: if a part cites what is neither an entry nor the key of one in `sentbed/citations.bib`.
     """
-    known = {_key(entry): entry for entry in _known()}
-    found: dict[str, str] = {}
-    for part in parts:
-        saying = (one for one in parts_in(part) if isinstance(one, Component | Stage))
-        for owner, citation in ((type(one).__name__, key) for one in saying for key in one.traits.cites):
-            entry = citation.strip() if citation.lstrip().startswith("@") else known.get(citation)
-            key = entry and _key(entry)
-            if not entry or not key:
+    core_entries = _core_entries()
+    cited: dict[str, str] = {}
+    for part in parts_in(parts):
+        if not isinstance(part, Component | Stage):
+            continue
+        for citation in part.traits.cites:
+            entry = citation.strip()
+            if not entry.startswith("@"):
+                entry = core_entries.get(citation, "")
+            key = _key(entry)
+            if key is None:
                 raise PluginError(
-                    f"`{owner}` cites {citation!r}, which is no key of `sentbed/citations.bib`; put the "
-                    "whole BibTeX entry into its `cites`, which begins with `@` and has a key"
+                    f"`{type(part).__name__}` cites {citation!r}, which is no key of "
+                    "`sentbed/citations.bib`; put the whole BibTeX entry into its `cites`, "
+                    "which begins with `@` and has a key"
                 )
-            found.setdefault(key, entry)
-    return tuple(found.values())
+            cited.setdefault(key, entry)
+
+    return tuple(cited.values())
 
 
-def _known() -> list[str]:
+def _core_entries() -> dict[str, str]:
+    """Return the entries that core brings, by key."""
     text = (files("sentbed") / "citations.bib").read_text("utf-8")
-    return [entry.strip() for entry in re.split(r"^(?=@)", text, flags=re.MULTILINE) if _key(entry)]
+    entries = {}
+    for block in re.split(r"^(?=@)", text, flags=re.MULTILINE):
+        entry = block.strip()
+        if (key := _key(entry)) is not None:
+            entries[key] = entry
+    return entries
 
 
 def _key(entry: str) -> str | None:
-    found = _KEY.match(entry.strip())
-    return found and found[1]
+    if match := _KEY.match(entry):
+        return match[1]
+    return None
 
 
 def parts_in(part: Any) -> Iterator[Any]:

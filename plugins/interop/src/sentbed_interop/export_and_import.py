@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 from sentbed import Encoder
-from sentbed.errors import ModelError, RecipeError, RunError
+from sentbed.errors import ModelError, RecipeError, RunError, listed
 from sentbed.helpers import reason_of, write_directory
 from sentbed.protocols import Exporter, Importer, Runtime
 from sentbed.tools import ENCODER_FILE, Document, Plugins, apply_overrides, load_plugins, structure
@@ -52,7 +52,7 @@ def export_encoder(
             raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
         save_merged(Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code), target)
         return ()
-    exporter: Exporter = _part(_To, "--to", to, overrides, plugins)
+    exporter: Exporter = _component(_To, "--to", to, overrides, plugins)
     loaded = Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code)
     notes: list[str] = []
     write_directory(target.resolve(), lambda directory: notes.extend(exporter.write(loaded, directory) or ()))
@@ -75,47 +75,53 @@ def import_encoder(
         ModelError: if no importer or several recognise `source`, or it cannot be read.
     """
     plugins = plugins or load_plugins()
-    target, found = _new(output), Path(source)
+    target, path = _new(output), Path(source)
     try:
-        there = found.exists()
+        exists = path.exists()
     except OSError as error:
         raise ModelError(f"`{source}` cannot be a path: {error.strerror}; check the path") from error
-    if not there:
+
+    if not exists:
         raise ModelError(f"`{source}` does not exist; check the path")
-    importer: Importer = _part(_From, "--from", from_ or _recogniser(found, plugins), overrides, plugins)
-    encoder: Encoder = importer.read(found)
+    name = from_ or _recogniser(path, plugins)
+    importer: Importer = _component(_From, "--from", name, overrides, plugins)
+    encoder: Encoder = importer.read(path)
     encoder.save(target)
     return encoder
 
 
 def _recogniser(source: Path, plugins: Plugins) -> str:
+    """Return the name of the only importer that recognises `source`; raises `ModelError`."""
     if (source / ENCODER_FILE).is_file():
         raise ModelError(f"`{source}` is already an encoder of sentbed; use it as it is")
     names = plugins.names("importer")
-    found, unasked = [], []
+    recognising, unasked = [], ""
     for name in names:
         try:
             cls = plugins.find("importer", name).cls
             if any(field.default is attrs.NOTHING for field in attrs.fields(cls)):
-                unasked.append(f"`{name}` was not asked: it needs `--from {name}` and its fields by `--set`")
-                continue
-            found += [name] if cls().recognises(source) else []
+                unasked += f"; `{name}` was not asked: it needs `--from {name}` and its fields by `--set`"
+            elif cls().recognises(source):
+                recognising.append(name)
         except Exception as error:  # noqa: BLE001 - one importer's fault must not hide what others recognise
-            unasked.append(f"`{name}` could not look: {reason_of(error)}")
-    if len(found) == 1:
-        return found[0]
-    more = "".join(f"; {one}" for one in unasked)
-    if found:
-        raise ModelError(f"`{source}` looks like {' and '.join(found)}; choose one with `--from NAME`{more}")
-    known = ", ".join(f"`{name}`" for name in names) or "none: `pip install sentbed-interop`"
+            unasked += f"; `{name}` could not look: {reason_of(error)}"
+
+    if len(recognising) == 1:
+        return recognising[0]
+    if recognising:
+        raise ModelError(
+            f"`{source}` looks like {' and '.join(recognising)}; choose one with `--from NAME`{unasked}"
+        )
+    installed = listed(names) or "none: `pip install sentbed-interop`"
     if (source / "config.json").is_file():
         raise ModelError(
-            f"`{source}` looks like nothing that an importer knows ({known}), but like a model of "
+            f"`{source}` looks like nothing that an importer knows ({installed}), but like a model of "
             "transformers, which says nothing of pooling; write a recipe with it as `model` of the backbone"
-            f"{more}"
+            f"{unasked}"
         )
     raise ModelError(
-        f"`{source}` looks like nothing that an importer knows ({known}); choose one with `--from NAME`{more}"
+        f"`{source}` looks like nothing that an importer knows ({installed}); "
+        f"choose one with `--from NAME`{unasked}"
     )
 
 
@@ -130,27 +136,32 @@ def _new(output: str | Path) -> Path:
         taken = False
     except OSError as error:
         raise RunError(f"`{output}` cannot be a path: {error.strerror}; check the path") from error
+
     if taken:
         raise RunError(f"`{output}` is not empty; name a new directory")
     return target
 
 
-def _part(cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins) -> Any:
+def _component(cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins) -> Any:
     """Return the component that `option` names, with its fields set; raises `RunError`."""
-    unlike = [text for text in overrides if not text.partition("=")[0].strip() or "=" not in text]
-    if unlike:
-        raise RunError(f"found `--set {unlike[0]}`, expected `--set FIELD=VALUE`")
+    for text in overrides:
+        field, equals, _ = text.partition("=")
+        if not field.strip() or not equals:
+            raise RunError(f"found `--set {text}`, expected `--set FIELD=VALUE`")
+
     try:
         document = apply_overrides(Document({"use": name}), overrides)
     except RecipeError as error:
         raise RunError("; ".join(f"`--set`: {problem.message}" for problem in error.problems)) from error
+
     data = {"part": document.data}
     request, problems = structure(data, cls, document, plugins, Path.cwd(), (("part",), ()))
     if problems:
-        found = (f"`{_option(problem.path, option, name)}`: {problem.message}" for problem in problems)
-        raise RunError("; ".join(found))
+        messages = []
+        for problem in problems:
+            place = f"--set {problem.path}"
+            if problem.path in ("", "use"):
+                place = f"{option} {name}"
+            messages.append(f"`{place}`: {problem.message}")
+        raise RunError("; ".join(messages))
     return request.part
-
-
-def _option(path: str, option: str, name: str) -> str:
-    return f"--set {path}" if path not in ("", "use") else f"{option} {name}"

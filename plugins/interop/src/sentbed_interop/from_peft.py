@@ -82,7 +82,9 @@ class FromPEFT(Importer):
                 "place that it has now: `--set base=./MODEL`"
             )
         revision = config.get("revision")
-        return base, revision if isinstance(revision, str) and revision else None
+        if not isinstance(revision, str):
+            return base, None
+        return base, revision or None
 
 
 def _require_no_pooler(source: Path) -> None:
@@ -93,12 +95,13 @@ def _require_no_pooler(source: Path) -> None:
         return
     from sentbed_interop._torch.importer_common import read_weights
 
-    if own := sorted(key for key in read_weights(file) if ".pooler.dense." in key):
-        raise ModelError(
-            f"the adapter in `{source}` has weights for BERT's own pooler (`{own[0]}`), which a backbone "
-            "leaves out; where its vectors do not come from that pooler, take these weights out of "
-            f"`{ADAPTER_WEIGHTS}`, or train with `add_pooling_layer=False`"
-        )
+    for name in sorted(read_weights(file)):
+        if ".pooler.dense." in name:
+            raise ModelError(
+                f"the adapter in `{source}` has weights for BERT's own pooler (`{name}`), which a backbone "
+                "leaves out; where its vectors do not come from that pooler, take these weights out of "
+                f"`{ADAPTER_WEIGHTS}`, or train with `add_pooling_layer=False`"
+            )
 
 
 def _config_file(base: str, revision: str | None) -> Path:

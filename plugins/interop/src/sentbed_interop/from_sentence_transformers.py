@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 from attrs.validators import ge, optional
 from sentbed import ModelError
+from sentbed.errors import listed
 from sentbed.helpers import read_file
 from sentbed.protocols import Importer
 
 if TYPE_CHECKING:
     from sentbed import Encoder
+    from sentbed.protocols import TokenIds
 
 NO_LIMIT = 10**6
 """Tokens above which a tokenizer's limit means that it has none."""
 LONGEST_PROMPT = 10_000
 """Characters of a folder's prompt, which is read with every text."""
 
-KNOWN = ("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name")
+SUPPORTED = (
+    *("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name"),
+)
 """Settings of a folder that are read, or that change no vector."""
 
 
@@ -75,13 +79,8 @@ class FromSentenceTransformers(Importer):
         model = modules.transformer
         settings, config = settings_of(model), read_json(model / "config.json")
         _require_right(model)
+
         backbone = backbone_for(config, model)
-        head: dict[str, Any] = {"normalize": modules.normalize}
-        if modules.dense:
-            *hidden, last = modules.dense
-            head |= {"projection": last.width, "bias": last.bias}
-            if hidden:
-                head |= {"hidden": [layer.width for layer in hidden], "activation": modules.activation}
         table: dict[str, Any] = {
             "backbone": {
                 "use": backbone,
@@ -89,23 +88,29 @@ class FromSentenceTransformers(Importer):
                 **_attention(backbone, config),
             },
             "pooler": {"use": modules.pooler},
-            "head": head,
+            "head": _head(modules),
             # What is left for it beside the prompt is known when there is a tokenizer.
             "max_length": 2,
         }
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
-        own = _own(source)
-        encoder = encoder_of(table, source) if own is None else _with_own(table | own, source, model)
+        record = _prompt_record(source)
+        if record is None:
+            encoder = encoder_of(table, source)
+        else:
+            encoder = _with_record(table | record, source, model)
+
         if read_setting(settings, "do_lower_case", bool, model):
             _require_lowercase(encoder, model)
-        if own is None or self.max_length:
+        if record is None or self.max_length:
             limit = self.max_length or _limit(settings, config, model)
-            encoder.recipe = attrs.evolve(encoder.recipe, max_length=_left(encoder, limit, source))
+            max_length = _left_for_sentence(encoder, limit, source)
+            encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
+
         module: Any = encoder.placed.module
-        linears = [part for part in module.projection.modules() if hasattr(part, "in_features")]
         if modules.mlp is not None:
             set_linear(module.pooler.dense, *dense_weights(modules.mlp.directory))
+        linears = [part for part in module.projection.modules() if hasattr(part, "in_features")]
         for linear, dense in zip(linears, modules.dense, strict=True):
             set_linear(linear, *dense_weights(dense.directory))
         encoder.placed.weights_changed()  # type: ignore[attr-defined]
@@ -113,25 +118,28 @@ class FromSentenceTransformers(Importer):
 
     def _prompt(self, source: Path, modules: Any) -> str:
         """Return the text before each sentence, which may be empty."""
-        from sentbed_interop._torch.importer_common import read_json, read_setting, require_known
+        from sentbed_interop._torch.importer_common import read_json, read_setting, require_supported
 
         file = source / "config_sentence_transformers.json"
-        config = read_json(file) if file.is_file() else {}
+        config = {}
+        if file.is_file():
+            config = read_json(file)
         kind = read_setting(config, "model_type", str, file, "SentenceTransformer")
         if kind != "SentenceTransformer":
             raise ModelError(
                 f"`{source}` is a `{kind}`, which gives no vector a sentence as an encoder does; "
                 "import a `SentenceTransformer`"
             )
-        require_known(config, KNOWN, file)
+        require_supported(config, SUPPORTED, file)
         prompts = read_setting(config, "prompts", dict, file) or {}
         name = self.prompt or read_setting(config, "default_prompt_name", str, file)
         if name is None:
             return ""
         if name not in prompts:
-            known = ", ".join(f"`{known}`" for known in sorted(prompts)) or "none"
+            choices = listed(sorted(prompts)) or "none"
             raise ModelError(
-                f"`{source}` has no prompt `{name}`; choose among its prompts ({known}): `--set prompt=NAME`"
+                f"`{source}` has no prompt `{name}`; choose among its prompts ({choices}): "
+                "`--set prompt=NAME`"
             )
         prompt = read_setting(prompts, name, str, file) or ""
         if len(prompt) > LONGEST_PROMPT:
@@ -153,23 +161,39 @@ class FromSentenceTransformers(Importer):
         return prompt
 
 
-def _own(source: Path) -> dict[str, Any] | None:
+def _head(modules: Any) -> dict[str, Any]:
+    """Return the table of the head that has these modules."""
+    head: dict[str, Any] = {"normalize": modules.normalize}
+    if modules.dense:
+        *hidden, last = modules.dense
+        head |= {"projection": last.width, "bias": last.bias}
+        if hidden:
+            head |= {"hidden": [layer.width for layer in hidden], "activation": modules.activation}
+    return head
+
+
+def _prompt_record(source: Path) -> dict[str, Any] | None:
     """Return the prompt's record that `sentbed export` wrote; None if there is none."""
     from sentbed_interop._torch.importer_common import read_json
     from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, PREFIX, SUFFIX
 
     file = source / OWN / OWN_FILE
     if file.is_file():
-        own = dict(read_json(file))
-        if unknown := sorted(own.keys() - {"pooler", "prompt", "max_length"}):
+        record = dict(read_json(file))
+        if unknown := sorted(record.keys() - {"pooler", "prompt", "max_length"}):
             raise ModelError(
                 f"`{file}` has `{unknown[0]}`, which `sentbed export` does not write; copy the directory "
                 "again from the folder that it wrote, or do not trust it"
             )
-        return own
+        return record
+
     tokenizer = source / "tokenizer.json"
-    around = read_json(tokenizer).get("post_processor") if tokenizer.is_file() else None
-    if isinstance(around, dict) and {PREFIX, SUFFIX} & set(around.get("special_tokens") or ()):
+    if not tokenizer.is_file():
+        return None
+    post_processor = read_json(tokenizer).get("post_processor")
+    if isinstance(post_processor, dict) and {PREFIX, SUFFIX} & set(
+        post_processor.get("special_tokens") or ()
+    ):
         raise ModelError(
             f"the tokenizer of `{source}` has a prompt in it, and `{OWN}/{OWN_FILE}`, which says which, is "
             "not there; copy the directory from the folder that `sentbed export` wrote"
@@ -177,7 +201,7 @@ def _own(source: Path) -> dict[str, Any] | None:
     return None
 
 
-def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
+def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
     """Build an encoder with its prompt, from a copy in which the tokenizer is without it."""
     import tempfile
 
@@ -194,6 +218,7 @@ def _with_own(table: dict[str, Any], source: Path, model: Path) -> Encoder:
                 content = read_file(source / OWN / name, LARGEST_JSON)
                 (Path(copy) / name).write_bytes(content)
         encoder = encoder_of({**table, "backbone": {**table["backbone"], "model": copy}}, source)
+
     backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
     return encoder
@@ -203,13 +228,15 @@ def _require_right(model: Path) -> None:
     """Refuse a tokenizer that truncates texts at their beginning."""
     from sentbed_interop._torch.importer_common import read_json, read_setting
 
-    file, whole = model / "tokenizer_config.json", model / "tokenizer.json"
-    config = read_json(file) if file.is_file() else {}
-    side = read_setting(config, "truncation_side", str, file)
-    if side is None and whole.is_file():
-        file = whole
-        cut = read_setting(read_json(whole), "truncation", dict, whole) or {}
-        side = read_setting(cut, "direction", str, whole)
+    config_file, whole_file = model / "tokenizer_config.json", model / "tokenizer.json"
+    file = config_file
+    side = None
+    if config_file.is_file():
+        side = read_setting(read_json(config_file), "truncation_side", str, config_file)
+    if side is None and whole_file.is_file():
+        file = whole_file
+        truncation = read_setting(read_json(whole_file), "truncation", dict, whole_file) or {}
+        side = read_setting(truncation, "direction", str, whole_file)
     if side is not None and side.lower() != "right":
         raise ModelError(
             f"`{file}` cuts long texts at the {side.lower()} (`truncation_side`), and an encoder cuts them "
@@ -227,7 +254,9 @@ def _attention(backbone: str, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _require_lowercase(encoder: Encoder, model: Path) -> None:
-    mixed, lower = (encoder.backbone.tokenizer.encode([text], 99).ids for text in ("The CAT", "the cat"))
+    tokenizer = encoder.backbone.tokenizer
+    mixed = tokenizer.encode(["The CAT"], 99).ids
+    lower = tokenizer.encode(["the cat"], 99).ids
     if list(mixed) != list(lower):
         raise ModelError(
             f"`{model}` says `do_lower_case`, and its tokenizer does not do so by itself; give its "
@@ -237,19 +266,14 @@ def _require_lowercase(encoder: Encoder, model: Path) -> None:
 
 def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) -> int:
     """Return the tokens of the longest input."""
-    from sentbed_interop._torch.importer_common import read_json, read_setting
+    from sentbed_interop._torch.importer_common import read_setting
 
     limit: float | None = read_setting(settings, "max_seq_length", int, model)
     if limit is None:
-        file = model / "tokenizer_config.json"
-        said = read_json(file) if file.is_file() else {}
-        # A tokenizer without a limit has a huge one, which some files write as 1e30.
-        kind = float if isinstance(said.get("model_max_length"), float) else int
-        positions = read_setting(config, "max_position_embeddings", int, model / "config.json", -1) or -1
-        limit = min(
-            read_setting(said, "model_max_length", kind, file) or NO_LIMIT,
-            positions if positions > 0 else NO_LIMIT,
-        )
+        limit = _tokenizer_limit(model)
+        positions = read_setting(config, "max_position_embeddings", int, model / "config.json")
+        if positions is not None and positions > 0:
+            limit = min(limit, positions)
     if not 2 <= limit < NO_LIMIT:
         raise ModelError(
             f"`{model}` does not say at how many tokens a text is cut; say it: `--set max_length=256`"
@@ -257,11 +281,27 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
     return int(limit)
 
 
-def _left(encoder: Encoder, limit: int, source: Path) -> int:
+def _tokenizer_limit(model: Path) -> float:
+    """Return the tokens of the longest input according to the tokenizer, `NO_LIMIT` if it does not say."""
+    from sentbed_interop._torch.importer_common import read_json, read_setting
+
+    file = model / "tokenizer_config.json"
+    if not file.is_file():
+        return NO_LIMIT
+    config = read_json(file)
+    limit: float | None = config.get("model_max_length")
+    # A tokenizer without a limit has a huge one, which some files write as 1e30.
+    if not isinstance(limit, float):
+        limit = read_setting(config, "model_max_length", int, file)
+    return limit or NO_LIMIT
+
+
+def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
     """Return the tokens left for a sentence, of `limit` for an input with prompt."""
     from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES
 
-    limit = min(limit, encoder.backbone.max_length)
+    longest = encoder.backbone.max_length
+    limit = min(limit, longest)
     prompt, tokenizer = encoder.recipe.resolved_prompt, encoder.backbone.tokenizer
     if prompt is None:
         return limit
@@ -272,12 +312,20 @@ def _left(encoder: Encoder, limit: int, source: Path) -> int:
             f"the prompt of `{source}` has {template} tokens, and an input {limit}: too few are left "
             "for a sentence; set a larger `max_length`"
         )
-    # A text's first word may have more tokens alone than after the prompt.
+
     texts = [" ".join([text] * limit) for text in SENTENCES]
     expected = tokenizer.encode([prompt.template.prefix + text for text in texts], limit)
-    tries = (limit - template, *(limit - template + n for n in (1, -1, 2, -2, 3)))
-    lengths = [length for length in tries if length >= 2 and length + template <= encoder.backbone.max_length]
-    return max(lengths, key=lambda length: _alike(encoder.tokenizer().encode(texts, length), expected))
+    # A text's first word may have more tokens alone than after the prompt.
+    best_length, most_equal = 0, -1
+    for change in (0, 1, -1, 2, -2, 3):
+        length = limit - template + change
+        if length < 2 or length + template > longest:
+            continue
+        equal = _equal_rows(encoder.tokenizer().encode(texts, length), expected)
+        if equal > most_equal:
+            best_length, most_equal = length, equal
+
+    return best_length
 
 
 def _own_tokens(encoder: Encoder, text: str) -> int:
@@ -285,13 +333,16 @@ def _own_tokens(encoder: Encoder, text: str) -> int:
     return int(tokenizer.encode([text], 99).lengths[0] - tokenizer.encode([""], 99).lengths[0])
 
 
-def _alike(found: Any, expected: Any) -> int:
+def _equal_rows(tokens: TokenIds, expected: TokenIds) -> int:
     """Return the number of texts with equal tokens."""
-    rows = [
-        [
-            tokens.ids[start:end].tolist()
-            for start, end in zip(tokens.offsets, tokens.offsets[1:], strict=False)
-        ]
-        for tokens in (found, expected)
-    ]
-    return sum(one == other for one, other in zip(*rows, strict=True))
+    equal = 0
+    for row in range(len(expected)):
+        if _row(tokens, row) == _row(expected, row):
+            equal += 1
+    return equal
+
+
+def _row(tokens: TokenIds, row: int) -> list[int]:
+    start, end = tokens.offsets[row : row + 2]
+    ids: list[int] = tokens.ids[start:end].tolist()
+    return ids

@@ -42,9 +42,12 @@ class FromSimCSE(Importer):
         """Whether its configuration names a class of SimCSE's code, such as `BertForCL`."""
         try:
             config = read_json(source / "config.json")
-            return any(str(name).endswith("ForCL") for name in config.get("architectures") or ())
+            for name in config.get("architectures") or ():
+                if str(name).endswith("ForCL"):
+                    return True
         except (OSError, ValueError, AttributeError, TypeError, DataError):
             return False
+        return False
 
     def read(self, source: Path) -> Encoder:
         """Return the encoder: pooler `cls-mlp`, no head.
@@ -92,10 +95,17 @@ def _weights(source: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _mlp(weights: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return weight and bias of the MLP."""
     for layer in LAYERS:
-        if f"{layer}.weight" in weights:
-            return {key: weights[name] for key in ("weight", "bias") if (name := f"{layer}.{key}") in weights}
+        if f"{layer}.weight" not in weights:
+            continue
+        mlp = {"weight": weights[f"{layer}.weight"]}
+        if f"{layer}.bias" in weights:
+            mlp["bias"] = weights[f"{layer}.bias"]
+        return mlp
+
+    names = " or ".join(f"`{layer}.weight`" for layer in LAYERS)
     raise ModelError(
-        f"`{file}` has no MLP ({' or '.join(f'`{layer}.weight`' for layer in LAYERS)}): it is no SimCSE "
+        f"`{file}` has no MLP ({names}): it is no SimCSE "
         'model, or one that pools without; write a recipe with this model and `pooler = { use = "first" }`'
     )

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 def require_none(encoder: Encoder) -> None:
     """Raise `ModelError` if the backbone has an intervention between its blocks."""
-    if (found := encoder.backbone.protocol.get("intervention")) is not None:
+    intervention = encoder.backbone.protocol.get("intervention")
+    if intervention is not None:
         raise ModelError(
-            f"the backbone has the intervention `{found['use']}`, which changes states between its blocks, "
-            "and no other format has that; encode with sentbed, or export an encoder without it"
+            f"the backbone has the intervention `{intervention['use']}`, which changes states between its "
+            "blocks, and no other format has that; encode with sentbed, or export an encoder without it"
         )

@@ -35,8 +35,10 @@ class LazyEncoder:
 
     def at(self, place: str | Path, precision: str, trust_remote_code: bool) -> LazyEncoder:
         """Return this object if it has that path and these options, else a new one."""
-        wanted = LazyEncoder(place, precision, trust_remote_code)
-        return self if self == wanted else wanted
+        other = LazyEncoder(place, precision, trust_remote_code)
+        if self == other:
+            return self
+        return other
 
     def __reduce__(self) -> tuple[type[LazyEncoder], tuple[str, str, bool]]:
         return LazyEncoder, (self.place, self.precision, self.trust_remote_code)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import Encoder, __version__
@@ -20,6 +21,9 @@ from sentbed_report.tables.markdown import escape, markdown_table
 
 from sentbed_interop.citations import bibliography, parts_in
 from sentbed_interop.source_run import RunRecord, parts_of
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 METRICS: Mapping[str, str] = {
     "spearman": "spearmanr",
@@ -58,79 +62,135 @@ class Stated:
 def render(encoder: Encoder, record: RunRecord | None, stated: Stated) -> str:
     """Return the card."""
     import tomli_w
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    def escaped(value: object) -> object:
-        return value if isinstance(value, Markup) else escape(str(value))
+    title = stated.title
+    if title is None and record is not None:
+        title = record.name
+    title = title or _plain_name(encoder)
+    refused = None
+    if stated.refused is not None:
+        refused = _markdown(stated.refused)
+    distributions = _distributions(encoder.recipe)
 
-    def markdown(text: str) -> Markup:
-        return Markup(" ".join(text.split()).replace("<", "&lt;"))
-
-    def code(text: str, language: str) -> Markup:
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-        return Markup("{0}{1}\n{2}\n{0}").format(Markup(fence), language, Markup(text.rstrip()))
-
-    def table(
-        heading: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()
-    ) -> Markup:
-        cells = ([escape(str(cell)) for cell in row] for row in rows)
-        return Markup(markdown_table([escape(name) for name in heading], cells, numbers))
-
-    # The page is Markdown: `escaped` escapes for it.
-    environment = Environment(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=escaped,
-    )
-    environment.filters |= {"code": code, "table": table}
-    called = stated.title or (record.name if record else _plain_name(encoder))
-    recipe = parts_of(record) if record else None
-    own = _distributions(encoder.recipe)
     text = (files("sentbed_interop") / "card.md.j2").read_text("utf-8")
-    card = environment.from_string(text).render(
-        front=Markup(_front(encoder, record, called, stated)),
-        title=called,
+    template = _environment().from_string(text)
+    card = template.render(
+        front=Markup(_front(encoder, record, title, stated)),
+        title=title,
         encoder=encoder,
         facts=list(_facts(encoder)),
         record=record,
         license=stated.license,
-        refused=None if stated.refused is None else markdown(stated.refused),
-        differences=[markdown(text) for text in stated.differences],
-        scores=list(_score_rows(record.scores)) if record else [],
-        before=any(score.encoder.endswith(START) for score in record.scores) if record else False,
-        protocols=list(_protocols(record.scores)) if record else [],
-        training=list(_training(record)) if record else [],
+        refused=refused,
+        differences=[_markdown(text) for text in stated.differences],
         recipe=tomli_w.dumps(recipe_table(encoder, record)),
-        versions=_versions(record, _distributions(recipe or encoder.recipe)),
-        needed=" ".join(own),
-        foreign=[name for name in own if name not in catalog()],
-        citations="\n\n".join(bibliography(encoder.recipe, *([recipe] if recipe else []))),
-        uncited=record is not None and recipe is None,
+        needed=" ".join(distributions),
+        foreign=sorted(distributions.keys() - set(catalog())),
         version=__version__,
+        **_sections_of_run(encoder, record),
     )
-    return card.rstrip() + "\n"
+    return str(card).rstrip() + "\n"
+
+
+def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
+    """Return the contents of the card that come from the run, or say that there is none."""
+    if record is None:
+        return {
+            "scores": [],
+            "before": False,
+            "protocols": [],
+            "training": [],
+            "versions": _versions({}, _distributions(encoder.recipe)),
+            "citations": "\n\n".join(bibliography(encoder.recipe)),
+            "uncited": False,
+        }
+    recipe = parts_of(record)
+    return {
+        "scores": list(_score_rows(record.scores)),
+        "before": any(score.encoder.endswith(START) for score in record.scores),
+        "protocols": list(_protocols(record.scores)),
+        "training": list(_training(record)),
+        "versions": _versions(record.manifest, _distributions(recipe or encoder.recipe)),
+        "citations": "\n\n".join(bibliography(encoder.recipe, recipe)),
+        "uncited": recipe is None,
+    }
+
+
+def _environment() -> Any:
+    """Return Jinja's environment for a page in Markdown, which escapes for Markdown what is not `Markup`."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_escaped
+    )
+    environment.filters |= {"code": _code, "table": _table}
+    return environment
+
+
+def _escaped(value: object) -> object:
+    from markupsafe import Markup
+
+    if isinstance(value, Markup):
+        return value
+    return escape(str(value))
+
+
+def _markdown(text: str) -> Markup:
+    """Return a text of one line that is Markdown itself."""
+    from markupsafe import Markup
+
+    return Markup(" ".join(text.split()).replace("<", "&lt;"))
+
+
+def _code(text: str, language: str) -> Markup:
+    """Return a block of code, fenced by more backticks than the code has in a row."""
+    from markupsafe import Markup
+
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, 1 + longest)
+    return Markup("{0}{1}\n{2}\n{0}").format(Markup(fence), language, Markup(text.rstrip()))
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()) -> Markup:
+    from markupsafe import Markup
+
+    escaped_rows = []
+    for row in rows:
+        escaped_rows.append([escape(str(cell)) for cell in row])
+    return Markup(markdown_table([escape(name) for name in heading], escaped_rows, numbers))
 
 
 def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
     """Return the resolved recipe of the run, or of the encoder alone, without this machine's paths."""
     from sentbed.tools import SCHEMA, unstructure
 
-    table = {"schema": SCHEMA, "encoder": unstructure(encoder.recipe)} if record is None else record.recipe
+    if record is None:
+        table = {"schema": SCHEMA, "encoder": unstructure(encoder.recipe)}
+    else:
+        table = dict(record.recipe)
     return dict(_public(table))
 
 
 def _public(value: Any) -> Any:
     """Return the value with each absolute path reduced to its last part."""
     if isinstance(value, Mapping):
-        return {key: item if key in TEXTS else _public(item) for key, item in value.items()}
+        public = {}
+        for key, item in value.items():
+            public[key] = item
+            if key not in TEXTS:
+                public[key] = _public(item)
+        return public
     if isinstance(value, list | tuple):
         return [_public(item) for item in value]
-    if isinstance(value, str):
-        scheme, path = ("hub:", value[4:]) if value.startswith("hub:") else ("", value)
-        return scheme + Path(path).name if Path(path).is_absolute() else value
-    return value
+    if not isinstance(value, str):
+        return value
+    scheme, path = "", value
+    if value.startswith("hub:"):
+        scheme, path = "hub:", value.removeprefix("hub:")
+    if not Path(path).is_absolute():
+        return value
+    return scheme + Path(path).name
 
 
 def _model(encoder: Encoder) -> str | None:
@@ -145,13 +205,22 @@ def _plain_name(encoder: Encoder) -> str:
 def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
     recipe, model = encoder.recipe, _public(_model(encoder))
     head = recipe.head
-    yield "backbone", recipe.backbone.name + (f", of {model}" if model else "")
+    backbone = recipe.backbone.name
+    if model:
+        backbone += f", of {model}"
+    yield "backbone", backbone
     yield "pooler", recipe.pooler.name
-    widths = " and ".join(str(width) for width in (*head.hidden, head.projection) if width is not None)
-    yield "projection", f"to {widths}" if widths else "none"
+    if head.projection is None:
+        yield "projection", "none"
+    else:
+        widths = [str(width) for width in (*head.hidden, head.projection)]
+        yield "projection", f"to {' and '.join(widths)}"
     if head.transform is not None and encoder.placed.fitted_on is not None:
         yield "transform", head.transform.name
-    yield "normalised", "to length 1" if head.normalize else "no"
+    if head.normalize:
+        yield "normalised", "to length 1"
+    else:
+        yield "normalised", "no"
     yield "width", encoder.width
     yield "length", f"at most {recipe.max_length} tokens of a sentence"
     for prompt in filter(None, recipe.resolved_prompts):
@@ -160,42 +229,58 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
 
 
 def _front(encoder: Encoder, record: RunRecord | None, title: str, stated: Stated) -> str:
+    """Return the front matter, which the hub reads."""
     from huggingface_hub import ModelCardData
 
-    library = "sentence-transformers" if stated.refused is None else "sentbed"
+    library = "sentbed"
+    if stated.refused is None:
+        library = "sentence-transformers"
+    base_model = None
     model = _model(encoder)
-    pretrained = encoder.recipe.backbone.traits.pretrained
-    results = list(_results(record)) if record else []
+    if model and encoder.recipe.backbone.traits.pretrained and HUB_ID.fullmatch(model):
+        base_model = model
+
+    results: list[Any] = []
+    datasets: list[str] = []
+    if record is not None:
+        results = list(_results(record))
+        datasets = list(dict.fromkeys(_hub_data(record.recipe.get("stage", ()))))
+    model_name = None
+    if results:
+        model_name = title
     data = ModelCardData(
         license=stated.license,
         language=list(stated.languages) or None,
         library_name=library,
         pipeline_tag="sentence-similarity",
         tags=list(dict.fromkeys([library, "sentbed", "sentence-similarity", "feature-extraction"])),
-        base_model=model if model and pretrained and HUB_ID.fullmatch(model) else None,
-        datasets=list(dict.fromkeys(_hub_data(record.recipe.get("stage", ())))) if record else None,
-        model_name=title if results else None,
+        base_model=base_model,
+        datasets=datasets or None,
+        model_name=model_name,
         eval_results=results or None,
     )
-    if not data.datasets:
-        data.datasets = None
     return data.to_yaml()
 
 
 def _results(record: RunRecord) -> Iterator[Any]:
+    """Yield the scores after training, as the front matter has them."""
     from huggingface_hub import EvalResult
 
     for score in record.scores:
         if score.encoder.endswith(START) or not math.isfinite(score.value):
             continue
         protocol = plain({**score.protocol["encoder"], **score.evaluator_protocol})
+        split = None
+        if "split" in protocol:
+            split = shown(protocol["split"])
+        dataset_type = re.sub(r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII).strip("-")
         yield EvalResult(
             task_type=TASKS.get(score.metric, "feature-extraction"),
             task_name=score.evaluator,
-            dataset_type=re.sub(r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII).strip("-") or "data",
+            dataset_type=dataset_type or "data",
             dataset_name=score.task,
             dataset_config=score.evaluator,
-            dataset_split=shown(protocol["split"]) if "split" in protocol else None,
+            dataset_split=split,
             metric_type=METRICS.get(score.metric, score.metric),
             metric_value=round(score.value, 4),
             metric_name=f"{score.metric} ({score.protocol_name})",
@@ -205,14 +290,16 @@ def _results(record: RunRecord) -> Iterator[Any]:
 
 def _hub_data(table: Any) -> Iterator[str]:
     """Yield the ids of hub data sets in these tables."""
-    if isinstance(table, str):
+    if isinstance(table, Mapping):
+        table = list(table.values())
+    if isinstance(table, list | tuple):
+        for item in table:
+            yield from _hub_data(item)
+    if isinstance(table, str) and table.startswith("hub:"):
         # `hub:OWNER/NAME`, or a file in its repository: `hub:OWNER/NAME/FILE`.
         dataset = "/".join(table.removeprefix("hub:").split("/")[:2])
-        if table.startswith("hub:") and HUB_ID.fullmatch(dataset):
+        if HUB_ID.fullmatch(dataset):
             yield dataset
-    elif isinstance(table, Mapping | list | tuple):
-        for item in table.values() if isinstance(table, Mapping) else table:
-            yield from _hub_data(item)
 
 
 def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
@@ -233,13 +320,14 @@ def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
 
 def _protocols(scores: Sequence[Score]) -> Iterator[str]:
     """Yield the entries that scores of an evaluator and metric share; what is scored twice stands apart."""
-    groups: dict[tuple[str, str, str, int], list[dict[str, str]]] = {}
-    times: dict[tuple[str, str, str, str, str], int] = {}
+    groups: defaultdict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(list)
+    times: Counter[tuple[str, str, str, str, str]] = Counter()
     for score in scores:
         about = (score.evaluator, score.metric, score.protocol_name)
         place = (*about, score.encoder, score.task)
-        times[place] = times.get(place, 0) + 1
-        groups.setdefault((*about, times[place]), []).append(protocol_entries(score))
+        times[place] += 1
+        groups[*about, times[place]].append(protocol_entries(score))
+
     for (evaluator, metric, *_), (first, *others) in groups.items():
         shared = []
         for name, value in first.items():
@@ -249,19 +337,30 @@ def _protocols(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _training(record: RunRecord) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each stage: its name, data, their places, rows and hash, loss, length."""
     for stage in record.recipe.get("stage", ()):
-        data = stage["data"]
-        found = record.manifest.get("data", {}).get(stage["name"], {})
-        tables = list(_tables(data))
-        places = [_public(value) for table in tables for value in table.values() if _is_place(value)]
-        first, *parts = (str(table["use"]) for table in tables if "use" in table)
-        length = f"{stage['epochs']} epochs" if "epochs" in stage else f"{stage.get('steps', '–')} steps"
+        places, sources = [], []
+        for table in _tables(stage["data"]):
+            if "use" in table:
+                sources.append(str(table["use"]))
+            places += [_public(value) for value in table.values() if _is_place(value)]
+        data, *parts = sources
+        if parts:
+            data += f" of {', '.join(parts)}"
+        length = f"{stage.get('steps', '–')} steps"
+        if "epochs" in stage:
+            length = f"{stage['epochs']} epochs"
+
+        facts = record.manifest.get("data", {}).get(stage["name"], {})
+        rows = "–"
+        if "rows" in facts:
+            rows = f"{facts['rows']:,}"
         yield (
             stage["name"],
-            f"{first} of {', '.join(parts)}" if parts else first,
+            data,
             ", ".join(places) or "–",
-            f"{found['rows']:,}" if "rows" in found else "–",
-            _short(found.get("sha256")),
+            rows,
+            _short(facts.get("sha256")),
             stage["loss"]["use"],
             f"{length} of {stage['batch_size']} rows",
         )
@@ -271,8 +370,9 @@ def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield a table and all tables in it."""
     if isinstance(value, Mapping):
         yield value
-    if isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
             yield from _tables(item)
 
 
@@ -286,24 +386,30 @@ def _short(digest: Any) -> str:
     """Return the first twelve characters of a hash, or of each of several."""
     if isinstance(digest, list | tuple):
         return ", ".join(map(_short, digest))
-    return shown(plain(digest))[:12] if digest else "–"
+    if not digest:
+        return "–"
+    return shown(plain(digest))[:12]
 
 
-def _versions(record: RunRecord | None, used: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the distributions of the parts, with their versions in the run."""
-    manifest = record.manifest if record else {}
-    plugins = {one["distribution"]: str(one["version"]) for one in manifest.get("plugins", ())}
+def _versions(manifest: Mapping[str, Any], installed: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return distributions with their versions: those in the run's manifest, where it has them."""
+    versions = {"sentbed": __version__, **installed}
+    for plugin in manifest.get("plugins", ()):
+        if plugin["distribution"] in versions:
+            versions[plugin["distribution"]] = str(plugin["version"])
     libraries = manifest.get("libraries", {})
-    named = {name: libraries[name] for name in ("torch", "transformers", "tokenizers") if name in libraries}
-    found = {"sentbed": __version__, **used}
-    return list(({name: plugins.get(name, version) for name, version in found.items()} | named).items())
+    for name in ("torch", "transformers", "tokenizers"):
+        if name in libraries:
+            versions[name] = libraries[name]
+    return list(versions.items())
 
 
-def _distributions(*parts: Any) -> dict[str, str]:
+def _distributions(recipe: Any) -> dict[str, str]:
     """Return what to install for these parts and the runtime `cpu`, with the version that is installed."""
     from sentbed.tools import load_plugins
 
     plugins = load_plugins()
-    infos = [plugins.origin(type(one)) for part in parts for one in parts_in(part)]
+    infos = [plugins.origin(type(part)) for part in parts_in(recipe)]
     infos.append(plugins.components.get(("runtime", "cpu")))
-    return dict(sorted({info.distribution: info.version for info in infos if info is not None}.items()))
+    versions = {info.distribution: info.version for info in infos if info is not None}
+    return dict(sorted(versions.items()))

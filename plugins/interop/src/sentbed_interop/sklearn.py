@@ -84,8 +84,10 @@ def _texts(texts: Any) -> list[str]:
         )
     if dimensions != 1:
         raise ValueError(f"expected a sequence of texts, found {dimensions} dimensions; name one column")
-    found = list(texts)
-    for row, text in enumerate(found):
+    strings = []
+    for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"text {row} is {text!r}, expected a string")  # noqa: TRY004 - scikit-learn's kind
-    return [str(text) for text in found]
+        strings.append(str(text))
+
+    return strings

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 from sentbed import DataError, Encoder, ModelError, RecipeError, RunError
+from sentbed.errors import listed
 from sentbed.helpers import read_file, sha256
 from sentbed.protocols import Score
 from sentbed.tools import ENCODER_FILE, with_absolute_paths
@@ -42,36 +43,16 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         RunError: if `run` is no run directory.
         ModelError: if the run's encoder is another one, or it may be one of several.
     """
-    place = None if encoder.source is None else encoder.source.resolve()
+    source = encoder.source
+    if source is not None:
+        source = source.resolve()
+    directory = _run_above(source)
     if run is not None:
         directory = Path(run)
-    else:
-        # `encoder`, or `encoder/NAME` where the run has several.
-        above = [] if place is None else [place.parent, *place.parents[1:2]]
-        found = [one for one in above if (one / REPORT).is_file() and (one / RECIPE).is_file()]
-        if not found:
-            return None
-        directory = found[0]
+    if directory is None:
+        return None
     report, recipe, scores = _read(directory)
-    encoders = _encoders(recipe)
-    name = place.name if place is not None and place.name in encoders else next(iter(encoders))
-    saved = {one: directory / "encoder" / (one if "encoders" in recipe else "") for one in encoders}
-    differences = {one: _differences(encoder, table, saved[one]) for one, table in encoders.items()}
-    same = {one: _same_weights(place, saved[one]) for one in encoders if not differences[one]}
-    fitting = [one for one in same if same[one]] or [one for one in same if same[one] is None]
-    if not fitting:
-        differs = ", ".join(f"`{path}`" for path in differences[name]) or "their weights"
-        raise ModelError(
-            f"the run in `{directory}` is of another encoder: they differ in {differs}; name the "
-            "encoder's own run with `--set run=DIRECTORY`, or take the encoder out of this directory"
-        )
-    if len(fitting) > 1 and (place is None or place.name not in fitting):
-        named = ", ".join(f"`{one}`" for one in fitting)
-        raise ModelError(
-            f"the encoder may be any of {named} of the run in `{directory}`; "
-            "give its directory the name that the run gives it"
-        )
-    name = name if name in fitting else fitting[0]
+    name, compared = _name_in_run(encoder, source, recipe, directory)
     return RunRecord(
         str(report["name"]),
         str(report["status"]),
@@ -79,8 +60,62 @@ def record_of(encoder: Encoder, run: str | None = None) -> RunRecord | None:
         tuple(score for score in scores if name in _names(score.encoder)),
         recipe,
         report["manifest"],
-        bool(same[name]),
+        compared,
     )
+
+
+def _run_above(source: Path | None) -> Path | None:
+    """Return the run directory that has the encoder in `encoder`, or in `encoder/NAME`; None if none has."""
+    if source is None:
+        return None
+    for directory in source.parents[:2]:
+        if (directory / REPORT).is_file() and (directory / RECIPE).is_file():
+            return directory
+    return None
+
+
+def _name_in_run(
+    encoder: Encoder, source: Path | None, recipe: Mapping[str, Any], directory: Path
+) -> tuple[str, bool]:
+    """Return the name of the encoder in the run, and whether its weights are known to be the saved ones.
+
+    Raises:
+        ModelError: if the run has no such encoder, or several.
+    """
+    encoders = _encoders(recipe)
+    equal, unknown = [], []
+    differences: dict[str, list[str]] = {}
+    for name, table in encoders.items():
+        saved = directory / "encoder"
+        if "encoders" in recipe:
+            saved /= name
+        differences[name] = _differences(encoder, table, saved)
+        if differences[name]:
+            continue
+        same_weights = _same_weights(source, saved)
+        if same_weights:
+            equal.append(name)
+        elif same_weights is None:
+            unknown.append(name)
+
+    fitting = equal or unknown
+    likely = next(iter(encoders))
+    if source is not None and source.name in encoders:
+        likely = source.name
+    if not fitting:
+        differs = listed(differences[likely]) or "their weights"
+        raise ModelError(
+            f"the run in `{directory}` is of another encoder: they differ in {differs}; name the "
+            "encoder's own run with `--set run=DIRECTORY`, or take the encoder out of this directory"
+        )
+    if source is not None and source.name in fitting:
+        return source.name, bool(equal)
+    if len(fitting) > 1:
+        raise ModelError(
+            f"the encoder may be any of {listed(fitting)} of the run in `{directory}`; "
+            "give its directory the name that the run gives it"
+        )
+    return fitting[0], bool(equal)
 
 
 def parts_of(record: RunRecord) -> Any:
@@ -94,28 +129,34 @@ def parts_of(record: RunRecord) -> Any:
 
 
 def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]:
-    """Return report, recipe and scores; what the card reads of them is there."""
+    """Return report, recipe and scores, after a check that they have what the card reads of them."""
     try:
         report = read_record(directory / REPORT)
         recipe = _read_toml(directory / RECIPE)
-        for key in ("name", "status"):
-            report[key]
-        scores = [read_score(one) for one in report["scores"]]
-        manifest = report["manifest"]
-        for table in [*manifest.get("data", {}).values(), manifest.get("libraries", {})]:
-            table.keys()
-        for plugin in manifest.get("plugins", ()):
-            plugin["distribution"], plugin["version"]
-        for table in _encoders(recipe).values():
-            table["backbone"]["use"], table["pooler"]["use"]
-        for stage in recipe.get("stage", ()):
-            stage["name"], stage["batch_size"], stage["data"]["use"], stage["loss"]["use"]
+        scores = [read_score(record) for record in report["scores"]]
+        _require_keys(report, recipe)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError) as error:
         raise RunError(
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
             f"{type(error).__name__}: {error}); name one"
         ) from error
+
     return report, recipe, scores
+
+
+def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
+    """Raise `KeyError`, `TypeError` or `AttributeError` where the card would not find what it reads."""
+    for key in ("name", "status"):
+        report[key]
+    manifest = report["manifest"]
+    for table in [*manifest.get("data", {}).values(), manifest.get("libraries", {})]:
+        table.keys()
+    for plugin in manifest.get("plugins", ()):
+        plugin["distribution"], plugin["version"]
+    for table in _encoders(recipe).values():
+        table["backbone"]["use"], table["pooler"]["use"]
+    for stage in recipe.get("stage", ()):
+        stage["name"], stage["batch_size"], stage["data"]["use"], stage["loss"]["use"]
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -124,7 +165,10 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _encoders(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(recipe["encoders"]) if "encoders" in recipe else {"encoder": recipe["encoder"]}
+    """Return the tables of a recipe's encoders, by name."""
+    if "encoders" in recipe:
+        return dict(recipe["encoders"])
+    return {"encoder": recipe["encoder"]}
 
 
 def _names(encoder: str) -> set[str]:
@@ -136,15 +180,26 @@ def _differences(encoder: Encoder, table: Mapping[str, Any], saved: Path) -> lis
     """Return where the encoder is not the one of this table. Adapters may have been merged since."""
     from sentbed.tools import unstructure
 
-    own = unstructure(encoder.recipe)
-    paths = [("backbone", key) for key in ("use", "model")]
-    paths += [(part, key) for part in ("pooler", "head") for key in {*own[part], *table.get(part, {})}]
-    unlike = [
-        ".".join((part, key)) for part, key in paths if own[part].get(key) != table.get(part, {}).get(key)
-    ]
-    theirs = _prompt(table.get("prompt", {}), saved)
-    unlike += [f"prompt.{key}" for key, value in theirs.items() if own.get("prompt", {}).get(key) != value]
-    return sorted(unlike) + (["max_length"] if own["max_length"] != table.get("max_length") else [])
+    encoder_table = unstructure(encoder.recipe)
+    paths = {("backbone", "use"), ("backbone", "model")}
+    for part in ("pooler", "head"):
+        for key in (*encoder_table[part], *table.get(part, {})):
+            paths.add((part, key))
+
+    differing = []
+    for part, key in sorted(paths):
+        if encoder_table[part].get(key) != table.get(part, {}).get(key):
+            differing.append(f"{part}.{key}")
+
+    encoder_prompt = encoder_table.get("prompt", {})
+    for key, value in _prompt(table.get("prompt", {}), saved).items():
+        if encoder_prompt.get(key) != value:
+            differing.append(f"prompt.{key}")
+
+    differing.sort()
+    if encoder_table["max_length"] != table.get("max_length"):
+        differing.append("max_length")
+    return differing
 
 
 def _prompt(table: Mapping[str, Any], saved: Path) -> dict[str, Any]:
@@ -164,17 +219,19 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
         return None
     if source == saved.resolve():
         return True
-    tables = []
-    for directory in (source, saved):
-        try:
-            tables.append(_read_toml(directory / ENCODER_FILE).get("backbone"))
-        except (OSError, ValueError, DataError):
-            return None
-    if tables[0] != tables[1]:
+    try:
+        backbone = _read_toml(source / ENCODER_FILE).get("backbone")
+        saved_backbone = _read_toml(saved / ENCODER_FILE).get("backbone")
+    except (OSError, ValueError, DataError):
+        return None
+
+    if backbone != saved_backbone:
         # Such as adapters that have been merged since.
         return None
-    own, theirs = _weights(source), _weights(saved)
-    return own == theirs if own and theirs else None
+    weights, saved_weights = _weights(source), _weights(saved)
+    if not weights or not saved_weights:
+        return None
+    return weights == saved_weights
 
 
 def _weights(directory: Path) -> dict[str, str]:

@@ -22,7 +22,9 @@ README = "README.md"
 
 
 def _languages(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value)
 
 
 def _are_languages(_: Any, __: Any, value: str | Sequence[str]) -> None:
@@ -78,7 +80,9 @@ class ToHub(Exporter):
         write_atomic(directory / "recipe.toml", tomli_w.dumps(recipe_table(encoder, record)))
         stated = Stated(self.title, self.license, tuple(self.language), refused, differences)
         write_atomic(directory / README, render(encoder, record, stated))
-        return differences if refused is None else (f"sentence-transformers cannot load it: {refused}",)
+        if refused is not None:
+            return (f"sentence-transformers cannot load it: {refused}",)
+        return differences
 
 
 def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[str, ...]]:
@@ -95,7 +99,10 @@ def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[
         # The library supports the encoder, so this is a fault of a part or of the export.
         raise
     except ModelError as error:
-        for left in directory.iterdir():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        for path in directory.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
         save_merged(encoder, directory)
         return str(error), ()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 from attrs.validators import and_, ge, le
 from sentbed import ModelError
+from sentbed.errors import listed
 from sentbed.protocols import Exporter
 
 from sentbed_interop.interventions import require_none
@@ -36,14 +37,14 @@ class ToONNX(Exporter):
     name: ClassVar[str] = "onnx"
 
     opset: int = attrs.field(default=20, validator=and_(ge(18), le(23)))
-    """The version of ONNX's operators, 18 to 23: what the runtime that is to read the graph knows."""
+    """The version of ONNX's operators, 18 to 23, which the runtime that reads the graph must know."""
 
     def check(self) -> Iterator[str]:
         """Yield the missing packages."""
         missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
         if missing:
             yield (
-                f"the exporter `onnx` needs {', '.join(f'`{name}`' for name in missing)}, not installed "
+                f"the exporter `onnx` needs {listed(missing)}, not installed "
                 "here; run `pip install 'sentbed-interop[onnx]'`"
             )
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ import ray
 from ray.exceptions import RayError
 from sentbed.errors import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
-from sentbed_common import Lost, Start, Told
+from sentbed_common import OnDeath, OnProgress, Start
 
 from sentbed_jobs.pool_loop import (
     RETRIES,
@@ -49,8 +49,8 @@ class RayPool:
         self,
         start: Start[Task, Result],
         tasks: Sequence[Task],
-        told: Told[Task] = lambda *_: None,
-        lost: Lost[Task, Result] | None = None,
+        on_progress: OnProgress[Task] = lambda *_: None,
+        on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `TaskPool.run`.
 
@@ -65,7 +65,7 @@ class RayPool:
             need = reserved(nodes, self.workers, self.cpus, self.gpus)
             actor = ray.remote(_Actor).options(max_restarts=0, max_task_retries=0, **need)
             transport = _Actors(actor, start, need["num_cpus"])
-            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
+            yield from run_pool(transport, self.workers, tasks, self.retries, on_progress, self.say, on_death)
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -89,6 +89,7 @@ class RayPool:
                 f"cannot reach Ray at `{address or 'this machine'}`: {_first_line(error)}; start it with "
                 "`ray start --head`, or leave the address out to start it on this machine"
             ) from error
+
         try:
             yield
         finally:
@@ -113,21 +114,31 @@ def reserved(
 
     An actor that fits nowhere would wait forever, and its task with it.
     """
+    if cpus:
+        candidates: Iterable[int] = [cpus]
+    else:
+        largest = max((int(node.get("CPU", 0)) for node in nodes), default=0)
+        candidates = range(largest, 0, -1)
+    for cpus_of_actor in candidates:
+        if _places(nodes, cpus_of_actor, gpus) >= workers:
+            return {"num_cpus": cpus_of_actor, "num_gpus": gpus}
 
-    def places(need: Mapping[str, float]) -> int:
-        needed = [(key, value) for key, value in need.items() if value]
-        return sum(min(int(node.get(key, 0) // value) for key, value in needed) for node in nodes)
-
-    largest = max((int(node.get("CPU", 0)) for node in nodes), default=0)
-    candidates = [cpus] if cpus else range(largest, 0, -1)
-    for each in candidates:
-        if places({"CPU": each, "GPU": gpus}) >= workers:
-            return {"num_cpus": each, "num_gpus": gpus}
-    sizes = ", ".join(f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes)
+    sizes = [f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes]
     raise RuntimeUnavailableError(
-        f"Ray has machines with {sizes or 'nothing'}; there is no place for {workers} workers with "
-        f"{cpus or 1} CPUs and {gpus} GPUs each; take fewer workers, or give each less"
+        f"Ray has machines with {', '.join(sizes) or 'nothing'}; there is no place for {workers} workers "
+        f"with {cpus or 1} CPUs and {gpus} GPUs each; take fewer workers, or give each less"
     )
+
+
+def _places(nodes: Iterable[Mapping[str, float]], cpus: int, gpus: int) -> int:
+    """Return how many actors of so many CPUs and GPUs fit on these nodes."""
+    places = 0
+    for node in nodes:
+        places_on_node = int(node.get("CPU", 0) // cpus)
+        if gpus:
+            places_on_node = min(places_on_node, int(node.get("GPU", 0) // gpus))
+        places += places_on_node
+    return places
 
 
 class _Actor:
@@ -176,4 +187,7 @@ def _result(answer: Any) -> Event:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip(" .") for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    for line in str(error).splitlines():
+        if line.strip():
+            return line.strip(" .")
+    return type(error).__name__

@@ -18,12 +18,16 @@ def executor_of(
 
     Raises `RunError` if there is no such executor or it has no such option.
     """
-    table = {"use": name, **{key: value for key, value in options.items() if value is not None}}
+    table = {"use": name}
+    for option, value in options.items():
+        if value is not None:
+            table[option] = value
+
     try:
         executor: Executor = component_of(Executor, table, plugins)
     except RecipeError as error:
-        raise RunError(
-            "; ".join(f"the executor `{name}`: {problem.message}" for problem in error.problems)
-        ) from error
+        messages = [f"the executor `{name}`: {problem.message}" for problem in error.problems]
+        raise RunError("; ".join(messages)) from error
+
     pool: TaskPool = executor.build(say)
     return pool

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import connection as connections
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -16,7 +17,7 @@ from typing import Any
 
 import attrs
 from sentbed.helpers import usable_cores
-from sentbed_common import Lost, Start, Tell, Told
+from sentbed_common import OnDeath, OnProgress, Start
 
 from sentbed_jobs.pool_loop import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
 
@@ -40,22 +41,18 @@ class LocalPool:
         self,
         start: Start[Task, Result],
         tasks: Sequence[Task],
-        told: Told[Task] = lambda *_: None,
-        lost: Lost[Task, Result] | None = None,
+        on_progress: OnProgress[Task] = lambda *_: None,
+        on_death: OnDeath[Task, Result] | None = None,
     ) -> Generator[tuple[Task, Result], None, None]:
         """Yield each task with its result; see `TaskPool.run`. A single worker is this process."""
         if self.workers > 1:
             threads = self.cpus or max(1, usable_cores() // self.workers)
             transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
-            yield from run_pool(transport, self.workers, tasks, self.retries, told, self.say, lost)
+            yield from run_pool(transport, self.workers, tasks, self.retries, on_progress, self.say, on_death)
         elif tasks:
             function = start(self.cpus)
             for task in tasks:
-                yield task, function(task, _teller(told, task))
-
-
-def _teller(told: Told[Task], task: Task) -> Tell:
-    return lambda amount: told(task, amount)
+                yield task, function(task, partial(on_progress, task))
 
 
 @attrs.frozen(eq=False)
@@ -86,11 +83,14 @@ class _Processes:
         return _Worker(process, ours, slot)
 
     def _environment(self, slot: int) -> dict[str, str]:
+        """Return the variable that shows a worker its own GPUs only."""
         if not self.gpus:
             return {}
-        mine = range(slot * self.gpus, (slot + 1) * self.gpus)
         visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-        names = [visible[i] for i in mine if i < len(visible)] if visible else map(str, mine)
+        first = slot * self.gpus
+        names = [str(number) for number in range(first, first + self.gpus)]
+        if visible:
+            names = visible[first : first + self.gpus]
         return {"CUDA_VISIBLE_DEVICES": ",".join(names)}
 
     def submit(self, worker: _Worker, task: Any) -> None:
@@ -99,8 +99,11 @@ class _Processes:
 
     def wait(self, workers: Sequence[_Worker]) -> list[tuple[_Worker, Event]]:
         by_connection = {worker.connection: worker for worker in workers}
-        ready: list[Any] = connections.wait(list(by_connection))
-        return [(by_connection[connection], self._next(by_connection[connection])) for connection in ready]
+        events = []
+        for connection in connections.wait(list(by_connection)):
+            worker = by_connection[connection]  # type: ignore[index]  # all are connections of workers
+            events.append((worker, self._next(worker)))
+        return events
 
     def _next(self, worker: _Worker) -> Event:
         try:
@@ -128,10 +131,13 @@ class _Processes:
 
 
 def _how(code: int | None) -> str:
+    """Return how a process with this exit code ended."""
     if code is None or code >= 0:
         return f"ended with exit code {code}"
     name = signal.Signals(-code).name
-    return f"was killed by {name}" + (" (as Linux does where memory runs out)" if name == "SIGKILL" else "")
+    if name == "SIGKILL":
+        return f"was killed by {name} (as Linux does where memory runs out)"
+    return f"was killed by {name}"
 
 
 @contextmanager

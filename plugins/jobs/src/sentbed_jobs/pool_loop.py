@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed_common import Lost, Start, Tell, Told
+from sentbed_common import OnDeath, OnProgress, Start, Tell
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -82,9 +82,9 @@ def run_pool(
     workers: int,
     tasks: Sequence[Task],
     retries: int,
-    told: Told[Task],
+    on_progress: OnProgress[Task],
     say: Say,
-    lost: Lost[Task, Any] | None = None,
+    on_death: OnDeath[Task, Any] | None = None,
 ) -> Generator[tuple[Task, Any], None, None]:
     """Yield each task with its result; see `TaskPool.run`."""
     waiting, deaths = deque(range(len(tasks))), Counter[int]()
@@ -100,7 +100,7 @@ def run_pool(
                 task = tasks[number]
                 match event:
                     case Progress(amount):
-                        told(task, amount)
+                        on_progress(task, amount)
                     case Failed(error, where):
                         raise error from WorkerTraceback(where)
                     case Died(how):
@@ -113,9 +113,9 @@ def run_pool(
                             continue
                         died = f"{deaths[number]} workers died of it, the last one {how}"
                         advice = "look at this part, and at the memory"
-                        if lost is None:
+                        if on_death is None:
                             raise RunError(f"{task}: {died}; what the others have finished is kept; {advice}")
-                        yield task, lost(task, f"{died}; {advice}")
+                        yield task, on_death(task, f"{died}; {advice}")
                     case Done(result):
                         if waiting:
                             busy[worker] = waiting.popleft()

@@ -47,14 +47,18 @@ class ClsMLP(Pooler):
     @property
     def traits(self) -> PoolerTraits:
         """Return what the pooler needs and what it computes when encoding."""
+        at_test: str | None = None
+        dense: str | None = "dense"
+        if self.mlp_only_train:
+            at_test, dense = "first", None
         return PoolerTraits(
             cites=("gao2021simcse",),
             needs=frozenset({"bidirectional"}),
-            at_test="first" if self.mlp_only_train else None,
+            at_test=at_test,
             pretrained=self.pretrained,
             new_layer=not (self.mlp_only_train or self.pretrained or self.mlp),
             pooling="cls",
-            dense=None if self.mlp_only_train else "dense",
+            dense=dense,
         )
 
     def build(self, width: int) -> Module:
@@ -73,7 +77,9 @@ class ClsMLP(Pooler):
 
     def output_width(self, width: int) -> int:
         """Return the width of a state without the layer, and else that of the layer."""
-        return width if self.mlp_only_train else self.trained_width(width)
+        if self.mlp_only_train:
+            return width
+        return self.trained_width(width)
 
     def trained_width(self, width: int) -> int:
         """Return the width of the layer."""
@@ -101,6 +107,7 @@ def problems_of_layer_file(location: str | None, pretrained: bool) -> Iterator[s
     except SentbedError as error:
         yield str(error)
         return
+
     if file.suffix != ".safetensors":
         yield (
             f"`mlp` is `{location}`, expected a file `*.safetensors`; convert pickled weights on a machine "

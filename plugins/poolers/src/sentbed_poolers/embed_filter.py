@@ -44,7 +44,7 @@ class EmbedFilter(Transform):
 
     def misfits(self, encoder: Any) -> Iterator[str]:
         """Yield that the backbone has no output embedding, or that vectors are no states of it."""
-        if not all(one.traits.predicts for one in encoder.backbones):
+        if not all(backbone.traits.predicts for backbone in encoder.backbones):
             yield (
                 "the transform `embed-filter` needs the output embedding of a language model, and the "
                 f"backbone `{encoder.backbone.name}` as it is here has none: it has no head that "
@@ -60,7 +60,9 @@ class EmbedFilter(Transform):
     def output_width(self, width: int) -> int:
         """Return d / tau, or d; raises `ModelError` if there are not as many dimensions."""
         first, last = self._kept(width)
-        return last - first if self.reduce else width
+        if self.reduce:
+            return last - first
+        return width
 
     def fit(
         self, vectors: NDArray[np.float32], backbone: BuiltBackbone
@@ -87,15 +89,23 @@ class EmbedFilter(Transform):
         for start in range(0, len(embedding), BLOCK):
             rows = embedding[start : start + BLOCK].astype(np.float64)
             squares += rows.T @ rows
+
         first, last = self._kept(width)
-        kept = np.linalg.eigh(squares)[1][:, ::-1][:, first:last]
-        kept = kept * np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(last - first)])
-        return np.zeros(width), kept if self.reduce else kept @ kept.T
+        ascending = np.linalg.eigh(squares).eigenvectors
+        directions = ascending[:, ::-1][:, first:last]
+        # The largest entry of each direction is positive: its sign is arbitrary.
+        largest = np.abs(directions).argmax(axis=0)
+        directions = directions * np.sign(directions[largest, np.arange(last - first)])
+        if self.reduce:
+            return np.zeros(width), directions
+        return np.zeros(width), directions @ directions.T
 
     def _kept(self, width: int) -> tuple[int, int]:
         """Return l and r for vectors of this width."""
         count = int(width / self.tau)
-        first = (width - count) // 2 if self.first is None else self.first
+        first = self.first
+        if first is None:
+            first = (width - count) // 2
         if count < 1 or first + count > width:
             raise ModelError(
                 f"the transform `embed-filter` keeps {count} directions (`tau = {self.tau:g}`) after the "
@@ -107,11 +117,11 @@ class EmbedFilter(Transform):
 
 def _output_embedding(backbone: BuiltBackbone) -> NDArray[np.float32]:
     try:
-        found: NDArray[np.float32] = backbone.output_embedding()
+        embedding: NDArray[np.float32] = backbone.output_embedding()
     except NotImplementedError as error:
         raise ModelError(
             f"the backbone of `{type(backbone).__module__}` does not give its output embedding "
             "(`BuiltBackbone.output_embedding`), which the transform `embed-filter` needs; use "
             "another backbone"
         ) from error
-    return found
+    return embedding

@@ -41,7 +41,9 @@ class MaskMLP(Mask):
     @property
     def traits(self) -> PoolerTraits:
         """Those of `mask`; with `mlp_only_train` encoding is like it."""
-        at_test = "mask" if self.mlp_only_train else None
+        at_test = None
+        if self.mlp_only_train:
+            at_test = "mask"
         new_layer = not (self.mlp_only_train or self.pretrained or self.mlp)
         return attrs.evolve(super().traits, at_test=at_test, pretrained=self.pretrained, new_layer=new_layer)
 

@@ -26,4 +26,7 @@ class MeanFirstLast(Pooler):
         """Return `module(TokenStates) -> (batch, width)`."""
         from sentbed_poolers._torch.mean_first_last import MeanFirstLastPooling
 
-        return MeanFirstLastPooling(0 if self.first == "embeddings" else 1)
+        first = 1
+        if self.first == "embeddings":
+            first = 0
+        return MeanFirstLastPooling(first)

@@ -70,9 +70,10 @@ class Whitening(Transform):
         texts = list(dataset.texts(self._columns(dataset.columns)))
         if self.max_texts is not None and len(texts) > self.max_texts:
             texts = [texts[number * len(texts) // self.max_texts] for number in range(self.max_texts)]
-        if (found := len(set(texts))) <= width:
+        distinct = len(set(texts))
+        if distinct <= width:
             raise DataError(
-                f"the whitening of vectors that are {width} wide is fitted on {found} different texts of "
+                f"the whitening of vectors that are {width} wide is fitted on {distinct} different texts of "
                 f"`{self.data.name}`, which have a singular covariance; take at least {width + 1} (`data`, "
                 "`max_texts`)"
             )
@@ -83,18 +84,17 @@ class Whitening(Transform):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean and matrix; raises `ModelError` if the vectors vary in too few dimensions."""
         mean, kernel = whitening_of(vectors)
-        rank, wanted = kernel.shape[1], self.output_width(vectors.shape[1])
-        if rank < wanted:
-            remedy = (
-                f"set `dimensions` to {rank} or less"
-                if rank
-                else "the encoder has collapsed: do not whiten it"
-            )
+        rank, dimensions = kernel.shape[1], self.output_width(vectors.shape[1])
+        if rank < dimensions:
+            remedy = "the encoder has collapsed: do not whiten it"
+            if rank:
+                remedy = f"set `dimensions` to {rank} or less"
             raise ModelError(
                 f"the vectors of the {len(vectors)} texts that the whitening is fitted on vary in {rank} of "
-                f"{vectors.shape[1]} dimensions, and it keeps {wanted}; {remedy}, or fit it on other texts"
+                f"{vectors.shape[1]} dimensions, and it keeps {dimensions}; {remedy}, or fit it on other "
+                "texts"
             )
-        return mean, kernel[:, :wanted]
+        return mean, kernel[:, :dimensions]
 
     def _columns(self, columns: Sequence[str]) -> list[str]:
         """Return the columns of texts."""

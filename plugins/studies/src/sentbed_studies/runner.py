@@ -356,7 +356,7 @@ class _Runner:
         start = partial(_start, self.directory, self.keep_going)
         while bundles:
             busy_bundles = []
-            with closing(self.executor.run(start, bundles, lost=self._died)) as results:
+            with closing(self.executor.run(start, bundles, on_death=self._died)) as results:
                 for _, outcomes in results:
                     busy = []
                     for outcome in outcomes:

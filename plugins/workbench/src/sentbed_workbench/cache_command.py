@@ -14,28 +14,30 @@ def cache() -> None:
 @cache.command()
 def info() -> None:
     """Say where the vectors are, how many, and of which encoders."""
+    from collections import defaultdict
     from datetime import datetime
 
-    from sentbed_workbench.cache_contents import converted_weights, held
+    from sentbed_workbench.cache_contents import contents, converted_weights, totals
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
-    spaces = held(store)
+    spaces = contents(store)
+    size, vectors = totals(spaces)
     echo(f"place    {store.root}")
-    echo(f"size     {_gigabytes(sum(space.size for space in spaces))}")
+    echo(f"size     {_gigabytes(size)}")
     echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
     converted = _gigabytes(converted_weights())
     echo(f"weights  {converted} converted from pickles, beside the limit; `clear` leaves them")
-    echo(
-        f"vectors  {sum(space.vectors for space in spaces):,} of {len(spaces)} "
-        f"encoder{'s' * (len(spaces) != 1)}"
-    )
+    encoders = "encoders"
+    if len(spaces) == 1:
+        encoders = "encoder"
+    echo(f"vectors  {vectors:,} of {len(spaces)} {encoders}")
     for space in spaces:
-        keys = ("model", "pooler", "width", "precision", "max_length")
-        model, pooler, width, precision, length = (space.about.get(key, "?") for key in keys)
+        about = defaultdict(lambda: "?", space.about)
         used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
-        counts = f"{space.vectors:>10,} x {width:<5} {_gigabytes(space.size):>10}"
-        echo(f"  {used}  {counts}  {pooler:<16} {precision} {length:>4} tokens  {model}")
+        counts = f"{space.vectors:>10,} x {about['width']:<5} {_gigabytes(space.size):>10}"
+        settings = f"{about['pooler']:<16} {about['precision']} {about['max_length']:>4} tokens"
+        echo(f"  {used}  {counts}  {settings}  {about['model']}")
 
 
 @cache.command()

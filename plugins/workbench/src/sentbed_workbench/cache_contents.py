@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,23 +29,39 @@ class Held:
     """Time of the last use, in seconds since the epoch."""
 
 
-def held(store: VectorCache) -> list[Held]:
+def contents(store: VectorCache) -> list[Held]:
     """Return the content of the store, most recently used space first."""
     spaces = []
     for directory, group in groupby(sorted(store.segments()), lambda item: item[0].parent):
-        states = [state for _, state in group]
+        size = vectors = 0
+        used = 0.0
         about = _about(directory / ABOUT)
-        size = sum(state.st_size for state in states)
-        row = 4 * about["width"] if about else 0
-        vectors = (size - HEADER_SIZE * len(states)) // row if row else 0
-        spaces.append(Held(about, vectors, size, max(state.st_mtime for state in states)))
+        for _, state in group:
+            size += state.st_size
+            used = max(used, state.st_mtime)
+            if about:
+                vectors += (state.st_size - HEADER_SIZE) // (4 * about["width"])
+        spaces.append(Held(about, vectors, size, used))
+
     return sorted(spaces, key=lambda space: -space.used)
+
+
+def totals(spaces: Iterable[Held]) -> tuple[int, int]:
+    """Return the size of spaces in bytes, and the number of their vectors."""
+    size = vectors = 0
+    for space in spaces:
+        size += space.size
+        vectors += space.vectors
+    return size, vectors
 
 
 def converted_weights() -> int:
     """Return the size in bytes of the weights that were converted from pickles and are kept beside."""
-    files = (cache_root() / CONVERTED_WEIGHTS).rglob("*")
-    return sum(path.stat().st_size for path in files if path.is_file())
+    size = 0
+    for path in (cache_root() / CONVERTED_WEIGHTS).rglob("*"):
+        if path.is_file():
+            size += path.stat().st_size
+    return size
 
 
 def clear(store: VectorCache, older_than: float = 0.0) -> int:
@@ -54,20 +70,30 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
     Raises:
         RunError: if a file cannot be removed.
     """
-    latest = time.time() - older_than * 86400 if older_than else math.inf
-    old = [(path, state) for path, state in store.segments() if state.st_mtime <= latest]
-    try:
-        for path, _ in old:
+    latest = math.inf
+    if older_than:
+        latest = time.time() - older_than * 86400
+    removed = 0
+    for path, state in list(store.segments()):
+        if state.st_mtime > latest:
+            continue
+        try:
             path.unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
+        except OSError as error:
+            raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
+        removed += state.st_size
+
     store.tidy(0)
-    return sum(state.st_size for _, state in old)
+    return removed
 
 
 def _about(path: Path) -> Mapping[str, Any]:
+    """Return the description of a space; empty if it cannot be read or has no width."""
     try:
-        about = read_json(path)
-        return about if isinstance(about["width"], int) else {}
+        about: Mapping[str, Any] = read_json(path)
+        has_width = isinstance(about["width"], int) and about["width"] > 0
     except (OSError, ValueError, KeyError, TypeError, DataError):
         return {}
+    if not has_width:
+        return {}
+    return about

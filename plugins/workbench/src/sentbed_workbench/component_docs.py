@@ -36,8 +36,10 @@ def describe(info: ComponentInfo) -> str:
     lines += (inspect.getdoc(info.cls) or "").splitlines()
     lines += _fields(info.cls)
     if trait_lines := traits_lines(info):
-        lines += ["", "traits:", *(f"  {line}" for line in trait_lines)]
-    return "\n".join([*lines, "", "example:", textwrap.indent(example(info), "  ")])
+        lines += ["", "traits:"]
+        lines += [f"  {line}" for line in trait_lines]
+    lines += ["", "example:", textwrap.indent(example(info), "  ")]
+    return "\n".join(lines)
 
 
 def traits_lines(info: ComponentInfo) -> list[str]:
@@ -45,19 +47,25 @@ def traits_lines(info: ComponentInfo) -> list[str]:
     traits = KINDS[info.kind].traits_of(info.cls)
     if traits is None:
         return ["they follow from the fields"]
-    fields = ((field, getattr(traits, field.name)) for field in attrs.fields(type(traits)))
-    shown = {field.name: value for field, value in fields if value != field.default}
-    return [f"{name}: {_trait(value)}" for name, value in shown.items()]
+    lines = []
+    for field in attrs.fields(type(traits)):
+        value = getattr(traits, field.name)
+        if value != field.default:
+            lines.append(f"{field.name}: {_trait(value)}")
+    return lines
 
 
 def _trait(value: Any) -> str:
-    words = sorted(value) if isinstance(value, frozenset) else value
-    return (", ".join(words) or "none") if isinstance(words, list | tuple) else str(words)
+    if isinstance(value, frozenset):
+        value = sorted(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(value) or "none"
+    return str(value)
 
 
 def tables(plugins: Plugins) -> dict[str, type[Any]]:
     """Return the recipe tables that are not components, by the name used in `sentbed show`."""
-    return {
+    tables: dict[str, type[Any]] = {
         "run": Run,
         "encoder": EncoderRecipe,
         "head": Head,
@@ -68,8 +76,10 @@ def tables(plugins: Plugins) -> dict[str, type[Any]]:
         "evaluate": Evaluate,
         "checkpoint": Checkpoint,
         "expected": Expected,
-        **{key: offer.value for key, offer in plugins.tables.items()},
     }
+    for key, offer in plugins.tables.items():
+        tables[key] = offer.value
+    return tables
 
 
 def describe_table(name: str, plugins: Plugins) -> str:
@@ -81,15 +91,20 @@ def describe_table(name: str, plugins: Plugins) -> str:
 def _fields(cls: type[Any]) -> list[str]:
     documented = field_docs(cls)
     hints = hints_of(cls)
-    fields = [field for field in attrs.fields(cls) if not field.metadata.get("skip")]
-    lines = ["", "fields:"] if fields else []
-    for field in fields:
+    lines: list[str] = []
+    for field in attrs.fields(cls):
+        if field.metadata.get("skip"):
+            continue
+        if not lines:
+            lines = ["", "fields:"]
         default = default_text(field)
         if default not in (REQUIRED, OPTIONAL):
             default = f"default {default}"
-        lines.append(f"  {field.metadata.get('key', field.name)}: {type_name(hints[field.name])}, {default}")
+        key = field.metadata.get("key", field.name)
+        lines.append(f"  {key}: {type_name(hints[field.name])}, {default}")
         meaning = inspect.cleandoc(documented.get(field.name, ""))
         lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
+
     return lines
 
 
@@ -103,51 +118,69 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 
 def type_name(hint: Any) -> str:
     """Return the name of a type for users, without modules."""
-    name = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
-    # A literal may have dots of its own, such as the size `1.3b`.
-    return re.sub(r"'[^']*'|\b(?:\w+\.)+(?=\w)", lambda m: m[0] if m[0].startswith("'") else "", name)
+    name = str(hint)
+    if not hasattr(hint, "__args__"):
+        name = getattr(hint, "__name__", name)
+    # A literal may have dots of its own, such as the size `1.3b`: quoted strings stay as they are.
+    return re.sub(r"('[^']*')|\b(?:\w+\.)+(?=\w)", lambda match: match[1] or "", name)
 
 
 def default_of(field: attrs.Attribute[Any]) -> Any:
     """Return a field's default as in a recipe; `attrs.NOTHING` if it has none that JSON can represent."""
     default: Any = field.default
     if hasattr(default, "factory"):
-        # A default that depends on other fields is unknown without them.
-        default = attrs.NOTHING if default.takes_self else default.factory()
+        if default.takes_self:
+            # A default that depends on other fields is unknown without them.
+            return attrs.NOTHING
+        default = default.factory()
     value = unstructure(default)
-    return value if is_plain(value) else attrs.NOTHING
+    if is_plain(value):
+        return value
+    return attrs.NOTHING
 
 
 def is_plain(value: Any) -> bool:
     """Whether JSON can represent a value."""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and is_plain(item) for key, item in value.items())
+        return all(map(is_plain, value.values())) and all(isinstance(key, str) for key in value)
     if isinstance(value, list):
         return all(map(is_plain, value))
-    return math.isfinite(value) if isinstance(value, float) else value is None or isinstance(value, str | int)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
 
 
 def default_text(field: attrs.Attribute[Any]) -> str:
     """Return a field's default as text: `REQUIRED` if it has none, `OPTIONAL` if it cannot be shown."""
     import json
 
+    if field.default is attrs.NOTHING:
+        return REQUIRED
     default = default_of(field)
     if default is attrs.NOTHING:
-        return REQUIRED if field.default is attrs.NOTHING else OPTIONAL
-    return "none" if default is None else json.dumps(default)
+        return OPTIONAL
+    if default is None:
+        return "none"
+    return json.dumps(default)
 
 
 def example(info: ComponentInfo) -> str:
     """Return an example of a component's use in a recipe or on the command line."""
     required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
-    pairs = [f'use = "{info.name}"', *(f"{field.name} = {_sample(field)}" for field in required)]
     kind = KINDS[info.kind]
     place = kind.example
     if kind.on_command_line:
-        options = (f" --set {field.name}={_sample(field)}" for field in required)
-        return place.format(info.name) + "".join(options)
-    inline = "= {}" in place
-    return place.format("{ " + ", ".join(pairs) + " }" if inline else "\n".join(pairs))
+        command = place.format(info.name)
+        for field in required:
+            command += f" --set {field.name}={_sample(field)}"
+        return command
+
+    pairs = [f'use = "{info.name}"']
+    for field in required:
+        pairs.append(f"{field.name} = {_sample(field)}")
+    if "= {}" in place:
+        return place.format("{ " + ", ".join(pairs) + " }")
+    return place.format("\n".join(pairs))
 
 
 def _sample(field: attrs.Attribute[Any]) -> str:

@@ -32,7 +32,7 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
 
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.recipe_diff import compare, read, record, text
+    from sentbed_workbench.recipe_diff import compare, read, record, scores_may_differ, text
 
     if len(cells) > 2:
         raise click.UsageError("`--cell` names one cell for both recipes, or one for each")
@@ -41,5 +41,5 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
         echo(json.dumps(record(differences, (a, b)), indent=2, ensure_ascii=False, default=str))
     else:
         echo("\n".join(text(differences, (a, b))))
-    if any(difference.decides for difference in differences):
+    if scores_may_differ(differences):
         sys.exit(FAILED)

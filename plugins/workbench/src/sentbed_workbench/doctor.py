@@ -6,11 +6,12 @@ import os
 import platform
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 from sentbed.errors import PluginError, SentbedError
@@ -20,6 +21,8 @@ from sentbed_common import Finding, Trial, version_of
 if TYPE_CHECKING:
     import pluggy
     from sentbed.tools import Plugins
+
+Status: TypeAlias = Literal["yes", "no", "limited"]
 
 AREAS = (
     "installation",
@@ -67,28 +70,34 @@ def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) ->
 
     findings: list[Finding] = []
     broken: list[str] = []
-    for area, what, check in _OWN:
-        findings += _guarded(area, what, check)
+    for area, subject, check in _CHECKS:
+        findings += _guarded(area, subject, check)
     try:
         plugins = (load or load_plugins)()
     except PluginError as error:
         broken.append("plugins")
         findings.append(Finding("installation", "plugins", "no", str(error)))
     else:
-        broken += [f"{info.distribution}:{info.name}" for info in plugins.plugins if info.problem]
+        for info in plugins.plugins:
+            if info.problem:
+                broken.append(f"{info.distribution}:{info.name}")
         findings += _guarded("installation", "plugins", lambda: _distributions(plugins))
         for name, plugin_findings in _plugin_findings(plugins):
             if any(isinstance(finding, _Failed) for finding in plugin_findings):
                 broken.append(name)
             findings += plugin_findings
-    trials = [finding for finding in findings if isinstance(finding, Trial)]
-    if attempt:
-        findings = [_tried(finding) if isinstance(finding, Trial) else finding for finding in findings]
-    return Diagnosis(
-        tuple(sorted(findings, key=lambda finding: _place(finding.area))),
-        tuple(broken),
-        () if attempt else tuple(trial.what for trial in trials),
-    )
+
+    untried: list[str] = []
+    for number, finding in enumerate(findings):
+        if not isinstance(finding, Trial):
+            continue
+        if attempt:
+            findings[number] = _tried(finding)
+        else:
+            untried.append(finding.what)
+
+    findings.sort(key=lambda finding: _place(finding.area))
+    return Diagnosis(tuple(findings), tuple(broken), tuple(untried))
 
 
 class _Failed(Finding):
@@ -109,12 +118,15 @@ def _plugin_findings(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
         for implementation in plugins.manager.hook.findings.get_hookimpls():
             name, check = implementation.plugin_name, partial(_checked, implementation, plugins)
             futures[name] = pool.submit(_guarded, "installation", f"findings of {name}", check)
-        yield from ((name, future.result()) for name, future in sorted(futures.items()))
+        for name in sorted(futures):
+            yield name, futures[name].result()
 
 
 def _checked(implementation: pluggy.HookImpl, plugins: Plugins) -> list[Finding]:
     """Return the findings of one plugin. Raises `TypeError` if the result is not a sequence of findings."""
-    arguments = [plugins] if implementation.argnames else []
+    arguments = []
+    if implementation.argnames:
+        arguments = [plugins]
     findings: list[Any] = list(implementation.function(*arguments))  # type: ignore[call-overload]
     for finding in findings:
         if not isinstance(finding, Finding):
@@ -131,11 +143,15 @@ def _tried(trial: Trial) -> Finding:
 
 
 def _error_text(error: Exception) -> str:
-    return str(error) if isinstance(error, SentbedError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, SentbedError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _place(area: str) -> tuple[int, str]:
-    return (AREAS.index(area), "") if area in AREAS else (len(AREAS), area)
+    if area in AREAS:
+        return AREAS.index(area), ""
+    return len(AREAS), area
 
 
 # Core's own checks; each returns or yields findings.
@@ -145,25 +161,36 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
     """Yield a finding per distribution with plugins: installed ones, then ours that are not installed."""
     from sentbed.tools import catalog
 
-    installed: dict[str, list[str]] = {"sentbed": []}
-    disabled: dict[str, list[str]] = {}
+    problems: defaultdict[str, list[str]] = defaultdict(list)
+    disabled: defaultdict[str, list[str]] = defaultdict(list)
+    installed = ["sentbed"]
     for info in plugins.plugins:
+        installed.append(info.distribution)
         if info.status == "disabled":
-            disabled.setdefault(info.distribution, []).append(f"`{info.name}` is {info.reason}")
-        problems = installed.setdefault(info.distribution, [])
-        problems += [f"`{info.name}` cannot be loaded: {info.problem}"] if info.problem else []
-    for name, problems in installed.items():
-        version, lacks = version_of(name) or "of unknown version", _unmet(name)
-        off = disabled.get(name, [])
-        detail = "; ".join([version, *problems, *lacks, *off])
-        remedy = f"`pip install --force-reinstall {name}`, or `pip uninstall {name}`" if problems else ""
-        remedy = remedy or (f"`pip install --upgrade {name}`" if lacks else "")
-        limited = bool(lacks or off)
-        yield Finding(
-            "installation", name, "no" if problems else "limited" if limited else "yes", detail, remedy
-        )
-    for name in sorted(set(catalog()) - installed.keys()):
+            disabled[info.distribution].append(f"`{info.name}` is {info.reason}")
+        if info.problem:
+            problems[info.distribution].append(f"`{info.name}` cannot be loaded: {info.problem}")
+
+    for name in dict.fromkeys(installed):
+        yield _distribution(name, problems[name], disabled[name])
+    for name in sorted(set(catalog()) - set(installed)):
         yield Finding("installation", name, "no", "not installed", f"`pip install {name}`")
+
+
+def _distribution(name: str, problems: Sequence[str], disabled: Sequence[str]) -> Finding:
+    unmet = _unmet(name)
+    status: Status = "yes"
+    remedy = ""
+    if unmet:
+        remedy = f"`pip install --upgrade {name}`"
+    if unmet or disabled:
+        status = "limited"
+    if problems:
+        status = "no"
+        remedy = f"`pip install --force-reinstall {name}`, or `pip uninstall {name}`"
+    version = version_of(name) or "of unknown version"
+    detail = "; ".join([version, *problems, *unmet, *disabled])
+    return Finding("installation", name, status, detail, remedy)
 
 
 def _python() -> Iterator[Finding]:
@@ -171,27 +198,49 @@ def _python() -> Iterator[Finding]:
 
 
 def _machine() -> Iterator[Finding]:
-    from sentbed.helpers import physical_memory, usable_cores
-    from sentbed_common import core_quota, memory_limit
-
-    usable, all_cores, quota = usable_cores(), os.cpu_count() or 1, core_quota()
-    granted = quota is not None and quota < usable
-    detail = f"{usable} of {all_cores} usable" + (f", time of {quota:g} granted" if granted else "")
-    yield Finding("machine", "cores", "limited" if granted or usable < all_cores else "yes", detail)
-    physical, limit = physical_memory(), memory_limit()
-    if limit is not None:
-        of = "" if physical is None else f" of {_gib(physical)}"
-        yield Finding("machine", "memory", "limited", f"{_gib(limit)}{of}, the limit of the control group")
-    elif physical is not None:
-        yield Finding("machine", "memory", "yes", _gib(physical))
+    yield _cores()
+    yield from _memory()
     shared = Path("/dev/shm")
     if shared.is_dir():
-        size = shutil.disk_usage(shared).total
-        small = size < SMALL_SHARED_MEMORY
-        remedy = "`docker run --shm-size=8g`, or `mount -o remount,size=8g /dev/shm`" if small else ""
-        yield Finding(
-            "machine", "shared memory", "limited" if small else "yes", f"{_gib(size)}, {shared}", remedy
-        )
+        yield _shared_memory(shared)
+
+
+def _cores() -> Finding:
+    from sentbed.helpers import usable_cores
+    from sentbed_common import core_quota
+
+    usable, all_cores, quota = usable_cores(), os.cpu_count() or 1, core_quota()
+    detail = f"{usable} of {all_cores} usable"
+    status: Status = "yes"
+    if usable < all_cores:
+        status = "limited"
+    if quota is not None and quota < usable:
+        status = "limited"
+        detail += f", time of {quota:g} granted"
+    return Finding("machine", "cores", status, detail)
+
+
+def _memory() -> Iterator[Finding]:
+    from sentbed.helpers import physical_memory
+    from sentbed_common import memory_limit
+
+    physical, limit = physical_memory(), memory_limit()
+    if limit is not None:
+        detail = _gib(limit)
+        if physical is not None:
+            detail += f" of {_gib(physical)}"
+        yield Finding("machine", "memory", "limited", f"{detail}, the limit of the control group")
+    elif physical is not None:
+        yield Finding("machine", "memory", "yes", _gib(physical))
+
+
+def _shared_memory(directory: Path) -> Finding:
+    size = shutil.disk_usage(directory).total
+    detail = f"{_gib(size)}, {directory}"
+    if size < SMALL_SHARED_MEMORY:
+        remedy = "`docker run --shm-size=8g`, or `mount -o remount,size=8g /dev/shm`"
+        return Finding("machine", "shared memory", "limited", detail, remedy)
+    return Finding("machine", "shared memory", "yes", detail)
 
 
 def _disks() -> Iterator[Finding]:
@@ -203,15 +252,15 @@ def _disks() -> Iterator[Finding]:
 
 def _disk(what: str, place: Path, elsewhere: str) -> Finding:
     place = place.absolute()
-    there = next(path for path in (place, *place.parents) if path.exists())
-    if not os.access(there, os.W_OK):
-        return Finding(
-            "machine", what, "no", f"`{there}` cannot be written to", f"{elsewhere} for another place"
-        )
-    free = shutil.disk_usage(there).free
-    small = free < SMALL_DISK
-    remedy = f"free some, or {elsewhere} for another place" if small else ""
-    return Finding("machine", what, "limited" if small else "yes", f"{_gb(free)} free, {place}", remedy)
+    existing = next(path for path in (place, *place.parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        detail = f"`{existing}` cannot be written to"
+        return Finding("machine", what, "no", detail, f"{elsewhere} for another place")
+    free = shutil.disk_usage(existing).free
+    detail = f"{_gb(free)} free, {place}"
+    if free < SMALL_DISK:
+        return Finding("machine", what, "limited", detail, f"free some, or {elsewhere} for another place")
+    return Finding("machine", what, "yes", detail)
 
 
 def _data_directory() -> Iterator[Finding]:
@@ -227,15 +276,16 @@ def _data_directory() -> Iterator[Finding]:
 
 
 def _vectors() -> Iterator[Finding]:
-    from sentbed_workbench.cache_contents import held
+    from sentbed_workbench.cache_contents import contents, totals
     from sentbed_workbench.vector_cache import LIMIT_VARIABLE, VectorCache
 
     store = VectorCache()
-    spaces = held(store)
-    size, vectors = sum(space.size for space in spaces), sum(space.vectors for space in spaces)
+    size, vectors = totals(contents(store))
     detail = f"{_gb(size)} of {_gb(store.limit)}, {vectors:,} vectors, {store.root}"
-    remedy = "" if store.limit else f"`export {LIMIT_VARIABLE}=5`"
-    yield Finding("data", "kept vectors", "yes" if store.limit else "no", detail, remedy)
+    if store.limit:
+        yield Finding("data", "kept vectors", "yes", detail)
+    else:
+        yield Finding("data", "kept vectors", "no", detail, f"`export {LIMIT_VARIABLE}=5`")
 
 
 def _gib(size: float) -> str:
@@ -246,7 +296,7 @@ def _gb(size: float) -> str:
     return f"{size / 1e9:.1f} GB"
 
 
-_OWN: Sequence[tuple[str, str, Callable[[], Iterable[Finding]]]] = (
+_CHECKS: Sequence[tuple[str, str, Callable[[], Iterable[Finding]]]] = (
     ("installation", "Python", _python),
     ("machine", "cores and memory", _machine),
     ("machine", "disk", _disks),

@@ -51,10 +51,11 @@ def _as_json(diagnosis: Diagnosis) -> str:
     from sentbed_common import Finding
 
     names = [field.name for field in attrs.fields(Finding)]
-    findings = [{name: getattr(finding, name) for name in names} for finding in diagnosis.findings]
-    return json.dumps(
-        {"findings": findings, "broken": list(diagnosis.broken), "untried": list(diagnosis.untried)}, indent=2
-    )
+    findings = []
+    for finding in diagnosis.findings:
+        findings.append({name: getattr(finding, name) for name in names})
+    record = {"findings": findings, "broken": list(diagnosis.broken), "untried": list(diagnosis.untried)}
+    return json.dumps(record, indent=2)
 
 
 def _as_text(diagnosis: Diagnosis) -> str:
@@ -63,7 +64,9 @@ def _as_text(diagnosis: Diagnosis) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    width = None if Console().is_terminal else UNWRAPPED
+    width = None
+    if not Console().is_terminal:
+        width = UNWRAPPED
     console = Console(highlight=False, soft_wrap=True, width=width)
     column = max(len(finding.what) for finding in diagnosis.findings)
     area = None
@@ -82,4 +85,6 @@ def _as_text(diagnosis: Diagnosis) -> str:
                 console.print(Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim"))
         if diagnosis.untried:
             console.print(Text(f"\nnot tried: {', '.join(diagnosis.untried)}; `sentbed doctor --try` does"))
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    return "\n".join(lines).strip("\n")

@@ -50,8 +50,14 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
         RecipeError: if fields are invalid; lists all of them.
     """
     document = Document({"evaluate": {"use": evaluator}, "runtime": {"use": "cpu"}})
-    placed = [text if text.startswith("runtime.") else f"evaluate.{text}" for text in overrides]
-    document = apply_overrides(document, placed)
+    paths = []
+    for text in overrides:
+        if text.startswith("runtime."):
+            paths.append(text)
+        else:
+            paths.append(f"evaluate.{text}")
+
+    document = apply_overrides(document, paths)
     request, problems = structure(document.data, Request, document, load_plugins(), Path.cwd())
     if problems:
         raise RecipeError(problems)

@@ -33,7 +33,9 @@ def evaluate(
     from sentbed_workbench.evaluate import evaluate_encoder
     from sentbed_workbench.vector_cache import VectorCache
 
-    store = None if no_cache else VectorCache(say=partial(echo, err=True))
+    store = None
+    if not no_cache:
+        store = VectorCache(say=partial(echo, err=True))
     evaluation = evaluate_encoder(encoder, evaluator, overrides, store, trust_remote_code)
     if as_json:
         echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))

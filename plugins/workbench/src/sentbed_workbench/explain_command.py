@@ -24,7 +24,9 @@ def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str
 
     _require_recipe(recipe)
     explanation = explain_recipe(recipe, overrides, load_plugins(), cell)
-    lines = explanation.listing() if path is None else explanation.one(path)
+    lines = explanation.listing()
+    if path is not None:
+        lines = explanation.details(path)
     echo("\n".join(lines))
 
 

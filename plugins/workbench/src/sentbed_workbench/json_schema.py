@@ -18,7 +18,8 @@ import inspect
 import json
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -52,11 +53,12 @@ def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.war
     readable = _readable(plugins, warn)
     tables = _Tables(readable)
     recipe, complete = tables.recipe()
-    several = [key for key, offer in readable.tables.items() if offer.value.traits.variants]
-    alone = {
-        "required": ["schema"],
-        "not": {"anyOf": [{"required": [key]} for key in (EXTENDS, *several)]},
-    }
+    incomplete = [{"required": [EXTENDS]}]
+    for key, offer in readable.tables.items():
+        if offer.value.traits.variants:
+            incomplete.append({"required": [key]})
+
+    alone = {"required": ["schema"], "not": {"anyOf": incomplete}}
     return {
         "$schema": DRAFT,
         "title": "sentbed recipe",
@@ -69,33 +71,30 @@ def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.war
 def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
     """Return the plugins without components and tables for which no schema can be made."""
     bare = attrs.evolve(plugins, components={}, tables={})
+    components, tables = {}, {}
+    for place, info in plugins.components.items():
+        if _is_readable(info, f"{info.kind} `{info.name}` of `{info.distribution}`", bare, warn):
+            components[place] = info
+    for key, offer in plugins.tables.items():
+        if _is_readable(offer, f"table `[{key}]` of `{offer.distribution}`", bare, warn):
+            tables[key] = offer
+    return attrs.evolve(plugins, components=components, tables=tables)
 
-    def readable(offer: Offer, what: str) -> bool:
-        try:
-            alone, cls = _Tables(bare), offer.value
-            schemas = alone.keys(cls), alone.complete(cls), alone.definitions
-            json.dumps(schemas, allow_nan=False)
-        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
-            warn(
-                f"the schema is without the {what}: its fields cannot be read ({type(error).__name__}: "
-                f"{error}); import at run time what their types name"
-            )
-            return False
-        return True
 
-    return attrs.evolve(
-        plugins,
-        components={
-            at: info
-            for at, info in plugins.components.items()
-            if readable(info, f"{info.kind} `{info.name}` of `{info.distribution}`")
-        },
-        tables={
-            key: offer
-            for key, offer in plugins.tables.items()
-            if readable(offer, f"table `[{key}]` of `{offer.distribution}`")
-        },
-    )
+def _is_readable(offer: Offer, title: str, bare: Plugins, warn: Callable[[str], object]) -> bool:
+    """Whether the fields of a component or a table can be read; `warn` is told why not."""
+    try:
+        tables, cls = _Tables(bare), offer.value
+        schemas = tables.keys(cls), tables.complete(cls), tables.definitions
+        json.dumps(schemas, allow_nan=False)
+    except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others
+        warn(
+            f"the schema is without the {title}: its fields cannot be read ({type(error).__name__}: "
+            f"{error}); import at run time what their types name"
+        )
+        return False
+
+    return True
 
 
 class _Tables:
@@ -123,6 +122,7 @@ class _Tables:
             schema["properties"][key] = table
             if required := self.complete(offer.value):
                 complete["properties"][key] = required
+
         schema["not"] = {"required": [MAIN_ENCODER, "encoders"]}
         complete["properties"][MAIN_ENCODER] = self.complete(EncoderRecipe)
         complete["required"].remove("encoders")
@@ -140,10 +140,7 @@ class _Tables:
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):
-            alternatives = [self.keys_of(member) for member in members]
-            if len(alternatives) == 1:
-                return alternatives[0]
-            return {"anyOf": alternatives}
+            return _any_of(list(map(self.keys_of, members)))
         if get_origin(kind) is tuple:
             return self.array(members)
         if get_origin(kind) in (Mapping, dict):
@@ -158,9 +155,14 @@ class _Tables:
     def array(self, members: list[Any]) -> Schema:
         if members[-1] is ...:
             items = self.keys_of(members[0])
-            # Elements with names are merged with those of other files; other arrays are replaced as a whole.
-            complete = {"required": ["name"]} if _named(members[0]) else self.complete(members[0])
-            return {"type": "array", "items": {"allOf": [items, complete]} if complete else items}
+            if _named(members[0]):
+                # Elements with names are merged with those of other files; others are replaced as a whole.
+                complete: Schema = {"required": ["name"]}
+            else:
+                complete = self.complete(members[0])
+            if complete:
+                items = {"allOf": [items, complete]}
+            return {"type": "array", "items": items}
         each = [self.keys_of(member) for member in members]
         return {"type": "array", "items": each, "minItems": len(each), "maxItems": len(each)}
 
@@ -169,22 +171,15 @@ class _Tables:
         if (component := kind_of(kind)) is not None:
             return self.define(f"{component.name}.complete", lambda: self.required_choice(component.name))
         if get_origin(kind) in (Union, types.UnionType):
-            member_schemas = [self.complete(member) for member in get_args(kind)]
-            requirements = [schema for schema in member_schemas if schema]
-            if not requirements:
-                return {}
-            if len(requirements) == 1:
-                return requirements[0]
-            return {"allOf": requirements}
+            return _all_of(map(self.complete, get_args(kind)))
         if get_origin(kind) is tuple and _named(get_args(kind)[0]):
             return {"items": self.complete(get_args(kind)[0])}
         if get_origin(kind) in (Mapping, dict) and (schema := self.complete(get_args(kind)[1])):
             return {"additionalProperties": schema}
         if inspect.isclass(kind) and attrs.has(kind):
-            parts = [self.required(kind), self.complete(_inline(kind))]
-            parts = [schema for schema in parts if schema]
-            schema = parts[0] if len(parts) == 1 else {"allOf": parts}
-            return self.put(f"{_path(kind)}.complete", schema) if parts else {}
+            schema = _all_of([self.required(kind), self.complete(_inline(kind))])
+            if schema:
+                return self.put(f"{_path(kind)}.complete", schema)
         return {}
 
     def keys(self, cls: type[Any]) -> Schema:
@@ -207,45 +202,65 @@ class _Tables:
                 about["description"] = meaning
             if (default := default_of(field)) not in (None, attrs.NOTHING):
                 about["default"] = default
-            # Keywords beside a `$ref` are ignored.
-            schemas[key] = {"allOf": [schema], **about} if about and "$ref" in schema else schema | about
+            if about and "$ref" in schema:
+                # Keywords beside a `$ref` are ignored.
+                schema = {"allOf": [schema]}
+            schemas[key] = schema | about
+
         return schemas
 
     def required(self, cls: type[Any]) -> Schema:
         hints = get_type_hints(cls)
-        fields = _fields(cls)
-        inner = {key: schema for key, f in fields.items() if (schema := self.complete(hints[f.name]))}
-        required = [key for key, field in fields.items() if field.default is attrs.NOTHING]
-        return {**({"required": required} if required else {}), **({"properties": inner} if inner else {})}
+        required = []
+        properties = {}
+        for key, field in _fields(cls).items():
+            if field.default is attrs.NOTHING:
+                required.append(key)
+            if schema := self.complete(hints[field.name]):
+                properties[key] = schema
+
+        schema = {}
+        if required:
+            schema["required"] = required
+        if properties:
+            schema["properties"] = properties
+        return schema
 
     def choice(self, kind: str, table_class: type[Any] | None = None) -> Schema:
         """Return the schema of a table whose `use` selects a component's fields, beside `table_class`'s."""
-        parts = [(name, self.plugins.find(kind, name).cls) for name in self.plugins.names(kind)]
-        use = {
-            "enum": [name for name, _ in parts],
-            "description": f"The {kind} by its name.",
-            "x-taplo": {"docs": {"enumValues": [_first_line(cls) for _, cls in parts]}},
-        }
-        beside = self.properties(table_class) if table_class is not None else {}
-        label = kind if table_class is None else _path(table_class)
+        label = kind
+        table_properties: dict[str, Schema] = {}
+        if table_class is not None:
+            label = _path(table_class)
+            table_properties = self.properties(table_class)
+
+        names = self.plugins.names(kind)
+        first_lines = []
         variants: list[Schema] = []
-        fields: dict[str, dict[str, Schema]] = {}
-        for name, cls in parts:
+        alternatives: defaultdict[str, list[tuple[str, Schema]]] = defaultdict(list)
+        for name in names:
+            cls = self.plugins.find(kind, name).cls
+            first_lines.append(_first_line(cls))
             schema = self.keys(cls)
-            schema["properties"] |= beside
+            properties = schema["properties"] | table_properties
+            schema["properties"] = {"use": {"const": name}, **properties}
             variant = self.put(f"{label}.{name}", schema)
             variants.append({"if": _uses(name), "then": variant})
-            for key, property_schema in schema["properties"].items():
-                if property_schema not in fields.setdefault(key, {}).values():
-                    fields[key][f"{variant['$ref']}/properties/{key}"] = property_schema
-            schema["properties"] = {"use": {"const": name}, **schema["properties"]}
-        refs = {key: [{"$ref": ref} for ref in by_ref] for key, by_ref in fields.items()}
-        union: dict[str, Schema] = {}
-        for key, alternatives in refs.items():
-            union[key] = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
+            for key, property_schema in properties.items():
+                schemas = [other for _, other in alternatives[key]]
+                if property_schema not in schemas:
+                    alternatives[key].append((f"{variant['$ref']}/properties/{key}", property_schema))
+
+        use = {
+            "enum": names,
+            "description": f"The {kind} by its name.",
+            "x-taplo": {"docs": {"enumValues": first_lines}},
+        }
+        union: dict[str, Schema] = {"use": use}
+        for key, pairs in alternatives.items():
+            union[key] = _any_of([{"$ref": ref} for ref, _ in pairs])
         any_of_them = self.put(
-            f"{label}.any",
-            {"type": "object", "properties": {"use": use, **union}, "additionalProperties": False},
+            f"{label}.any", {"type": "object", "properties": union, "additionalProperties": False}
         )
         return {
             "allOf": [
@@ -259,10 +274,10 @@ class _Tables:
         }
 
     def required_choice(self, kind: str) -> Schema:
-        requirements = [
-            (name, self.required(self.plugins.find(kind, name).cls)) for name in self.plugins.names(kind)
-        ]
-        variants = [{"if": _uses(name), "then": schema} for name, schema in requirements if schema]
+        variants = []
+        for name in self.plugins.names(kind):
+            if schema := self.required(self.plugins.find(kind, name).cls):
+                variants.append({"if": _uses(name), "then": schema})
         if not variants:
             return {"required": ["use"]}
         return {"required": ["use"], "allOf": variants}
@@ -282,15 +297,38 @@ class _Tables:
 
 def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
     """Return the fields that are keys of a table, by key."""
-    left_out = ("skip", "inline", "spread")
-    fields = (f for f in attrs.fields(cls) if not any(f.metadata.get(word) for word in left_out))
-    return {field.metadata.get("key", field.name): field for field in fields}
+    fields = {}
+    for field in attrs.fields(cls):
+        metadata = field.metadata
+        if metadata.get("skip") or metadata.get("inline") or metadata.get("spread"):
+            continue
+        fields[metadata.get("key", field.name)] = field
+    return fields
+
+
+def _any_of(schemas: Sequence[Schema]) -> Schema:
+    """Return a schema that holds what one of these does."""
+    if len(schemas) == 1:
+        return schemas[0]
+    return {"anyOf": schemas}
+
+
+def _all_of(schemas: Iterable[Schema]) -> Schema:
+    """Return a schema that holds what all of these do; empty schemas hold anything."""
+    restricting = list(filter(None, schemas))
+    if not restricting:
+        return {}
+    if len(restricting) == 1:
+        return restricting[0]
+    return {"allOf": restricting}
 
 
 def _inline(cls: type[Any]) -> Any:
     """Return the base class of the inline component of a table, if it has one."""
-    field_name = next((field.name for field in attrs.fields(cls) if field.metadata.get("inline")), None)
-    return None if field_name is None else get_type_hints(cls)[field_name]
+    for field in attrs.fields(cls):
+        if field.metadata.get("inline"):
+            return get_type_hints(cls)[field.name]
+    return None
 
 
 def _named(kind: Any) -> bool:

@@ -17,6 +17,7 @@ from sentbed.tools import ENCODER_FILE, problem_of_test_data, unstructure
 from sentbed_workbench.evaluate import Request, evaluate_loaded, request_of
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 PARENTS_FILE = "parents.json"
@@ -76,50 +77,83 @@ def make_soup(
         raise RunError(f"`{output}` is not new; average into a new directory")
     if len(encoders) < 2:
         raise RunError(f"an average needs several encoders, and {len(encoders)} is named; name two or more")
-    request = request_of(evaluator or "", overrides) if evaluator else None
-    if request is not None and not request.evaluate.traits.development:
-        raise RunError(problem_of_test_data("a greedy average keeps what scores best", request.evaluate))
+    request = None
+    if evaluator:
+        request = request_of(evaluator, overrides)
+        if not request.evaluate.traits.development:
+            raise RunError(problem_of_test_data("a greedy average keeps what scores best", request.evaluate))
+
     places = [_encoder_in(Path(path)) for path in encoders]
-    base = _load(places[0], request)
-    mean = _Mean(base)
-    parents: list[Parent] = []
-    for number, (path, place) in enumerate(zip(encoders, places, strict=True)):
-        loaded = base if number == 0 else _load(place, request)
-        _require_alike(base, loaded, places[0], place)
-        score = None
-        if request is None:
-            mean.add(loaded)
-        else:
-            score = evaluate_loaded(loaded, request, str(path), store).primary
-            say(f"{path}: {score:.2f}")
-        parents.append(Parent(str(path), _weights_hash(place), score))
-    best: float | None = None
-    if request is not None:
-        for number in sorted(range(len(parents)), key=lambda index: -(parents[index].score or 0.0)):
-            # Loaded again: there is memory for one beside the mean.
-            before = mean.add(_load(places[number], request))
-            mean.put()
-            score = evaluate_loaded(base, request, str(output), store).primary
-            kept = best is None or score >= best
-            if kept:
-                best = score
-                say(f"with {encoders[number]}: {score:.2f}")
-            else:
-                say(f"with {encoders[number]}: {score:.2f}, left out")
-                mean.take_back(before)
-                parents[number] = attrs.evolve(parents[number], kept=False)
-    mean.put()
-    described = unstructure(request.evaluate) if request is not None else {}
-    soup = Soup("uniform" if request is None else "greedy", tuple(parents), best, described)
+    mean = _Mean(_load(places[0], request))
+    if request is None:
+        soup = _uniform_soup(mean, encoders, places)
+    else:
+        soup = _greedy_soup(mean, encoders, places, _Scorer(request, store, say), str(output))
 
     def fill(directory: Path) -> None:
-        base.save(directory)
+        mean.base.save(directory)
         record = {"schema": 1, **attrs.asdict(soup)}
         write_atomic(directory / PARENTS_FILE, json.dumps(record, indent=2) + "\n")
         write_sums(directory)
 
     write_directory(target.resolve(), fill)
     return soup
+
+
+@attrs.frozen
+class _Scorer:
+    """Scores encoders by an evaluator, and says the scores."""
+
+    request: Request
+    store: VectorStore | None
+    say: Callable[[str], None]
+
+    def score(self, encoder: Encoder, name: str) -> float:
+        """Return the primary score of an encoder."""
+        return evaluate_loaded(encoder, self.request, name, self.store).primary
+
+
+def _uniform_soup(mean: _Mean, encoders: Sequence[str | Path], places: Sequence[Path]) -> Soup:
+    """Average all encoders."""
+    parents = []
+    for path, place in zip(encoders, places, strict=True):
+        loaded = _load_alike(mean.base, place, places[0], None)
+        mean.add(loaded)
+        parents.append(Parent(str(path), _weights_hash(place)))
+    mean.put()
+    return Soup("uniform", tuple(parents))
+
+
+def _greedy_soup(
+    mean: _Mean, encoders: Sequence[str | Path], places: Sequence[Path], scorer: _Scorer, name: str
+) -> Soup:
+    """Average the encoders with which the average scores at least as well as without them."""
+    request, say = scorer.request, scorer.say
+    parents = []
+    scores = []
+    for path, place in zip(encoders, places, strict=True):
+        loaded = _load_alike(mean.base, place, places[0], request)
+        score = scorer.score(loaded, str(path))
+        say(f"{path}: {score:.2f}")
+        scores.append(score)
+        parents.append(Parent(str(path), _weights_hash(place), score))
+
+    best: float | None = None
+    for number in sorted(range(len(parents)), key=lambda index: -scores[index]):
+        # Loaded again: there is memory for one beside the mean.
+        before = mean.add(_load(places[number], request))
+        mean.put()
+        score = scorer.score(mean.base, name)
+        if best is None or score >= best:
+            best = score
+            say(f"with {encoders[number]}: {score:.2f}")
+        else:
+            say(f"with {encoders[number]}: {score:.2f}, left out")
+            mean.take_back(before)
+            parents[number] = attrs.evolve(parents[number], kept=False)
+
+    mean.put()
+    return Soup("greedy", tuple(parents), best, unstructure(request.evaluate))
 
 
 class _Mean:
@@ -132,11 +166,14 @@ class _Mean:
 
     def add(self, encoder: Encoder) -> dict[str, Tensor]:
         """Add an encoder; return the sums of before."""
-        before, values = self.sums, encoder.placed.module.state_dict()
-        self.sums = {
-            name: (value.double() + before.get(name, 0)) if value.is_floating_point() else value.clone()
-            for name, value in values.items()
-        }
+        before = self.sums
+        sums = {}
+        for name, value in encoder.placed.module.state_dict().items():
+            if value.is_floating_point():
+                sums[name] = value.double() + before.get(name, 0)
+            else:
+                sums[name] = value.clone()
+        self.sums = sums
         self.count += 1
         return before
 
@@ -146,24 +183,38 @@ class _Mean:
         self.count -= 1
 
     def put(self) -> None:
-        """Load the mean into the module of the base; what is no floating point is equal in all."""
-        self.base.placed.module.load_state_dict(
-            {
-                name: value / self.count if value.is_floating_point() else value
-                for name, value in self.sums.items()
-            }
-        )
+        """Load the mean into the module of the base; whole numbers are the same in all encoders."""
+        means = {}
+        for name, value in self.sums.items():
+            means[name] = value
+            if value.is_floating_point():
+                means[name] = value / self.count
+        self.base.placed.module.load_state_dict(means)
         self.base.placed.weights_changed()  # type: ignore[attr-defined] # of all engines on PyTorch
 
 
 def _encoder_in(path: Path) -> Path:
     """Return the directory of the encoder in a run, or the directory itself; loading says what is wrong."""
     inside = path / "encoder"
-    return inside if inside.is_dir() and not (path / ENCODER_FILE).is_file() else path
+    if inside.is_dir() and not (path / ENCODER_FILE).is_file():
+        return inside
+    return path
+
+
+def _load_alike(base: Encoder, place: Path, first: Path, request: Request | None) -> Encoder:
+    """Load an encoder that is alike `base`, which is the one in `first`; raises `ModelError`."""
+    encoder = base
+    if place != first:
+        encoder = _load(place, request)
+        _require_alike(base, encoder, first, place)
+    return encoder
 
 
 def _load(place: Path, request: Request | None) -> Encoder:
-    encoder = Encoder.load(place, None if request is None else request.runtime)
+    runtime = None
+    if request is not None:
+        runtime = request.runtime
+    encoder = Encoder.load(place, runtime)
     if encoder.placed.module is None:
         raise ModelError("the runtime is not one of PyTorch, and has no weights to average; take `cpu`")
     if encoder.placed.fitted_on is not None:
@@ -185,35 +236,40 @@ def _require_alike(base: Encoder, other: Encoder, first: Path, place: Path) -> N
     base_table, other_table = unstructure(base.recipe), unstructure(other.recipe)
     for table in (base_table, other_table):
         # Where the weights of before training came from.
-        table["backbone"] = {k: v for k, v in table["backbone"].items() if k not in {"model", "revision"}}
-    differ = sorted(
-        key for key in base_table.keys() | other_table.keys() if base_table.get(key) != other_table.get(key)
-    )
-    if differ:
+        table["backbone"].pop("model", None)
+        table["backbone"].pop("revision", None)
+
+    key = _first_difference(base_table, other_table)
+    if key is not None:
         raise ModelError(
-            f"`{first}` and `{place}` differ in `{differ[0]}` ({base_table.get(differ[0])!r} and "
-            f"{other_table.get(differ[0])!r}); average encoders of one recipe"
+            f"`{first}` and `{place}` differ in `{key}` ({base_table.get(key)!r} and "
+            f"{other_table.get(key)!r}); average encoders of one recipe"
         )
     if base.backbone.tokenizer.fingerprint != other.backbone.tokenizer.fingerprint:
         raise ModelError(f"`{first}` and `{place}` have other tokenizers; average encoders of one vocabulary")
-    shapes, others = (
-        {
-            name: (tuple(value.shape), value.dtype)
-            for name, value in encoder.placed.module.state_dict().items()
-        }
-        for encoder in (base, other)
-    )
-    if shapes != others:
-        name = sorted(key for key in shapes.keys() | others.keys() if shapes.get(key) != others.get(key))[0]
+    base_shapes, other_shapes = _shapes(base), _shapes(other)
+    name = _first_difference(base_shapes, other_shapes)
+    if name is not None:
         raise ModelError(
-            f"`{name}` is {shapes.get(name)} in `{first}` and {others.get(name)} in `{place}`; "
+            f"`{name}` is {base_shapes.get(name)} in `{first}` and {other_shapes.get(name)} in `{place}`; "
             "average encoders that began from the same weights"
         )
 
 
-def _shapes(encoder: Encoder) -> dict[str, str]:
-    weights = encoder.placed.module.state_dict()
-    return {name: f"{tuple(value.shape)} {value.dtype}" for name, value in weights.items()}
+def _first_difference(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
+    """Return the first key, in alphabetic order, whose values differ; None if there is none."""
+    for key in sorted(a.keys() | b.keys()):
+        if a.get(key) != b.get(key):
+            return key
+    return None
+
+
+def _shapes(encoder: Encoder) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    """Return shape and type of each weight."""
+    shapes = {}
+    for name, value in encoder.placed.module.state_dict().items():
+        shapes[name] = (tuple(value.shape), value.dtype)
+    return shapes
 
 
 def _weights_hash(place: Path) -> str:

@@ -70,7 +70,7 @@ def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
     directory = out or f"sentbed-{name}"
     for file in write_plugin(template, name, Path(directory)):
         echo(f"{directory}/{file}")
-    chosen = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(template, name))
+    options = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(template, name))
     place = shlex.quote(directory)
     test = shlex.quote(f"{directory}[test]")
     echo("\nThen:")
@@ -80,9 +80,10 @@ def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
     if command:
         echo(f"  {command.replace('{name}', name)}")
         return
-    recipe = QUICKSTART if Path(QUICKSTART).is_file() else "mine.toml"
-    if recipe != QUICKSTART:
+    recipe = QUICKSTART
+    if not Path(QUICKSTART).is_file():
+        recipe = "mine.toml"
         echo(f"  sentbed new recipe {recipe}")
-    echo(f"  sentbed run {recipe} {chosen}")
+    echo(f"  sentbed run {recipe} {options}")
     if remark:
         echo(f"\n{remark}")

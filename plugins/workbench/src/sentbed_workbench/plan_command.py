@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from sentbed.tools import echo, set_option
@@ -38,6 +38,7 @@ def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool)
         loaded = load_recipe(recipe, overrides, look=False)
         for message in dict.fromkeys(problem.message for problem in error.problems):
             echo(f"not here: {message}", err=True)
+
     resource_plan = plan_recipe(loaded, on)
     if as_json:
         echo(_as_json(resource_plan))
@@ -58,9 +59,11 @@ def _lines(resource_plan: Plan) -> Iterator[str]:
     for encoder in resource_plan.encoders:
         yield ""
         yield from _encoder(encoder)
+
     for stage in resource_plan.stages:
         yield ""
         yield from _stage(stage, resource_plan.device)
+
     if not resource_plan.stages and resource_plan.encoding:
         yield ""
         yield "evaluation"
@@ -73,9 +76,10 @@ def _lines(resource_plan: Plan) -> Iterator[str]:
 
 
 def _device(device: Device, problem: str) -> Iterator[str]:
-    several = f"{device.count} x " if device.count > 1 else ""
-    spread = f", {device.parallel}" if device.count > 1 else ""
-    yield f"runtime {device.kind}: {several}{device.name}, {device.precision}{spread}"
+    count, spread = "", ""
+    if device.count > 1:
+        count, spread = f"{device.count} x ", f", {device.parallel}"
+    yield f"runtime {device.kind}: {count}{device.name}, {device.precision}{spread}"
     if problem:
         yield _row("unknown", problem)
     facts = []
@@ -94,11 +98,15 @@ def _encoder(encoder: EncoderPlan) -> Iterator[str]:
     if encoder.problem:
         yield _row("unknown", encoder.problem)
         return
-    most = "at most " if encoder.at_most else ""
-    yield _row("from", encoder.source)
+    at_most = ""
+    if encoder.at_most:
+        at_most = "at most "
     trainable = encoder.trainable or 0
-    trained = "all trainable" if trainable == encoder.parameters else f"{trainable:,} trainable"
-    yield _row("parameters", f"{most}{encoder.parameters:,}, {trained}")
+    trained = f"{trainable:,} trainable"
+    if trainable == encoder.parameters:
+        trained = "all trainable"
+    yield _row("from", encoder.source)
+    yield _row("parameters", f"{at_most}{encoder.parameters:,}, {trained}")
     if encoder.at_most:
         yield _row("", f"({encoder.at_most})")
     shape = [f"{encoder.layers} layers of width {encoder.hidden}"]
@@ -106,7 +114,7 @@ def _encoder(encoder: EncoderPlan) -> Iterator[str]:
         shape.append(f"{encoder.heads} heads")
     if encoder.inner is not None:
         shape.append(f"inner width {encoder.inner}")
-    shape.append(f"{most}{encoder.vocabulary:,} words in the vocabulary")
+    shape.append(f"{at_most}{encoder.vocabulary:,} words in the vocabulary")
     yield _row("shape", ", ".join(shape))
     yield _row("vector", f"{encoder.width} numbers")
     yield _row("weights", _bytes(encoder.weight_bytes or 0))
@@ -116,23 +124,26 @@ def _encoder(encoder: EncoderPlan) -> Iterator[str]:
 
 
 def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
-    frozen = f", beside {', '.join(stage.frozen)} (frozen)" if stage.frozen else ""
-    yield f"stage {stage.name}: trains {', '.join(stage.trained)}{frozen}"
+    title = f"stage {stage.name}: trains {', '.join(stage.trained)}"
+    if stage.frozen:
+        title += f", beside {', '.join(stage.frozen)} (frozen)"
+    yield title
     for problem in stage.problems:
         yield _row("unknown", problem)
     if stage.rows is not None:
         yield _row("rows", f"{stage.rows:,}")
-    micro = "" if stage.micro_batch is None else f", {stage.micro_batch} at a time"
-    epochs = "" if stage.epochs is None else f", {stage.epochs} epoch{'s' * (stage.epochs != 1)}"
-    steps = "unknown number of steps" if stage.steps is None else f"{stage.steps:,} steps"
-    yield _row("steps", f"{steps} of {stage.batch_size:,} rows{micro}{epochs}")
-    negatives = "unknown" if stage.negatives is None else f"{stage.negatives:,} an anchor and step, at most"
-    yield _row("negatives", negatives)
+    yield _row("steps", _steps(stage))
+    if stage.negatives is None:
+        yield _row("negatives", "unknown")
+    else:
+        yield _row("negatives", f"{stage.negatives:,} an anchor and step, at most")
     for remark in stage.remarks:
         yield _row("note", remark)
     if stage.tokens_a_text is not None:
-        step = "" if stage.tokens_a_step is None else f", {stage.tokens_a_step:,.0f} a step"
-        yield _row("tokens", f"{stage.tokens_a_text:.1f} a text{step} ({stage.lengths})")
+        tokens = f"{stage.tokens_a_text:.1f} a text"
+        if stage.tokens_a_step is not None:
+            tokens += f", {stage.tokens_a_step:,.0f} a step"
+        yield _row("tokens", f"{tokens} ({stage.lengths})")
     if stage.flops_a_step is not None:
         yield _row("arithmetic", f"{stage.flops_a_step / 1e12:,.3g} TFLOP a step")
     if stage.memory:
@@ -142,33 +153,62 @@ def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
     if stage.advice:
         yield _row("advice", stage.advice)
     if stage.seconds is not None:
-        low, high = stage.seconds
-        share = " to ".join(f"{part:.0%}" for part in device.share)
-        fast, slow = _duration(low), _duration(high)
-        time = f"about {fast}" if fast == slow else f"{fast} to {slow}"
-        also = (
-            f", and {stage.validations:,} validation{'s' * (stage.validations != 1)}"
-            if stage.validations
-            else ""
-        )
-        yield _row("time", f"{time}, at {share} of the peak ({device.share_source}){also}")
+        yield _row("time", _time(stage.seconds, stage.validations, device))
+
+
+def _steps(stage: StagePlan) -> str:
+    steps = "unknown number of steps"
+    if stage.steps is not None:
+        steps = f"{stage.steps:,} steps"
+    steps += f" of {stage.batch_size:,} rows"
+    if stage.micro_batch is not None:
+        steps += f", {stage.micro_batch} at a time"
+    if stage.epochs is not None:
+        steps += f", {_counted(stage.epochs, 'epoch')}"
+    return steps
+
+
+def _time(seconds: tuple[float, float], validations: int | None, device: Device) -> str:
+    """Return the time of a stage, from the shortest to the longest in `seconds`."""
+    fast, slow = _duration(seconds[0]), _duration(seconds[1])
+    time = f"{fast} to {slow}"
+    if fast == slow:
+        time = f"about {fast}"
+    share = " to ".join(f"{part:.0%}" for part in device.share)
+    time += f", at {share} of the peak ({device.share_source})"
+    if validations:
+        time += f", and {_counted(validations, 'validation')}"
+    return time
+
+
+def _counted(count: int, noun: str) -> str:
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count:,} {noun}s"
 
 
 def _memory(
     parts: Mapping[str, int], device: Device, fits: bool | None, label: str, peak: int | None = None
 ) -> Iterator[str]:
-    total = peak or sum(parts.values())
-    verdict = ""
+    total = _bytes(peak or sum(parts.values()))
+    if device.count > 1:
+        total += " on each device"
     if fits is not None and device.memory is not None:
-        verdict = f" of {_bytes(device.memory)}: {'fits' if fits else 'DOES NOT FIT'}"
-    each = " on each device" if device.count > 1 else ""
-    yield _row(label, f"{_bytes(total)}{each}{verdict}")
-    for name, size in sorted(parts.items(), key=lambda part: -part[1]):
+        verdict = "DOES NOT FIT"
+        if fits:
+            verdict = "fits"
+        total += f" of {_bytes(device.memory)}: {verdict}"
+    yield _row(label, total)
+    for name, size in _largest_first(parts):
         yield _row("", f"{_bytes(size):>9}  {name}")
 
 
-def _parts(parts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_bytes(size)}" for name, size in sorted(parts.items(), key=lambda p: -p[1]))
+def _parts(parts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {_bytes(size)}" for name, size in _largest_first(parts))
+
+
+def _largest_first(parts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(parts.items(), key=lambda part: -part[1])
 
 
 def _row(label: str, text: str) -> str:
@@ -191,8 +231,10 @@ def _short(number: float) -> str:
 
 
 def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "1 s"
     if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
+        return f"{seconds:.0f} s"
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     if seconds < 48 * 3600:

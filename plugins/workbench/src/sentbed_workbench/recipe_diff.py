@@ -8,7 +8,8 @@ decides nothing, as of evaluations, equal ones belong together, then those with 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from sentbed_workbench.value_origins import (
     DEFAULT,
     Explanation,
     explain,
+    is_array_of_tables,
     leaves,
     recipe_of,
     spelled,
@@ -69,14 +71,14 @@ class Difference:
     @property
     def path(self) -> str:
         """Path, with names instead of indices."""
-        return ".".join(part for part in (self.table, self.key) if part)
+        return _joined(self.table, self.key)
 
     @property
     def decides(self) -> bool:
         """Whether a score may depend on it."""
         if self.table.startswith("stage.") and self.key == "name":
             return False
-        return not any(f"{self.path}.".startswith(f"{excluded}.") for excluded in NO_SCORE)
+        return not any(f"{self.path}.".startswith(f"{path}.") for path in NO_SCORE)
 
 
 def read(
@@ -90,12 +92,18 @@ def read(
         RecipeError: if one is not a valid recipe, or has no such cell.
     """
     a, b = map(recipe_of, places)
-    first, second = (cells[0], cells[-1]) if cells else (None, None)
+    cell_of_a: str | None = None
+    cell_of_b: str | None = None
+    if cells:
+        cell_of_a, cell_of_b = cells[0], cells[-1]
     if len(cells) == 1:
-        studies = [variants_key(read_document(path, overrides), plugins) is not None for path in (a, b)]
-        if any(studies):
-            first, second = (cells[0] if has else None for has in studies)
-    return explain(a, overrides, plugins, first), explain(b, overrides, plugins, second)
+        a_has_study = variants_key(read_document(a, overrides), plugins) is not None
+        b_has_study = variants_key(read_document(b, overrides), plugins) is not None
+        if b_has_study and not a_has_study:
+            cell_of_a = None
+        if a_has_study and not b_has_study:
+            cell_of_b = None
+    return explain(a, overrides, plugins, cell_of_a), explain(b, overrides, plugins, cell_of_b)
 
 
 def compare(a: Explanation, b: Explanation) -> list[Difference]:
@@ -112,21 +120,24 @@ class _Comparison:
         self, a: Mapping[str, Any], b: Mapping[str, Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
     ) -> Iterator[Difference]:
         """Compare two tables at these paths of their recipes."""
-        others = "use" in a and "use" in b and a["use"] != b["use"]
+        other_component = "use" in a and "use" in b and a["use"] != b["use"]
         for key in {**a, **b}:
-            both: tuple[KeyPath, KeyPath] = ((*at[0], key), (*at[1], key))
+            path_in_a, path_in_b = (*at[0], key), (*at[1], key)
             if key in a and key in b:
-                yield from self.values(a[key], b[key], both, (*shown, key))
+                yield from self.values(a[key], b[key], (path_in_a, path_in_b), (*shown, key))
                 continue
-            side = self.side(self.a, a[key], both[0]) if key in a else self.side(self.b, b[key], both[1])
+            if key in a:
+                side = self.side(self.a, a[key], path_in_a)
+            else:
+                side = self.side(self.b, b[key], path_in_b)
             # Defaults of another component are not differences between the recipes.
-            if not (others and side.origin == DEFAULT):
+            if not (other_component and side.origin == DEFAULT):
                 yield _only(side, key in a, (*shown, key))
 
     def values(self, a: Any, b: Any, at: tuple[KeyPath, KeyPath], shown: KeyPath) -> Iterator[Difference]:
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from self.tables(a, b, at, shown)
-        elif _is_array(a) and _is_array(b) and (a or b):
+        elif is_array_of_tables(a) and is_array_of_tables(b) and (a or b):
             yield from self.arrays(a, b, at, shown)
         elif a != b:
             sides = self.side(self.a, a, at[0]), self.side(self.b, b, at[1])
@@ -135,19 +146,21 @@ class _Comparison:
     def arrays(
         self, a: Sequence[Any], b: Sequence[Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
     ) -> Iterator[Difference]:
+        """Compare two arrays of tables at these paths of their recipes."""
         named = all(isinstance(item.get("name"), str) for item in (*a, *b))
         pairs = _pairs(a, b, named, shown)
         if named and list(pairs.values()) != sorted(pairs.values()):
-            first, second = ([item["name"] for item in side] for side in (a, b))
-            where = ".".join(part for part in _split(shown) if part)
-            sides = self.side(self.a, first, at[0]), self.side(self.b, second, at[1])
-            yield Difference(where, "order", *sides)
+            names_in_a = list(map(itemgetter("name"), a))
+            names_in_b = list(map(itemgetter("name"), b))
+            sides = self.side(self.a, names_in_a, at[0]), self.side(self.b, names_in_b, at[1])
+            yield Difference(_joined(*_split(shown)), "order", *sides)
         for i, element in enumerate(a):
             path = (*shown, element.get("name", i))
             if i in pairs:
                 yield from self.tables(element, b[pairs[i]], ((*at[0], i), (*at[1], pairs[i])), path)
             else:
                 yield _only(self.side(self.a, element, (*at[0], i)), True, path)
+
         for i, element in enumerate(b):
             if i not in pairs.values():
                 path = (*shown, element.get("name", i))
@@ -171,20 +184,24 @@ class _Comparison:
 
 
 def _only(side: Side, first: bool, shown: KeyPath) -> Difference:
-    return Difference(*_split(shown), side if first else None, None if first else side)
+    """Return the difference of what only the first recipe, or only the second one, has."""
+    table, key = _split(shown)
+    if first:
+        return Difference(table, key, side, None)
+    return Difference(table, key, None, side)
 
 
 def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -> Any:
-    inner = [path for path in set_paths if path[: len(at)] == at]
+    """Return a value without what is in none of these paths."""
     if not isinstance(value, Mapping):
         return value
-    below = {key: (*at, key) for key in value}
-    kept = {key: path for key, path in below.items() if any(p[: len(path)] == path for p in inner)}
-    return {key: _without_defaults(value[key], path, inner) for key, path in kept.items()}
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
+    without_defaults = {}
+    for key, item in value.items():
+        path = (*at, key)
+        inner = [set_path for set_path in set_paths if set_path[: len(path)] == path]
+        if inner:
+            without_defaults[key] = _without_defaults(item, path, inner)
+    return without_defaults
 
 
 def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> dict[int, int]:
@@ -199,6 +216,7 @@ def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> d
         for i, j in itertools.product(range(len(a)), range(len(b))):
             if i not in pairs and j not in pairs.values() and key(i, a[i]) == key(j, b[j]):
                 pairs[i] = j
+
     return dict(sorted(pairs.items()))
 
 
@@ -206,53 +224,81 @@ def _split(path: KeyPath) -> tuple[str, str]:
     """Split a path into the table that it is shown under and the rest."""
     if path[:2] == ("encoders", MAIN_ENCODER):
         path = path[1:]
-    depth = 2 if path[0] in ("stage", "evaluate", "tracker", "encoders") else 1
+    depth = 1
+    if path[0] in ("stage", "evaluate", "tracker", "encoders"):
+        depth = 2
     return spelled(path[:depth]), spelled(path[depth:])
+
+
+def _joined(table: str, key: str) -> str:
+    """Return the path of a key in a table; either may be empty."""
+    return ".".join(filter(None, (table, key)))
+
+
+def scores_may_differ(differences: Iterable[Difference]) -> bool:
+    """Whether a score may depend on one of these differences."""
+    return any(difference.decides for difference in differences)
 
 
 def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[str]:
     """Yield the differences as lines."""
     if differences:
-        yield from (f"--- {names[0]}", f"+++ {names[1]}")
+        yield f"--- {names[0]}"
+        yield f"+++ {names[1]}"
     for table, group in itertools.groupby(differences, key=lambda difference: difference.table):
-        yield from ("", f"[{table}]")
+        yield ""
+        yield f"[{table}]"
         for difference in group:
             yield difference.key or "the whole table"
-            for sign, side in (("-", difference.a), ("+", difference.b)):
-                yield f"  {sign} " + (f"{_shown(side.value)}   # {side.origin}" if side else "not set")
-    if not any(difference.decides for difference in differences):
-        if differences:
-            yield ""
-        yield "no difference in what is computed"
+            yield f"  - {_side_text(difference.a)}"
+            yield f"  + {_side_text(difference.b)}"
+
+    if scores_may_differ(differences):
+        return
+    if differences:
+        yield ""
+    yield "no difference in what is computed"
+
+
+def _side_text(side: Side | None) -> str:
+    if side is None:
+        return "not set"
+    return f"{_shown(side.value)}   # {side.origin}"
 
 
 def _shown(value: Any) -> str:
     """Return a value as TOML; only the number of values for a long table."""
     if not isinstance(value, Mapping):
         return written(value)
-    whole = "{ " + ", ".join(f"{spelled((key,))} = {_shown(item)}" for key, item in value.items()) + " }"
-    return whole if len(whole) <= _WIDTH else f"a table of {len(list(leaves(value)))} values"
+    items = [f"{spelled((key,))} = {_shown(item)}" for key, item in value.items()]
+    inline = "{ " + ", ".join(items) + " }"
+    if len(inline) <= _WIDTH:
+        return inline
+    return f"a table of {len(list(leaves(value)))} values"
 
 
 def record(differences: Sequence[Difference], names: tuple[str, str]) -> dict[str, Any]:
     """Return the differences as a dict, for JSON."""
-
-    def side(value_side: Side | None) -> dict[str, Any] | None:
-        if value_side is None:
-            return None
-        return {"path": spelled(value_side.path), "value": value_side.value, "origin": value_side.origin}
+    records = []
+    for difference in differences:
+        records.append(
+            {
+                "path": difference.path,
+                "a": _side_record(difference.a),
+                "b": _side_record(difference.b),
+                "decides": difference.decides,
+            }
+        )
 
     return {
         "a": names[0],
         "b": names[1],
-        "same_scores": not any(difference.decides for difference in differences),
-        "differences": [
-            {
-                "path": difference.path,
-                "a": side(difference.a),
-                "b": side(difference.b),
-                "decides": difference.decides,
-            }
-            for difference in differences
-        ],
+        "same_scores": not scores_may_differ(differences),
+        "differences": records,
     }
+
+
+def _side_record(side: Side | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {"path": spelled(side.path), "value": side.value, "origin": side.origin}

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import attrs
 from sentbed.errors import SentbedError
-from sentbed.protocols import Backbone, Runtime
+from sentbed.protocols import Backbone, Head, Runtime
 from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Stage, Validate, Watch, unstructure
 from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
 
@@ -74,7 +74,7 @@ class StagePlan:
     rows: int | None = None
     steps: int | None = None
     validations: int | None = None
-    """Those before the first and after the last step included."""
+    """Number of validations, with those before the first and after the last step."""
     negatives: int | None = None
     """Maximum number of negatives per anchor in a full batch."""
     tokens_a_text: float | None = None
@@ -94,7 +94,7 @@ class StagePlan:
     seconds: tuple[float, float] | None = None
     """Range of the duration in seconds, without validations."""
     remarks: tuple[str, ...] = ()
-    """What the loss says of fields that have no effect on so many rows."""
+    """The loss's remarks on fields that have no effect on this number of rows."""
     problems: tuple[str, ...] = ()
 
 
@@ -119,7 +119,7 @@ def plan(recipe: Recipe, on: str | None = None) -> Plan:
 
 @attrs.define(eq=False)
 class Planner:
-    """Plans recipes, such as the cells of a study; what several have in common is looked at once.
+    """Plans recipes, such as the cells of a study; what several have in common is computed once.
 
     A device is timed, a backbone outlined, texts counted and a loss sketched once for all recipes that agree
     in what decides the answer.
@@ -129,23 +129,28 @@ class Planner:
     """Name of another device than this machine's."""
     unusable: list[str] = attrs.field(factory=list, init=False)
     """What is wrong with the data of the recipes that were planned, so that they cannot be run."""
-    _known: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _results: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
         """Return the plan of a recipe."""
         device, problem = self.device(recipe.runtime)
         encoders = self.encoders(recipe, device)
+        encoder_plans = [_encoder_plan(name, encoder, device) for name, encoder in encoders.items()]
+        stage_plans = [
+            self._stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))
+        ]
         encoding_memory = encoding(encoders, list(encoders), device)
+        encoding_fits = None
+        if encoding_memory:
+            encoding_fits = fits(sum(encoding_memory.values()), device)
         return Plan(
             name=recipe.run.name,
             device=device,
             device_problem=problem,
-            encoders=tuple(_encoder_plan(name, encoder, device) for name, encoder in encoders.items()),
-            stages=tuple(
-                self._stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))
-            ),
+            encoders=tuple(encoder_plans),
+            stages=tuple(stage_plans),
             encoding=encoding_memory,
-            encoding_fits=fits(sum(encoding_memory.values()), device) if encoding_memory else None,
+            encoding_fits=encoding_fits,
         )
 
     def device(self, runtime: Runtime) -> tuple[Device, str]:
@@ -154,11 +159,13 @@ class Planner:
 
     def encoders(self, recipe: Recipe, device: Device) -> dict[str, Parts]:
         """Return what is known of each encoder of a recipe."""
-        learning = {name for stage in recipe.stage for name in recipe.trained(stage)}
-        return {
-            name: self._encoder(encoder, recipe.runtime, device, name in learning)
-            for name, encoder in recipe.encoders.items()
-        }
+        trained: set[str] = set()
+        for stage in recipe.stage:
+            trained.update(recipe.trained(stage))
+        encoders = {}
+        for name, encoder in recipe.encoders.items():
+            encoders[name] = self._encoder(encoder, recipe.runtime, device, name in trained)
+        return encoders
 
     def evaluation(
         self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str
@@ -179,16 +186,16 @@ class Planner:
             ("encoded", id(texts), id(outline), encoder.max_length, encoder.resolved_prompts),
             lambda: encoded(texts, encoder, outline, device.token_budget),
         )
-        slow, fast = (flops / (device.flops * share) for share in device.share)
-        return fast, slow
+        slow_share, fast_share = device.share
+        return flops / (device.flops * fast_share), flops / (device.flops * slow_share)
 
     def once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
         """Return what `find` returned for a key of the same `repr` before, or call it."""
         # Components hold mappings and cannot be hashed.
-        named = repr([(type(part), part) for part in key])
-        if named not in self._known:
-            self._known[named] = find()
-        result: T = self._known[named]
+        typed_key = repr([(type(part), part) for part in key])
+        if typed_key not in self._results:
+            self._results[typed_key] = find()
+        result: T = self._results[typed_key]
         return result
 
     def _note(self, data: Texts | Listed) -> None:
@@ -198,65 +205,51 @@ class Planner:
 
     def _encoder(self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
         context = OutlineContext(recipe.needs, device.precision, device.kind, training, recipe.readings)
-        context_key = sorted(context.needs), context.readings
-        outlined = ("outline", recipe.backbone, *context_key, device.precision, device.kind, training)
-        backbone = self.once(outlined, lambda: _outline(recipe.backbone, context))
+        needs = sorted(context.needs)
+        backbone = self.once(
+            ("outline", recipe.backbone, needs, context.readings, device.precision, device.kind, training),
+            lambda: _outline(recipe.backbone, context),
+        )
         if isinstance(backbone, str):
             return Parts(recipe, problem=backbone)
         width = backbone.width
         sketch = self.once(("pooler", runtime, recipe.pooler, width), lambda: _sketch(runtime, recipe, width))
         if isinstance(sketch, str):
             return Parts(recipe, problem=sketch)
-        pooled = recipe.pooler.trained_width(width)
-        after = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
-        head = recipe.head
-        widths = [pooled, *head.hidden, *([head.projection] if head.projection else [])]
-        step = 1 if head.activation == "none" else 2
-        for number, (before, width) in enumerate(pairwise(widths)):
-            name = f"projection.{step * number}" if head.hidden else "projection"
-            after[f"{name}.weight"] = (width, before)
-            after |= {f"{name}.bias": (width,)} if head.bias else {}
-        return Parts(recipe, backbone, after, widths[-1] * recipe.joined)
+
+        shapes = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
+        pooled_width = recipe.pooler.trained_width(width)
+        shapes |= _head_shapes(recipe.head, pooled_width)
+        encoded_width = recipe.head.projection or pooled_width
+        return Parts(recipe, backbone, shapes, encoded_width * recipe.joined)
 
     def _stage_plan(
         self, recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device
     ) -> StagePlan:
         stage = recipe.stage[index]
         towers = recipe.towers(stage)
-        # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
-        read = (stage.data, stage.columns_used, stage.batch_size, stage.distinct, stage.shuffle_buffer)
-        tokenised = [
-            (column, encoder.backbone, encoder.max_length, encoder.resolved_prompts)
-            for column, name in towers.items()
-            for encoder in [recipe.encoders[name]]
-        ]
-        outlines = {name: encoder.outline for name, encoder in encoders.items()}
-        texts = self.once(
-            ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
-            lambda: sample_text_lengths(recipe, index, outlines),
-        )
+        texts = self._texts(recipe, index, encoders)
         self._note(texts)
         steps = stage.steps
         if steps is None and texts.batches_an_epoch is not None:
             steps = texts.batches_an_epoch * (stage.epochs or 1)
-        columns = frozenset(stage.columns_used)
-        fields: dict[str, Any] = {
-            "rows": texts.rows,
-            "steps": steps,
-            "validations": _validations(stage, steps),
-            "negatives": stage.loss.negatives(min(stage.batch_size, texts.rows or stage.batch_size), columns),
-            "tokens_a_text": float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
-            "lengths": texts.source,
-        }
-        if steps is not None and texts.rows is not None:
-            fields["remarks"] = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
-        problems = [texts.problem] if texts.problem else []
-        if unknown := [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]:
-            problems += [f"the encoder `{name}` is not known" for name in unknown]
-        else:
+
+        problems = []
+        if texts.problem:
+            problems.append(texts.problem)
+        unknown = [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]
+        for name in unknown:
+            problems.append(f"the encoder `{name}` is not known")
+        fields: dict[str, Any] = {}
+        if not unknown:
             costs = Costs(recipe, stage, encoders, device, texts, self.once)
             problems += costs.problems
-            fields |= costs.fields(steps)
+            fields = costs.fields(steps)
+
+        remarks: tuple[str, ...] = ()
+        if steps is not None and texts.rows is not None:
+            remarks = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
+        rows_in_batch = min(stage.batch_size, texts.rows or stage.batch_size)
         return StagePlan(
             name=stage.name,
             trained=recipe.trained(stage),
@@ -264,8 +257,31 @@ class Planner:
             batch_size=stage.batch_size,
             micro_batch=stage.micro_batch,
             epochs=stage.epochs,
+            rows=texts.rows,
+            steps=steps,
+            validations=_validations(stage, steps),
+            negatives=stage.loss.negatives(rows_in_batch, frozenset(stage.columns_used)),
+            remarks=remarks,
+            tokens_a_text=float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
+            lengths=texts.source,
             problems=tuple(problems),
             **fields,
+        )
+
+    def _texts(self, recipe: Recipe, index: int, encoders: Mapping[str, Parts]) -> Texts:
+        """Return the lengths of a stage's texts, sampled once for stages that read and tokenise alike."""
+        stage = recipe.stage[index]
+        # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
+        read = (stage.data, stage.columns_used, stage.batch_size, stage.distinct, stage.shuffle_buffer)
+        tokenised = []
+        for column, name in recipe.towers(stage).items():
+            encoder = recipe.encoders[name]
+            tokenised.append((column, encoder.backbone, encoder.max_length, encoder.resolved_prompts))
+
+        outlines = {name: encoder.outline for name, encoder in encoders.items()}
+        return self.once(
+            ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
+            lambda: sample_text_lengths(recipe, index, outlines),
         )
 
 
@@ -282,25 +298,22 @@ def _validations(stage: Stage, steps: int | None) -> int | None:
 
 
 def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
-    runtime_table = unstructure(runtime)
-    precision = runtime_table.get("precision", "fp32")
-    if precision == "auto":
-        precision = "bf16"
-    elif precision not in PRECISIONS:
-        precision = "fp32"
-    unknown = Device(
-        runtime.name,
-        "unknown",
-        precision,
-        count=(runtime_table.get("devices") or 1) * runtime_table.get("nodes", 1),
-        parallel=runtime_table.get("parallel", "ddp"),
-    )
     try:
         if not isinstance(runtime, PlannedRuntime):
             raise unsaid(runtime, "outline")
         return runtime.outline(on), ""
     except SentbedError as error:
-        return unknown, str(error)
+        problem = str(error)
+
+    table = unstructure(runtime)
+    precision = table.get("precision", "fp32")
+    if precision == "auto":
+        precision = "bf16"
+    elif precision not in PRECISIONS:
+        precision = "fp32"
+    count = (table.get("devices") or 1) * table.get("nodes", 1)
+    parallel = table.get("parallel", "ddp")
+    return Device(runtime.name, "unknown", precision, count=count, parallel=parallel), problem
 
 
 def _outline(backbone: Backbone, context: OutlineContext) -> Outline | str:
@@ -334,8 +347,9 @@ def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
         return EncoderPlan(name, encoder.recipe.backbone.name, problem=encoder.problem)
     speed = None
     if device.flops is not None:
-        low, high = (share * device.flops / outline.forward.of(1, LENGTH) * LENGTH for share in device.share)
-        speed = low, high
+        tokens_at_peak = device.flops / outline.forward.of(1, LENGTH) * LENGTH
+        low, high = device.share
+        speed = low * tokens_at_peak, high * tokens_at_peak
     return EncoderPlan(
         name=name,
         backbone=encoder.recipe.backbone.name,
@@ -354,3 +368,23 @@ def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
         copy_bytes=outline.copy_bytes,
         tokens_a_second=speed,
     )
+
+
+def _head_shapes(head: Head, pooled_width: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the projection's weights, by name."""
+    if head.projection is None:
+        return {}
+    # Activations are numbered among the layers.
+    step = 2
+    if head.activation == "none":
+        step = 1
+    shapes: dict[str, tuple[int, ...]] = {}
+    for number, (before, width) in enumerate(pairwise([pooled_width, *head.hidden, head.projection])):
+        name = "projection"
+        if head.hidden:
+            name = f"projection.{step * number}"
+        shapes[f"{name}.weight"] = (width, before)
+        if head.bias:
+            shapes[f"{name}.bias"] = (width,)
+
+    return shapes

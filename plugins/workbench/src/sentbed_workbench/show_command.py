@@ -38,11 +38,12 @@ def show(kind: str, name: str | None) -> None:
         return
     plugins = load_plugins()
     choices = [*KINDS, PROTOCOL]
+    described = "kind of component"
     if name is None:
         choices += [*tables(plugins), HOOKS]
+        described = "kind of component or table of a recipe"
     if kind not in choices:
-        what = "kind of component" + (" or table of a recipe" if name is None else "")
-        raise click.UsageError(f"there is no {what} `{kind}`; choose one of {', '.join(choices)}")
+        raise click.UsageError(f"there is no {described} `{kind}`; choose one of {', '.join(choices)}")
     if name is not None:
         echo(describe(plugins.find(kind, name)))
     elif kind == HOOKS:
@@ -72,4 +73,5 @@ def _components(kind: str, plugins: Plugins) -> Iterator[str]:
         yield f"no installed plugin offers any {kind}; see `sentbed plugins`"
         return
     yield from columns(rows)
-    yield from ("", f"`sentbed show {kind} NAME` explains one")
+    yield ""
+    yield f"`sentbed show {kind} NAME` explains one"

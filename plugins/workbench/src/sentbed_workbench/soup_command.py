@@ -24,6 +24,8 @@ def soup(output: str, encoders: tuple[str, ...], evaluator: str | None, override
 
     say = partial(echo, err=True)
     average = make_soup(output, encoders, evaluator, overrides, VectorCache(say=say), say)
-    kept = sum(parent.kept for parent in average.parents)
-    score = "" if average.score is None else f", which scores {average.score:.2f}"
-    echo(f"{output}: the mean of {kept} of {len(average.parents)} encoders{score}")
+    kept = [parent for parent in average.parents if parent.kept]
+    summary = f"{output}: the mean of {len(kept)} of {len(average.parents)} encoders"
+    if average.score is not None:
+        summary += f", which scores {average.score:.2f}"
+    echo(summary)

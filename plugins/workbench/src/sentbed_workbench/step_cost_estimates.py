@@ -17,13 +17,14 @@ from sentbed_workbench.workload_estimates import Texts, Work, draw, encode, trai
 T = TypeVar("T")
 
 FILLED = 0.8
-"""Of a device's memory, what a plan may fill: allocators keep more than they use, up to 28 % in short runs on
-a processor."""
+"""Share of a device's memory that a plan may fill: allocators keep more than they use, up to 28 % more in
+short runs on a processor."""
 TRAFFIC = 44
-"""Bytes that a step moves for each trained weight, about: its gradient is written, measured, clipped and
+"""Approximate bytes that a step moves for each trained weight: its gradient is written, measured, clipped and
 read, the weight and two moments are read and written."""
 LAYERS_AT_WORK = 2
-"""Of so many layers, gradients and what they are made of stand beside what was kept."""
+"""Number of layers whose gradients, and the values that these are computed from, are in memory during the
+backward pass, in addition to what the forward pass has kept."""
 TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
 """Parts of the memory that are released before a validation."""
 NUMBERS_A_TOKEN = 6
@@ -45,12 +46,17 @@ class Parts:
     @property
     def trained(self) -> dict[str, tuple[int, ...]]:
         """Shapes of all trained parameters, by name."""
-        return {**(self.outline.trained if self.outline else {}), **self.after}
+        if self.outline is None:
+            return dict(self.after)
+        return {**self.outline.trained, **self.after}
 
     @property
     def weight_bytes(self) -> int:
         """Size of the weights in bytes."""
-        return (self.outline.weight_bytes if self.outline else 0) + 4 * numbers(self.after)
+        size = 4 * numbers(self.after)
+        if self.outline is not None:
+            size += self.outline.weight_bytes
+        return size
 
     def buffers(self, tokens: int) -> int:
         """Return the memory in bytes of a pass without gradient over `tokens` tokens."""
@@ -76,31 +82,39 @@ class Costs:
         self.stage, self.encoders, self.device = stage, encoders, device
         self.towers = recipe.towers(stage)
         self.trained = recipe.trained(stage)
-        self.keys = frozenset() if self._momentum is None else stage.loss.traits.keys
-        self.rows = stage.batch_size if texts.rows is None else min(stage.batch_size, texts.rows)
-        self.batches = draw(texts, max(1, math.ceil(self.rows / device.count)))
+        self.keys: frozenset[str] = frozenset()
+        if self._momentum is not None:
+            self.keys = stage.loss.traits.keys
+        self.rows = stage.batch_size
         self.problems: list[str] = []
-        if self.rows < stage.batch_size:
+        if texts.rows is not None and texts.rows < stage.batch_size:
+            self.rows = texts.rows
             self.problems.append(
                 f"a batch of {stage.batch_size:,} is more than the data has: {self.rows:,} rows"
             )
+        self.batches = draw(texts, max(1, math.ceil(self.rows / device.count)))
+
+        self.width = encoders[self.trained[0]].width
         self.sketch = Sketch()
-        width = encoders[self.trained[0]].width
         sketch = once(
-            ("loss", recipe.runtime, _sized(stage.loss), width, self.rows, stage.columns_used),
-            lambda: _sketch(recipe, stage, width, self.rows),
+            ("loss", recipe.runtime, _sized(stage.loss), self.width, self.rows, stage.columns_used),
+            lambda: _sketch(recipe, stage, self.width, self.rows),
         )
         if isinstance(sketch, str):
             self.problems.append(sketch)
         else:
             self.sketch = sketch
-        self.width = width
-        self.shapes = {
-            f"{name}.{key}": shape for name in self.trained for key, shape in encoders[name].trained.items()
-        }
-        self.shapes |= {f"loss.{key}": shape for key, shape in self.sketch.trained.items()}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        for name in self.trained:
+            for key, shape in encoders[name].trained.items():
+                self.shapes[f"{name}.{key}"] = shape
+
+        for key, shape in self.sketch.trained.items():
+            self.shapes[f"loss.{key}"] = shape
         # Number of devices among which FSDP splits trained weights.
-        self.shard = device.count if device.parallel == "fsdp" else 1
+        self.shard = 1
+        if device.parallel == "fsdp":
+            self.shard = device.count
 
     @property
     def _momentum(self) -> float | None:
@@ -108,29 +122,42 @@ class Costs:
 
     def fields(self, steps: int | None) -> dict[str, Any]:
         """Return the derived fields of a `StagePlan`."""
-        works = {name: self._train(name, self.stage.micro_batch) for name in self.trained}
-        frozen = {name: self._frozen(name) for name in self.stage.freeze}
-        count = self.device.count
-        flops = sum(work.forward + work.backward for work in works.values()) + self.sketch.flops
-        flops += sum(work.forward for work in frozen.values())
-        memory = self._memory(self._kept(works.values()))
+        works = [self._train(name, self.stage.micro_batch) for name in self.trained]
+        frozen_works = [self._frozen(name) for name in self.stage.freeze]
+        tokens, flops = 0.0, self.sketch.flops
+        for work in (*works, *frozen_works):
+            tokens += work.tokens
+            flops += work.forward + work.backward
+
+        memory = self._memory(self._kept(works))
         evaluating = self._evaluating(memory)
         peak = max(sum(memory.values()), sum(evaluating.values()))
-        enough = fits(peak, self.device)
+        does_fit = fits(peak, self.device)
+        advice = ""
+        if does_fit is False:
+            advice = self._advice(memory, evaluating)
+        seconds = None
+        if steps is not None:
+            seconds = self._seconds(steps, flops)
         return {
-            "tokens_a_step": count * sum(work.tokens for work in (*works.values(), *frozen.values())),
+            "tokens_a_step": self.device.count * tokens,
             "trained_parameters": numbers(self.shapes),
-            "flops_a_step": count * flops,
+            "flops_a_step": self.device.count * flops,
             "memory": memory,
             "evaluating": evaluating,
             "peak": peak,
-            "fits": enough,
-            "advice": "" if enough is not False else self._advice(memory, evaluating),
-            "seconds": None if steps is None else self._seconds(steps, flops),
+            "fits": does_fit,
+            "advice": advice,
+            "seconds": seconds,
         }
 
     def _columns(self, tower: str, keys: bool) -> list[str]:
-        return [c for c, t in self.towers.items() if t == tower and (c in self.keys) == keys]
+        """Return the columns that a tower encodes, either those that are keys or the others."""
+        columns = []
+        for column, name in self.towers.items():
+            if name == tower and (column in self.keys) == keys:
+                columns.append(column)
+        return columns
 
     def _outline(self, tower: str) -> Outline:
         outline = self.encoders[tower].outline
@@ -147,41 +174,52 @@ class Costs:
         return work
 
     def _frozen(self, tower: str) -> Work:
-        columns = [column for column, of in self.towers.items() if of == tower]
+        columns = [column for column, name in self.towers.items() if name == tower]
         outline, budget = self._outline(tower), self.device.token_budget
         work: Work = self.once(
             ("frozen", id(outline), id(self.texts), self.rows, columns, budget),
             lambda: encode(outline, self.batches, columns, budget),
         )
-        # With vectors cached on disk, texts are encoded in the first epoch only.
-        share = 1 / (self.stage.epochs or 1) if self.stage.cache_frozen else 1.0
-        return Work(work.tokens * share, work.forward * share)
+        if self.stage.cache_frozen and self.stage.epochs:
+            # With vectors cached on disk, texts are encoded in the first epoch only.
+            return Work(work.tokens / self.stage.epochs, work.forward / self.stage.epochs)
+        return Work(work.tokens, work.forward)
 
     def _kept(self, works: Iterable[Work]) -> int:
+        """Return the memory in bytes of what is kept for the backward pass."""
         kept = [work.kept for work in works]
-        return round(sum(kept) if self.stage.micro_batch is None else max(kept))
+        if self.stage.micro_batch is None:
+            return round(sum(kept))
+        return round(max(kept))
 
     def _memory(self, activations: int) -> dict[str, int]:
         """Return the memory in bytes of one device during training, by part."""
         trained, sketch = numbers(self.shapes), self.sketch
         vectors = 2 * 4 * self.rows * self.width * len(self.towers)
-        weights = 0
+        weights = 4 * numbers(sketch.trained)
         for name, encoder in self.encoders.items():
-            shard = self.shard if name in self.trained else 1
-            weights += encoder.weight_bytes // shard
+            if name in self.trained:
+                weights += encoder.weight_bytes // self.shard
+            else:
+                weights += encoder.weight_bytes
+
+        frozen_copies = 0
+        for name in self.stage.freeze:
+            frozen_copies += self._outline(name).copy_bytes
+        layers = max(self._outline(name).layers for name in self.trained)
         parts = {
-            "weights": weights + 4 * numbers(sketch.trained),
+            "weights": weights,
             "gradients": 4 * trained // self.shard,
             "optimizer": self._optimizer() // self.shard,
             "averages": self._averages() // self.shard,
             "activations": activations,
-            "temporary": activations * LAYERS_AT_WORK // max(self._outline(n).layers for n in self.trained),
+            "temporary": activations * LAYERS_AT_WORK // layers,
             "loss": sketch.activation_bytes + vectors,
             "queue": sketch.state_bytes,
-            "frozen copies": sum(self._outline(name).copy_bytes for name in self.stage.freeze),
+            "frozen copies": frozen_copies,
             "libraries": self.device.libraries,
         }
-        return {name: size for name, size in parts.items() if size}
+        return _without_zeros(parts)
 
     def _optimizer(self) -> int:
         try:
@@ -194,27 +232,35 @@ class Costs:
             return 0
 
     def _averages(self) -> int:
-        followed = [name for name in self.trained if self._columns(name, True)]
-        followed += self.trained if self.stage.ema is not None else ()
-        return sum(4 * numbers(self.encoders[name].trained) for name in followed)
+        size = 0
+        for name in self.trained:
+            weights = 4 * numbers(self.encoders[name].trained)
+            if self._columns(name, keys=True):
+                # The momentum encoder.
+                size += weights
+            if self.stage.ema is not None:
+                size += weights
+        return size
 
     def _evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:
         """Return the memory in bytes of one device during validation, by part; empty without validation."""
-        validations = [
-            validation for validation in (self.stage.validate, *self.stage.watch) if validation is not None
-        ]
-        if not validations:
-            return {}
         names: set[str] = set()
-        for validation in validations:
+        for validation in (self.stage.validate, *self.stage.watch):
+            if validation is None:
+                continue
             names.add(validation.encoder or self.trained[0])
             if validation.second:
                 names.add(validation.second)
-        if any(self.encoders[name].outline is None for name in names):
+
+        if not names or any(self.encoders[name].outline is None for name in names):
             return {}
-        kept = {name: memory[name] for name in memory if name not in TRAINING_ONLY}
+        parts = {name: size for name, size in memory.items() if name not in TRAINING_ONLY}
         added = encoding(self.encoders, sorted(names - set(self.stage.freeze)), self.device)
-        return kept | {name: added[name] for name in ("encoding copies", "encoding buffers") if name in added}
+        for name in ("encoding copies", "encoding buffers"):
+            if name in added:
+                parts[name] = added[name]
+
+        return parts
 
     def _advice(self, memory: Mapping[str, int], evaluating: Mapping[str, int]) -> str:
         """Return advice for a step or a validation that does not fit."""
@@ -225,15 +271,17 @@ class Costs:
         working = memory.get("activations", 0) + memory.get("temporary", 0)
         others = sum(memory.values()) - working
         layers = min(self._outline(name).layers for name in self.trained)
-        size = 2 ** math.floor(math.log2(self.stage.micro_batch or self.stage.batch_size))
+        micro_batch = 2 ** math.floor(math.log2(self.stage.micro_batch or self.stage.batch_size))
         smallest = 0.0
-        while size >= 1:
-            smallest = self._held_with(size) * (1 + LAYERS_AT_WORK / layers)
+        while micro_batch >= 1:
+            kept = max(self._train(name, micro_batch).kept for name in self.trained)
+            smallest = kept * (1 + LAYERS_AT_WORK / layers)
             if others + smallest <= room:
-                return f"set `micro_batch = {size}` in the stage"
-            size //= 2
-        spread = ("weights", "gradients", "optimizer", "averages")
-        static = self.shard * sum(memory.get(name, 0) for name in spread)
+                return f"set `micro_batch = {micro_batch}` in the stage"
+            micro_batch //= 2
+
+        split = ("weights", "gradients", "optimizer", "averages")
+        static = self.shard * sum(memory.get(name, 0) for name in split)
         free = room - smallest - (others - static / self.shard)
         advice = "train less of the model (`lora` or `freeze` of the backbone)"
         if self.device.kind != "cpu" and free > 0:
@@ -241,25 +289,27 @@ class Costs:
             advice = f'set `parallel = "fsdp"` and `devices = {devices}` or more in the runtime, or {advice}'
         return f"{advice}, with `micro_batch = 1`"
 
-    def _held_with(self, micro_batch: int) -> float:
-        return max(self._train(name, micro_batch).kept for name in self.trained)
-
     def _seconds(self, steps: int, flops: float) -> tuple[float, float] | None:
+        """Return the shortest and the longest time of a stage."""
         device = self.device
         if device.flops is None:
             return None
-        moved = TRAFFIC * numbers(self.shapes) / self.shard
         waiting = device.step_seconds
-        waiting += 0.0 if device.bandwidth is None else moved / device.bandwidth
-        slow, fast = (steps * (flops / (device.flops * share) + waiting) for share in device.share)
+        if device.bandwidth is not None:
+            waiting += TRAFFIC * numbers(self.shapes) / self.shard / device.bandwidth
+        slow_share, fast_share = device.share
+        fast = steps * (flops / (device.flops * fast_share) + waiting)
+        slow = steps * (flops / (device.flops * slow_share) + waiting)
         return fast, slow
 
 
 def _sized(component: Any) -> tuple[type, Any]:
-    """Return what may decide shapes and operations: a temperature does not, but that a weight is 0 may."""
+    """Return the fields that may decide shapes and operations: of a float only whether it is 0."""
 
     def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
-        return value != 0 if isinstance(value, float) else value
+        if isinstance(value, float):
+            return value != 0
+        return value
 
     return type(component), attrs.asdict(component, value_serializer=serialise)
 
@@ -282,26 +332,37 @@ def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str
 
 def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device) -> dict[str, int]:
     """Return the memory in bytes of one device for encoding, by part; empty if an encoder is unknown."""
-    if any(encoders[name].outline is None for name in names):
-        return {}
-    outlines = [encoder.outline for name in names if (encoder := encoders[name]).outline is not None]
+    copies = buffers = 0
+    for name in names:
+        outline = encoders[name].outline
+        if outline is None:
+            return {}
+        copies += outline.copy_bytes
+        buffers = max(buffers, encoders[name].buffers(device.token_budget))
+
     parts = {
         "weights": sum(encoder.weight_bytes for encoder in encoders.values()),
-        "encoding copies": sum(outline.copy_bytes for outline in outlines if outline is not None),
-        "encoding buffers": max((encoders[name].buffers(device.token_budget) for name in names), default=0),
+        "encoding copies": copies,
+        "encoding buffers": buffers,
         "libraries": device.libraries,
     }
+    return _without_zeros(parts)
+
+
+def _without_zeros(parts: Mapping[str, int]) -> dict[str, int]:
     return {name: size for name, size in parts.items() if size}
 
 
 def fits(size: int, device: Device) -> bool | None:
     """Return whether `size` bytes fit on a device, or None if its memory is unknown."""
-    return None if device.memory is None else size <= FILLED * device.memory
+    if device.memory is None:
+        return None
+    return size <= FILLED * device.memory
 
 
 def numbers(shapes: Mapping[str, tuple[int, ...]]) -> int:
     """Return the total number of elements of tensors of these shapes."""
-    return sum(math.prod(shape) for shape in shapes.values())
+    return sum(map(math.prod, shapes.values()))
 
 
 def required_result(result: T | None, component: Component, name: str) -> T:

@@ -66,9 +66,12 @@ class Explanation:
         """Return the settings of a value with their origins, latest first; empty for a default."""
         history: list[tuple[Any, str]] = []
         for document, settings in reversed(self.layers[1:]):
-            setters = [who for at, who in settings.items() if at[: len(path)] == path[: len(at)]]
+            setters = [
+                origin for at, origin in settings.items() if _is_below(path, at) or _is_below(at, path)
+            ]
             if setters:
                 history.append((_value(document.data, path), setters[-1]))
+
         document, _ = self.layers[0]
         value = _value(document.data, path)
         if value is not _ABSENT:
@@ -80,7 +83,12 @@ class Explanation:
     def origin(self, path: KeyPath) -> str:
         """Return the origin of a value."""
         history = self.history(path)
-        return history[0][1] if history and history[0][0] is not _ABSENT else DEFAULT
+        if not history:
+            return DEFAULT
+        value, origin = history[0]
+        if value is _ABSENT:
+            return DEFAULT
+        return origin
 
     def listing(self, below: KeyPath = ()) -> Iterator[str]:
         """Yield a line for each value at or below a path."""
@@ -88,7 +96,7 @@ class Explanation:
             if path[: len(below)] == below:
                 yield f"{self.spelled(path)} = {written(value)}   # {self.origin(path)}"
 
-    def one(self, path: str) -> Iterator[str]:
+    def details(self, path: str) -> Iterator[str]:
         """Yield the explanation of a value or a table: origin, replaced values, documentation.
 
         Raises:
@@ -102,15 +110,25 @@ class Explanation:
         else:
             yield from self.listing(keys)
         if len(below) == 1:
-            history = self.history(below[0])
-            # If the default is in effect, all of these were replaced.
-            replaced = history if self.origin(below[0]) == DEFAULT else history[1:]
-            for earlier_value, who in replaced:
-                if who != DEFAULT:
-                    what = "took it out" if earlier_value is _ABSENT else f"said {written(earlier_value)}"
-                    yield f"  before: {who} {what}"
+            yield from self._replaced_values(below[0])
         if meaning:
-            yield from ("", *(f"  {line}".rstrip() for line in inspect.cleandoc(meaning).splitlines()))
+            yield ""
+            for line in inspect.cleandoc(meaning).splitlines():
+                yield f"  {line}".rstrip()
+
+    def _replaced_values(self, path: KeyPath) -> Iterator[str]:
+        """Yield a line for each earlier setting of a value, latest first."""
+        replaced = self.history(path)
+        # If the default is in effect, all of these were replaced.
+        if self.origin(path) != DEFAULT:
+            del replaced[0]
+        for value, origin in replaced:
+            if origin == DEFAULT:
+                continue
+            if value is _ABSENT:
+                yield f"  before: {origin} took it out"
+            else:
+                yield f"  before: {origin} said {written(value)}"
 
     def _find(self, keys: Sequence[str]) -> tuple[KeyPath, Any, str]:
         """Return a path with indices for names, its value and its documentation."""
@@ -122,15 +140,22 @@ class Explanation:
             if not path and self._single:
                 encoders, _ = choices.pop("encoders")
                 choices |= _below(encoders)
-            key = str(_numbers(part).get(name, name))
+            numbers = _numbers(part)
+            key = str(numbers.get(name, name))
             if key not in choices:
-                where = f"`{self.spelled(path)}` has" if path else "the recipe has"
-                message = f"{where} no `{key}`.{suggest(key, [*choices, *_numbers(part)])}"
+                place = "the recipe"
+                if path:
+                    place = f"`{self.spelled(path)}`"
+                message = f"{place} has no `{key}`.{suggest(key, [*choices, *numbers])}"
                 raise RecipeError([Problem(message, spelled((*path, key)))])
-            path += (int(key) if isinstance(part, tuple) else key,)
+            if isinstance(part, tuple):
+                path += (int(key),)
+            else:
+                path += (key,)
             part, documented = choices[key]
             if documented or attrs.has(type(part)):
                 meaning = documented or (inspect.getdoc(type(part)) or "")
+
         return path, part, meaning
 
 
@@ -145,33 +170,11 @@ def explain(
     path = recipe_of(path)
     base = Path(path).resolve().parent
     files, document = read_document(path), read_document(path, overrides)
-    texts = [override.partition("=")[0].strip() for override in overrides]
-    layers: list[_Layer] = [(files, {}), (document, {document.key_path(text): "--set" for text in texts})]
-    if cell is not None:
-        key = variants_key(document, plugins)
-        if key is None:
-            message = (
-                "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
-            )
-            raise RecipeError([document.problem(message, ())])
-        table = plugins.tables[key].value
-        variant = table.variant(document, plugins, base, cell)
-        setters = {
-            path: f"{spelled((key, *labels[:-1]))} {labels[-1]}" for path, labels in variant.setters.items()
-        }
-        # What the variant alone sets: overrides inside of it come after it.
-        of_table = [override for override in overrides if override.strip().startswith(f"{key}.")]
-        layers.append(
-            (table.variant(apply_overrides(files, of_table), plugins, base, cell).document, setters)
-        )
-        document = variant.document
-        inside = {
-            path: "--set"
-            for override, path in zip(overrides, map(document.key_path, texts), strict=True)
-            if any(path[: len(at)] == at and (path != at or not override.endswith("=")) for at in setters)
-        }
-        layers[1] = (layers[1][0], {path: who for path, who in layers[1][1].items() if path not in inside})
-        layers.append((document, inside))
+    if cell is None:
+        layers: list[_Layer] = [(files, {}), (document, _set_by_overrides(document, overrides))]
+    else:
+        layers = _layers_of_cell(files, document, overrides, plugins, base, cell)
+        document = layers[-1][0]
     try:
         recipe = structure_recipe(document, plugins, base, look=False)
     except RecipeError as error:
@@ -179,23 +182,73 @@ def explain(
         if cell is None and key is not None:
             error.add_note(f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells')
         raise
+
     # What `evaluate.*` stands for is known once there are evaluators.
-    more = recipe.document.overrides[len(document.overrides) :]
-    everywhere = (recipe.document.key_path(text.partition("=")[0]) for text in more)
-    layers.append((recipe.document, dict.fromkeys(everywhere, "--set")))
+    expanded = recipe.document.overrides[len(document.overrides) :]
+    layers.append((recipe.document, _set_by_overrides(recipe.document, expanded)))
     return Explanation(recipe, layers)
+
+
+def _set_by_overrides(document: Document, overrides: Sequence[str]) -> dict[KeyPath, str]:
+    """Return the paths that overrides set in a document, each with its origin."""
+    return {_overridden_path(document, override): "--set" for override in overrides}
+
+
+def _overridden_path(document: Document, override: str) -> KeyPath:
+    return document.key_path(override.partition("=")[0].strip())
+
+
+def _layers_of_cell(
+    files: Document,
+    document: Document,
+    overrides: Sequence[str],
+    plugins: Plugins,
+    base: Path,
+    cell: str,
+) -> list[_Layer]:
+    """Return the layers of a cell: the files, overrides, what the cell sets, and overrides inside of that.
+
+    Raises:
+        RecipeError: if there is no such cell.
+    """
+    key = variants_key(document, plugins)
+    if key is None:
+        message = "the recipe has no table such as `[study]`, whose cells could be named; take `--cell` out"
+        raise RecipeError([document.problem(message, ())])
+    table = plugins.tables[key].value
+    variant = table.variant(document, plugins, base, cell)
+    setters: dict[KeyPath, str] = {}
+    for path, labels in variant.setters.items():
+        setters[path] = f"{spelled((key, *labels[:-1]))} {labels[-1]}"
+
+    inside: dict[KeyPath, str] = {}
+    for override in overrides:
+        path = _overridden_path(document, override)
+        takes_out = override.endswith("=")
+        if any(_is_below(path, at) and not (path == at and takes_out) for at in setters):
+            inside[path] = "--set"
+
+    before = _set_by_overrides(document, overrides)
+    for path in inside:
+        del before[path]
+
+    # What the variant alone sets: overrides inside of it come after it.
+    of_table = [override for override in overrides if override.strip().startswith(f"{key}.")]
+    alone = table.variant(apply_overrides(files, of_table), plugins, base, cell)
+    return [(files, {}), (document, before), (alone.document, setters), (variant.document, inside)]
+
+
+def _is_below(path: KeyPath, at: KeyPath) -> bool:
+    """Whether a path is `at`, or inside of it."""
+    return path[: len(at)] == at
 
 
 def variants_key(document: Document, plugins: Plugins) -> str | None:
     """Return the key of the table that expands the recipe into several, or None."""
-    return next(
-        (
-            key
-            for key, table in plugins.tables.items()
-            if key in document.data and table.value.traits.variants
-        ),
-        None,
-    )
+    for key, table in plugins.tables.items():
+        if key in document.data and table.value.traits.variants:
+            return key
+    return None
 
 
 def recipe_of(place: str | Path) -> Path:
@@ -205,6 +258,7 @@ def recipe_of(place: str | Path) -> Path:
         is_directory = path.is_dir()
     except OSError:  # too long a name: reading it says so
         is_directory = False
+
     if not is_directory:
         return path
     if not (path / RESOLVED).is_file():
@@ -218,12 +272,17 @@ def leaves(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     inner: Mapping[Any, Any] = {}
     if isinstance(value, Mapping):
         inner = value
-    elif isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+    elif is_array_of_tables(value):
         inner = dict(enumerate(value))
     for key, item in inner.items():
         yield from leaves(item, (*at, key))
     if not inner:
         yield at, value
+
+
+def is_array_of_tables(value: Any) -> bool:
+    """Whether a value of a recipe is an array without other elements than tables."""
+    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
 def _replaced(document: Document, path: KeyPath) -> Iterator[tuple[Any, str]]:
@@ -247,8 +306,13 @@ def written(value: Any) -> str:
 
 def spelled(path: Sequence[str | int]) -> str:
     """Return a dotted path, with keys quoted as TOML requires."""
-    parts = (str(key) for key in path)
-    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else written(part) for part in parts)
+    parts = []
+    for key in map(str, path):
+        if re.fullmatch(r"[A-Za-z0-9_-]+", key):
+            parts.append(key)
+        else:
+            parts.append(written(key))
+    return ".".join(parts)
 
 
 def _keys(path: str) -> list[str]:
@@ -263,6 +327,7 @@ def _keys(path: str) -> list[str]:
             keys.append(key)
     except ValueError:  # tomli's own error is one
         return path.split(".")
+
     return keys
 
 
@@ -285,30 +350,34 @@ def _place(file: str | None, line: int | None) -> str:
 
 def _numbers(part: Any) -> dict[str, int]:
     """Return name -> index of the named elements."""
-    if not isinstance(part, tuple):
-        return {}
-    named = ((getattr(item, "name", None), i) for i, item in enumerate(part))
-    return {name: i for name, i in named if isinstance(name, str)}
+    numbers: dict[str, int] = {}
+    if isinstance(part, tuple):
+        for number, item in enumerate(part):
+            name = getattr(item, "name", None)
+            if isinstance(name, str):
+                numbers[name] = number
+    return numbers
 
 
 def _below(part: Any) -> dict[str, tuple[Any, str]]:
     """Return key -> value and documentation for the content of a table or array of the recipe."""
     from sentbed_common import field_docs
 
-    if isinstance(part, Mapping):
-        return {key: (value, "") for key, value in part.items()}
-    if isinstance(part, tuple):
-        return {str(i): (value, "") for i, value in enumerate(part)}
-    if not attrs.has(type(part)):
-        return {}
     contents: dict[str, tuple[Any, str]] = {}
-    docs = field_docs(type(part))
-    for field in attrs.fields(type(part)):
-        value = getattr(part, field.name)
-        if field.metadata.get("inline"):
-            contents = {**_below(value), **contents}
-        elif not field.metadata.get("skip"):
-            contents[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
-    if isinstance(part, Component):
-        contents["use"] = (part.name, inspect.getdoc(type(part)) or "")
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            contents[key] = (value, "")
+    elif isinstance(part, tuple):
+        for number, value in enumerate(part):
+            contents[str(number)] = (value, "")
+    elif attrs.has(type(part)):
+        docs = field_docs(type(part))
+        for field in attrs.fields(type(part)):
+            value = getattr(part, field.name)
+            if field.metadata.get("inline"):
+                contents = {**_below(value), **contents}
+            elif not field.metadata.get("skip"):
+                contents[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
+        if isinstance(part, Component):
+            contents["use"] = (part.name, inspect.getdoc(type(part)) or "")
     return contents

@@ -63,6 +63,7 @@ def size_limit() -> int:
         gigabytes = float(value)
     except ValueError:
         gigabytes = math.nan
+
     if not 0 <= gigabytes < math.inf:
         raise RunError(
             f"`{LIMIT_VARIABLE}` is {value!r}, expected how many GB of vectors may be kept; "
@@ -112,8 +113,11 @@ class VectorCache(VectorStore):
         output = np.empty((len(texts), width), np.float32)
         for start in range(0, len(texts), WINDOW):
             distinct, rows = distinct_texts(texts[start : start + WINDOW])
-            digest = list_digest(distinct) if space else ""
-            vectors = self._read(space, digest, (len(distinct), width)) if space else None
+            digest = ""
+            vectors = None
+            if space:
+                digest = list_digest(distinct)
+                vectors = self._read(space, digest, (len(distinct), width))
             with self._lock:
                 if vectors is None:
                     self.encoded += len(distinct)
@@ -124,6 +128,7 @@ class VectorCache(VectorStore):
                 if space:
                     self.keep(space, digest, vectors)
             output[start : start + len(rows)] = vectors[rows]
+
         return output
 
     def compute(
@@ -152,12 +157,17 @@ class VectorCache(VectorStore):
                 header, content = stream.read(HEADER_SIZE), stream.read()
         except OSError:
             return None
+
         expected = _HEADER.pack(_MAGIC, *shape, _checksum(space, digest, content))
-        whole = header == expected and len(content) == 4 * shape[0] * shape[1]
+        if header != expected or len(content) != 4 * shape[0] * shape[1]:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return None
         with suppress(OSError):
             # Record the last use: file systems need not keep access times.
-            os.utime(path) if whole else path.unlink(missing_ok=True)
-        return np.frombuffer(content, "<f4").reshape(shape) if whole else None
+            os.utime(path)
+
+        return np.frombuffer(content, "<f4").reshape(shape)
 
     def keep(self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]) -> None:
         """Store the vectors of a list of texts in a space, if there is room."""
@@ -201,6 +211,7 @@ class VectorCache(VectorStore):
                 break
             path.unlink(missing_ok=True)
             excess -= state.st_size
+
         self.tidy(_ABANDONED)
         return max(0, -excess) // 8
 

@@ -71,11 +71,11 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
 
     stage = recipe.stage[index]
     towers = recipe.towers(stage)
-    longest = {
-        column: np.full((1, len(encoder.prompts)), stage.max_length or encoder.max_length)
-        for column, tower in towers.items()
-        for encoder in [recipe.encoders[tower]]
-    }
+    longest = {}
+    for column, tower in towers.items():
+        encoder = recipe.encoders[tower]
+        longest[column] = np.full((1, len(encoder.prompts)), stage.max_length or encoder.max_length)
+
     as_long = "taken to be as long as `max_length` allows"
     if stage.data.traits.fetches:
         return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
@@ -93,18 +93,20 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
         texts = data.rows(numbers)
     except SentbedError as error:
         return Texts(None, None, longest, as_long, str(error), isinstance(error, DataError))
+
     lengths, guessed = {}, False
     for column, tower in towers.items():
-        outline = outlines[tower]
-        encoder, most = recipe.encoders[tower], stage.max_length
-        prompts = []
-        for encoder_pass in _passes_of(encoder):
-            counted = _count(encoder_pass, outline, texts[column], most, stage.normalize_text)
-            guessed |= counted is None
+        by_prompt = []
+        for encoder_pass in _passes_of(recipe.encoders[tower]):
+            counted = _count(
+                encoder_pass, outlines[tower], texts[column], stage.max_length, stage.normalize_text
+            )
             if counted is None:
-                counted = _guess(encoder_pass, texts[column], most, stage.normalize_text)
-            prompts.append(counted)
-        lengths[column] = np.stack(prompts, 1)
+                guessed = True
+                counted = _guess(encoder_pass, texts[column], stage.max_length, stage.normalize_text)
+            by_prompt.append(counted)
+        lengths[column] = np.stack(by_prompt, 1)
+
     source = f"tokenised, {len(numbers):,} rows"
     if guessed:
         source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
@@ -124,9 +126,9 @@ def _count(
     normalize: bool,
 ) -> NDArray[np.int64] | None:
     """Return the number of tokens of each text, or None without a tokenizer."""
-    tokenizer = None if outline is None else outline.tokenizer
-    if outline is None or tokenizer is None:
+    if outline is None or outline.tokenizer is None:
         return None
+    tokenizer = outline.tokenizer
     prompt = encoder.resolved_prompt
     if prompt is not None:
         tokenizer = PromptTokenizer(tokenizer, prompt, outline.max_length, normalize)
@@ -140,21 +142,29 @@ def _count(
 def _guess(
     encoder: EncoderRecipe, texts: Sequence[str], max_length: int | None, normalize: bool
 ) -> NDArray[np.int64]:
+    """Return about how many tokens each text has, by its words."""
     import numpy as np
 
     most = max_length or encoder.max_length
+    tokens: NDArray[np.int64] = np.array(list(map(_tokens, texts)))
     prompt = encoder.resolved_prompt
     if prompt is None:
-        return np.array([min(most, SPECIAL + _tokens(text)) for text in texts])
+        return (SPECIAL + tokens).clip(max=most)
+    lengths = tokens.clip(max=most)
     around = SPECIAL + _tokens(prompt.apply("", normalize))
-    times = 1 if prompt.template.between is None else 2
-    return np.array([times * min(most, _tokens(text)) + around for text in texts])
+    if prompt.template.between is not None:
+        # The template has the sentence twice.
+        return 2 * lengths + around
+    return lengths + around
 
 
 def _tokens(text: str) -> int:
+    """Return about how many tokens a text has: each ideogram is one, a word is more than one."""
     ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
-    words = sum(word.isascii() for word in text.split()) if ideograms else len(text.split())
-    return max(1, round(TOKENS_A_WORD * words) + ideograms)
+    words = text.split()
+    if ideograms:
+        words = list(filter(str.isascii, words))
+    return max(1, round(TOKENS_A_WORD * len(words)) + ideograms)
 
 
 def draw(texts: Texts, rows: int) -> list[dict[str, NDArray[np.int64]]]:
@@ -178,34 +188,35 @@ def train(
     micro_batch: int | None,
 ) -> Work:
     """Return the work of a tower in a step: `columns` with gradient, `keys` without."""
+    tokens = forward = backward = most_kept = 0.0
+    for batch in batches:
+        if columns:
+            lengths = _lengths(batch, columns)
+            passes = _passes(lengths)
+            kept = _sum(outline.activations, passes)
+            forward_of_columns = _sum(outline.forward, passes)
+            texts_in_chunk = math.ceil(len(lengths) * (micro_batch or 0) / len(batch[columns[0]]))
+            if micro_batch is not None and texts_in_chunk < len(lengths):
+                forward_of_columns *= 2
+                kept = _largest_chunk(outline.activations, lengths, texts_in_chunk)
+            tokens += float(lengths.sum())
+            forward += forward_of_columns
+            backward += _sum(outline.backward, passes)
+            most_kept = max(most_kept, kept)
+        if keys:
+            lengths = _lengths(batch, keys)
+            tokens += float(lengths.sum())
+            forward += _sum(outline.forward, _passes(lengths))
+
+    count = len(batches)
+    return Work(tokens / count, forward / count, backward / count, most_kept)
+
+
+def _lengths(batch: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> NDArray[np.int64]:
+    """Return the lengths of all texts in these columns of a batch."""
     import numpy as np
 
-    work_of_batches = []
-    for batch in batches:
-        tokens = forward = backward = kept = 0.0
-        if columns:
-            lengths = np.concatenate([batch[column].ravel() for column in columns])
-            most = math.ceil(len(lengths) * (micro_batch or 0) / len(batch[columns[0]]))
-            passes = _passes(lengths)
-            forward = _sum(outline.forward, passes)
-            backward = _sum(outline.backward, passes)
-            kept = _sum(outline.activations, passes)
-            if micro_batch is not None and most < len(lengths):
-                forward *= 2
-                kept = _largest_chunk(outline.activations, lengths, most)
-            tokens = float(lengths.sum())
-        if keys:
-            lengths = np.concatenate([batch[column].ravel() for column in keys])
-            forward += _sum(outline.forward, _passes(lengths))
-            tokens += float(lengths.sum())
-        work_of_batches.append(Work(tokens, forward, backward, kept))
-    count = len(work_of_batches)
-    return Work(
-        sum(work.tokens for work in work_of_batches) / count,
-        sum(work.forward for work in work_of_batches) / count,
-        sum(work.backward for work in work_of_batches) / count,
-        max(work.kept for work in work_of_batches),
-    )
+    return np.concatenate([batch[column].ravel() for column in columns])
 
 
 def encode(
@@ -221,22 +232,32 @@ def encode(
             for lengths in batch[column].T:
                 forward += _sum(outline.forward, _passes(lengths, token_budget))
             tokens += float(batch[column].sum())
+
     return Work(tokens / len(batches), forward / len(batches))
 
 
 def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[int, int]]:
     """Return (texts, length) of each pass, as batched by an engine."""
-    return [(len(rows), int(lengths[rows].max())) for rows in plan_batches(lengths, budget)]
+    passes = []
+    for rows in plan_batches(lengths, budget):
+        passes.append((len(rows), int(lengths[rows].max())))
+    return passes
 
 
 def _sum(cost: Cost, passes: Sequence[tuple[int, int]]) -> float:
-    return sum(cost.of(texts, length) for texts, length in passes)
+    total = 0.0
+    for texts, length in passes:
+        total += cost.of(texts, length)
+    return total
 
 
 def _largest_chunk(cost: Cost, lengths: NDArray[np.int64], texts: int) -> float:
     """Return the cost of the most expensive chunk with up to `texts` texts and their average tokens."""
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), int(lengths.max()))
-    return max(cost.of(min(texts, budget // length), length) for length in map(int, set(lengths.tolist())))
+    largest = 0.0
+    for length in set(lengths.tolist()):
+        largest = max(largest, cost.of(min(texts, budget // length), length))
+    return largest
 
 
 @attrs.frozen
@@ -253,27 +274,48 @@ class Listed:
 
 def listed(evaluator: Evaluator) -> Listed:
     """Read what an evaluator has encoded, unless it must be fetched."""
-    if any(isinstance(value, str) and value.startswith("hub:") for value in unstructure(evaluator).values()):
-        return Listed(problem="its data would have to be fetched from the hub")
+    for value in unstructure(evaluator).values():
+        if isinstance(value, str) and value.startswith("hub:"):
+            return Listed(problem="its data would have to be fetched from the hub")
+
     try:
         if (size := _size(evaluator)) > LARGE:
             return Listed(problem=f"its data of {size / 1e6:,.0f} MB is read when it runs")
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
     except (SentbedError, OSError) as error:
         return Listed(problem=reason_of(error), unusable=isinstance(error, DataError))
+
     if not isinstance(prepared, Prepared):
         return Listed(problem="it drives the encoder itself")
-    lists = [sorted(set(texts.both)) for texts in prepared.lists.values() if len(texts)]
-    return Listed(tuple((len(texts), tuple(texts[:: -(-len(texts) // SAMPLE)])) for texts in lists))
+    lists = []
+    for texts in prepared.lists.values():
+        distinct = sorted(set(texts.both))
+        if distinct:
+            step = math.ceil(len(distinct) / SAMPLE)
+            lists.append((len(distinct), tuple(distinct[::step])))
+
+    return Listed(tuple(lists))
 
 
 def _size(evaluator: Evaluator) -> int:
     """Return the bytes of the files and directories that an evaluator names or reports to read."""
-    named = (value for value in unstructure(evaluator).values() if isinstance(value, str))
+    places = set(map(str, evaluator.files()))
+    for value in unstructure(evaluator).values():
+        if isinstance(value, str) and os.path.exists(value):  # noqa: PTH110 - no error for a long text
+            places.add(value)
+
     files: set[Path] = set()
-    for path in map(Path, {*map(str, evaluator.files()), *filter(os.path.exists, named)}):
-        files |= {file for file in path.rglob("*") if file.is_file()} if path.is_dir() else {path}
-    return sum(file.stat().st_size for file in files if file.is_file())
+    for path in map(Path, places):
+        files.add(path)
+        if path.is_dir():
+            files.update(path.rglob("*"))
+
+    size = 0
+    for file in files:
+        if file.is_file():
+            size += file.stat().st_size
+
+    return size
 
 
 def encoded(evaluation_texts: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:

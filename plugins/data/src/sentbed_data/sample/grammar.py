@@ -166,7 +166,10 @@ class Writer:
     def situation(self, base: Situation | None = None, changes: int = 0) -> Situation:
         """Return a new situation of this file: any one, or `base` with `changes` slots changed."""
         while True:
-            drawn = [self.below(len(slot)) for slot in SLOTS] if base is None else list(base)
+            if base is None:
+                drawn = [self.below(len(slot)) for slot in SLOTS]
+            else:
+                drawn = list(base)
             for i in self.shuffled(range(len(SLOTS)))[:changes]:
                 drawn[i] = self.other(drawn[i], len(SLOTS[i]))
             situation = tuple(drawn)
@@ -176,15 +179,20 @@ class Writer:
 
     def wording(self, situation: Situation) -> Wording:
         """Return a random wording."""
-        return tuple(self.below(len(SLOTS[i][concept])) for i, concept in enumerate(situation))
+        wording = []
+        for slot, concept in zip(SLOTS, situation, strict=True):
+            wording.append(self.below(len(slot[concept])))
+        return tuple(wording)
 
     def reworded(self, situation: Situation, base: Situation, wording: Wording) -> Wording:
         """Return a wording that mostly differs from `wording` of `base` where the concepts agree."""
         result = list(self.wording(situation))
         for i, concept in enumerate(situation):
-            if concept == base[i]:
-                replace = self._random.random() < OTHER_WORDING
-                result[i] = self.other(wording[i], len(SLOTS[i][concept])) if replace else wording[i]
+            if concept != base[i]:
+                continue
+            result[i] = wording[i]
+            if self._random.random() < OTHER_WORDING:
+                result[i] = self.other(wording[i], len(SLOTS[i][concept]))
         return tuple(result)
 
     def say(self, situation: Situation, wording: Wording, pattern: str) -> str:
@@ -203,7 +211,10 @@ class Writer:
         return sentence[0].upper() + sentence[1:]
 
     def _noun(self, noun: str) -> str:
-        article = ("the", "an" if noun[0] in "aeiou" else "a")[self.below(2)]
+        indefinite = "a"
+        if noun[0] in "aeiou":
+            indefinite = "an"
+        article = ("the", indefinite)[self.below(2)]
         return f"{article} {noun}"
 
 
@@ -215,41 +226,42 @@ def triplets() -> list[tuple[str, str, str]]:
         situation = writer.situation()
         wording, pattern = writer.wording(situation), writer.below(len(PATTERNS))
         anchor = writer.say(situation, wording, PATTERNS[pattern])
-        positive = writer.say(
-            situation,
-            writer.reworded(situation, situation, wording),
-            PATTERNS[writer.other(pattern, len(PATTERNS))],
-        )
+        positive_wording = writer.reworded(situation, situation, wording)
+        positive_pattern = PATTERNS[writer.other(pattern, len(PATTERNS))]
+        positive = writer.say(situation, positive_wording, positive_pattern)
         if writer.below(100) < NEGATION * 100:
             negative = writer.say(situation, wording, NEGATED[pattern])
         else:
             changed = writer.situation(situation, 1)
-            fresh = writer.wording(changed)
-            words = tuple(wording[i] if changed[i] == situation[i] else fresh[i] for i in range(len(SLOTS)))
-            negative = writer.say(changed, words, PATTERNS[writer.below(len(PATTERNS))])
+            words = list(writer.wording(changed))
+            for slot, concept in enumerate(changed):
+                if concept == situation[slot]:
+                    words[slot] = wording[slot]
+            negative = writer.say(changed, tuple(words), PATTERNS[writer.below(len(PATTERNS))])
         rows.append((anchor, positive, negative))
+
     return rows
 
 
 def graded_pairs(file: str) -> list[tuple[str, str, str]]:
     """Return score, first and second sentence of each pair of `dev` or `test`."""
     writer = Writer(file)
+    scores: list[int] = []
+    for score in range(len(SLOTS) + 1):
+        scores += [score] * PAIRS_A_SCORE
     rows = []
-    for score in writer.shuffled([score for score in range(len(SLOTS) + 1) for _ in range(PAIRS_A_SCORE)]):
+    for score in writer.shuffled(scores):
         first = writer.situation()
-        second = writer.situation(first, len(SLOTS) - score) if score < len(SLOTS) else first
+        second = first
+        if score < len(SLOTS):
+            second = writer.situation(first, len(SLOTS) - score)
         wording, pattern = writer.wording(first), writer.below(len(PATTERNS))
-        rows.append(
-            (
-                f"{score}.0",
-                writer.say(first, wording, PATTERNS[pattern]),
-                writer.say(
-                    second,
-                    writer.reworded(second, first, wording),
-                    PATTERNS[writer.other(pattern, len(PATTERNS))],
-                ),
-            )
-        )
+        first_sentence = writer.say(first, wording, PATTERNS[pattern])
+        second_wording = writer.reworded(second, first, wording)
+        second_pattern = PATTERNS[writer.other(pattern, len(PATTERNS))]
+        second_sentence = writer.say(second, second_wording, second_pattern)
+        rows.append((f"{score}.0", first_sentence, second_sentence))
+
     return rows
 
 
@@ -262,7 +274,8 @@ def write(directory: Path) -> None:
     (directory / "triplets.csv").write_bytes(text.getvalue().encode())
     for file in ("dev", "test"):
         rows = [("score", "sentence1", "sentence2"), *graded_pairs(file)]
-        (directory / f"sts-{file}.tsv").write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+        lines = "\n".join(map("\t".join, rows)) + "\n"
+        (directory / f"sts-{file}.tsv").write_bytes(lines.encode())
 
 
 if __name__ == "__main__":

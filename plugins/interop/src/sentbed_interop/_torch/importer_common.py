@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,26 +46,27 @@ def read_setting(
     table: Mapping[str, Any], key: str, kind: type[T], file: Path, default: T | None = None
 ) -> T | None:
     """Return a setting of a file, or `default` if it is missing or null. Raises `ModelError`."""
-    found = table.get(key)
-    if found is None:
+    value = table.get(key)
+    if value is None:
         return default
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+    is_bool_for_int = kind is int and isinstance(value, bool)
+    if is_bool_for_int or not isinstance(value, kind):
         raise ModelError(
-            f"`{file}` says `{key}` = {found!r}, expected {KINDS[kind]}; mend it, or fetch the model again"
+            f"`{file}` says `{key}` = {value!r}, expected {KINDS[kind]}; mend it, or fetch the model again"
         )
-    return found
+    return value
 
 
-def require_known(table: Mapping[str, Any], known: Iterable[str], file: Path) -> None:
-    """Raise `ModelError` if a table has unknown settings, which may change vectors."""
-    strange = sorted(
-        key for key, value in table.items() if value not in (None, False, {}, []) and key not in known
-    )
-    if strange:
-        raise ModelError(
-            f"`{file}` has `{strange[0]}` = {table[strange[0]]!r}, by which vectors may change and which no "
-            "encoder has; take it out if they stay the same"
-        )
+def require_supported(table: Mapping[str, Any], supported: Collection[str], file: Path) -> None:
+    """Raise `ModelError` if a table has settings that are not supported, as they may change vectors."""
+    for key in sorted(table):
+        value = table[key]
+        is_off = value in (None, False, {}, [])
+        if key not in supported and not is_off:
+            raise ModelError(
+                f"`{file}` has `{key}` = {value!r}, by which vectors may change and which no "
+                "encoder has; take it out if they stay the same"
+            )
 
 
 def backbone_for(config: Mapping[str, Any], place: object) -> str:
@@ -74,21 +75,25 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
     Raises:
         ModelError: if the configuration names no known model.
     """
-    kind = config.get("model_type")
-    if not isinstance(kind, str):
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
         raise ModelError(f"the configuration of `{place}` has no `model_type`; fetch the model again")
-    if kind in T5:
+    if model_type in T5:
         return "t5"
-    if kind == "opt":
+    if model_type == "opt":
         return "opt"
     try:
-        from transformers.models.auto import modeling_auto as known
+        from transformers.models.auto import modeling_auto
     except ImportError as error:
         raise ModelError(
-            f"a `{kind}` needs a backbone, and none is installed; run `pip install sentbed-backbones`"
+            f"a `{model_type}` needs a backbone, and none is installed; run `pip install sentbed-backbones`"
         ) from error
-    masked = kind in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return "causal" if kind in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not masked else "bert"
+
+    if model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        return "bert"
+    if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        return "causal"
+    return "bert"
 
 
 def encoder_of(table: Mapping[str, Any], source: Path) -> Encoder:
@@ -112,19 +117,24 @@ def set_linear(layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file
     Raises:
         ModelError: if they have another shape, or are not finite.
     """
-    found = {name: value.float() for name, value in weights.items()}
+    values = dict(weights)
     if layer.bias is not None:
-        found.setdefault("bias", torch.zeros_like(layer.bias))
-    for name, value in layer.named_parameters():
-        given = found.get(name)
-        if given is None or given.shape != value.shape:
-            shape = "nothing" if given is None else tuple(given.shape)
-            raise ModelError(
-                f"`{file}` has {shape} as the {name} of a layer, expected {tuple(value.shape)}; "
-                "the files do not belong together, fetch the model again"
-            )
-        if not torch.isfinite(given).all():
-            raise ModelError(f"`{file}` has NaN or infinite values as the {name} of a layer; take another")
+        values.setdefault("bias", torch.zeros_like(layer.bias))
+    for name, parameter in layer.named_parameters():
+        _require_fitting(name, values.get(name), parameter, file)
     with torch.no_grad():
-        for name, value in layer.named_parameters():
-            value.copy_(found[name])
+        for name, parameter in layer.named_parameters():
+            parameter.copy_(values[name])
+
+
+def _require_fitting(name: str, value: torch.Tensor | None, parameter: torch.Tensor, file: Path) -> None:
+    shape: object = "nothing"
+    if value is not None:
+        shape = tuple(value.shape)
+    if value is None or value.shape != parameter.shape:
+        raise ModelError(
+            f"`{file}` has {shape} as the {name} of a layer, expected {tuple(parameter.shape)}; "
+            "the files do not belong together, fetch the model again"
+        )
+    if not torch.isfinite(value.float()).all():
+        raise ModelError(f"`{file}` has NaN or infinite values as the {name} of a layer; take another")

@@ -36,14 +36,19 @@ def difference(encoder: Encoder, session: Any) -> float:
 
     It is relative to the largest value of the encoder's vectors in the batch; NaN if a vector has one.
     """
-    found = [0.0]
+    differences = [0.0]
     for tokens in _batches(encoder):
         batch = pad(tokens, np.arange(len(tokens)), encoder.backbone.tokenizer.pad_id)
+        mask = batch.attention_mask
+        if mask is None:
+            mask = np.ones_like(batch.input_ids)
+
         expected = encoder.placed.encode(batch)
-        mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
-        vectors = session.run([OUTPUT], dict(zip(INPUTS, (batch.input_ids, mask), strict=True)))[0]
-        found.append(np.abs(vectors - expected).max() / np.abs(expected).max())
-    return float(np.max(found))
+        inputs = dict(zip(INPUTS, (batch.input_ids, mask), strict=True))
+        vectors = session.run([OUTPUT], inputs)[0]
+        differences.append(np.abs(vectors - expected).max() / np.abs(expected).max())
+
+    return float(np.max(differences))
 
 
 def longest_input(encoder: Encoder) -> int:
@@ -55,11 +60,20 @@ def longest_input(encoder: Encoder) -> int:
 
 
 def _batches(encoder: Encoder) -> Iterator[TokenIds]:
+    """Yield batches of random ids: one text, several of a length, of many lengths, and the longest."""
     longest = longest_input(encoder)
-    known = encoder.backbone.tokenizer.encode(TEXTS, MIXED).ids
+    ids = encoder.backbone.tokenizer.encode(TEXTS, MIXED).ids
     draw = np.random.default_rng(0)
-    few = min(longest, MIXED)
-    lengths = ([1], [min(2, longest)], [1] * 3, np.linspace(1, few, 7), np.linspace(few, 1, 12), [longest, 1])
-    for of_batch in lengths:
-        offsets = np.concatenate([[0], np.cumsum(np.asarray(of_batch, np.int64))])
-        yield TokenIds(draw.choice(known, offsets[-1]), offsets)
+    longest_mixed = min(longest, MIXED)
+    batches = (
+        [1],
+        [min(2, longest)],
+        [1, 1, 1],
+        np.linspace(1, longest_mixed, 7),
+        np.linspace(longest_mixed, 1, 12),
+        [longest, 1],
+    )
+    for lengths in batches:
+        ends = np.cumsum(np.asarray(lengths, np.int64))
+        offsets = np.concatenate([[0], ends])
+        yield TokenIds(draw.choice(ids, offsets[-1]), offsets)

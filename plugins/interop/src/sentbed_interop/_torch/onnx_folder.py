@@ -22,19 +22,22 @@ def export(encoder: Encoder, directory: Path, opset: int) -> None:
     require_plain_prompt(encoder, "the graph")
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
+
     write_graph(encoder, directory / GRAPH, opset, min(longest_input(encoder), 6))
-    found = difference(encoder, open_session(directory / GRAPH))
+    largest_difference = difference(encoder, open_session(directory / GRAPH))
     # Also true if a vector has NaN.
-    if not found <= TOLERANCE:
+    if not largest_difference <= TOLERANCE:
         raise ModelError(
-            f"onnxruntime's vectors differ from the encoder's by {found:.1e} of their largest value, "
-            f"expected at most {TOLERANCE:g}; try another `opset`, or export `--to sentence-transformers`"
+            f"onnxruntime's vectors differ from the encoder's by {largest_difference:.1e} of their largest "
+            f"value, expected at most {TOLERANCE:g}; try another `opset`, or export "
+            "`--to sentence-transformers`"
         )
+
     # Settings of the encoder's last call do not belong to the tokenizer.
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(directory)
-    write_facts(encoder, directory, opset, found)
+    write_facts(encoder, directory, opset, largest_difference)
     write_readme(encoder, directory)
 
 

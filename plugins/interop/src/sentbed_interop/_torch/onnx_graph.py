@@ -40,9 +40,12 @@ class Whole(torch.nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Encode one batch."""
-        vectors: torch.Tensor = self.projection(self.pooler(self.backbone(input_ids, attention_mask)))
-        vectors = self.transform(vectors)[:, : self.dimensions]
-        return functional.normalize(vectors, dim=-1) if self.normalize else vectors
+        states = self.backbone(input_ids, attention_mask)
+        projected = self.projection(self.pooler(states))
+        vectors: torch.Tensor = self.transform(projected)[:, : self.dimensions]
+        if self.normalize:
+            return functional.normalize(vectors, dim=-1)
+        return vectors
 
 
 def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
@@ -52,17 +55,13 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
         ModelError: if a part cannot be traced, or holds for the traced shape only.
     """
     whole = Whole(encoder)
-    ids = torch.tensor(encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long)
-    ids = ids.repeat(length)[:length].repeat(2, 1)
-    mask = torch.ones_like(ids)
-    mask[1, (length + 1) // 2 :] = 0
-    axes = {place: Dim(name) for place, name in enumerate(AXES)}
     parts = f"the backbone `{encoder.recipe.backbone.name}` or the pooler `{encoder.recipe.pooler.name}`"
+    axes = {place: Dim(name) for place, name in enumerate(AXES)}
     with _quiet():
         try:
             program: Any = torch.onnx.export(
                 whole,
-                (ids, mask),
+                _example(encoder, length),
                 dynamo=True,
                 verbose=False,
                 input_names=INPUTS,
@@ -76,12 +75,25 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
                 f"{parts} cannot be traced into a graph: {str(cause).splitlines()[0]}; take another, or "
                 "export `--to sentence-transformers`"
             ) from error
+
     _require_open_axes(program, parts)
     for node in program.model.graph.all_nodes():
         # The metadata has names of source files on this machine.
         node.metadata_props.clear()
-    size = sum(value.numel() * value.element_size() for value in whole.state_dict().values())
+
+    size = 0
+    for tensor in whole.state_dict().values():
+        size += tensor.nbytes
     program.save(path, external_data=size > ONE_FILE)
+
+
+def _example(encoder: Encoder, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and mask `(2, length)` of two texts, the second one padded to about twice its length."""
+    ids = torch.tensor(encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long)
+    ids = ids.repeat(length)[:length].repeat(2, 1)
+    mask = torch.ones_like(ids)
+    mask[1, (length + 1) // 2 :] = 0
+    return ids, mask
 
 
 def _require_open_axes(program: Any, parts: str) -> None:

@@ -64,7 +64,11 @@ RULES = {
 
 def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float) -> None:
     """Write the facts for programs."""
-    prompt = encoder.recipe.resolved_prompt
+    template = None
+    text_rules = "none"
+    if (prompt := encoder.recipe.resolved_prompt) is not None:
+        template = str(prompt.template)
+        text_rules = prompt.normalizer
     facts = {
         "sentbed": __version__,
         "opset": opset,
@@ -74,9 +78,9 @@ def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float
         "normalized": encoder.recipe.head.normalize,
         "max_length": encoder.recipe.max_length,
         "pad_id": encoder.backbone.tokenizer.pad_id,
-        "template": prompt and str(prompt.template),
+        "template": template,
         "mask_token": encoder.backbone.tokenizer.mask_token,
-        "text_rules": "none" if prompt is None else prompt.normalizer,
+        "text_rules": text_rules,
         "difference": difference,
     }
     write_atomic(directory / FACTS, json.dumps(facts, indent=2) + "\n")
@@ -85,26 +89,37 @@ def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float
 def write_readme(encoder: Encoder, directory: Path) -> None:
     """Write the README on encoding texts."""
     recipe, tokenizer = encoder.recipe, encoder.backbone.tokenizer
-    resolved, pad = recipe.resolved_prompt, f"enable_padding(pad_id={tokenizer.pad_id})"
-    prompt, cut = "", f"enable_truncation({recipe.max_length})\ntokenizer."
-    if resolved is not None:
-        template = resolved.template
-        suffix = template.suffix.replace(MASK, tokenizer.mask_token or MASK)
-        rules = RULES[resolved.normalizer]
+    resolved = recipe.resolved_prompt
+    padding = f"enable_padding(pad_id={tokenizer.pad_id})"
+    if resolved is None:
+        prompt = ""
+        truncation = f"enable_truncation({recipe.max_length})\ntokenizer.{padding}"
+        texts = "texts"
+        empty = _empty(encoder)
+    else:
         prompt = PROMPT.format(
-            max_length=recipe.max_length, rules=rules, prefix=template.prefix, suffix=suffix
+            max_length=recipe.max_length,
+            rules=RULES[resolved.normalizer],
+            prefix=resolved.template.prefix,
+            suffix=resolved.template.suffix.replace(MASK, tokenizer.mask_token or MASK),
         )
         # A sentence is cut, its template never.
-        cut = ""
+        truncation = padding
+        texts = "[prompt(text) for text in texts]"
+        empty = ""
+    norm = "Vectors are not normalised."
+    if recipe.head.normalize:
+        norm = "Vectors have length 1."
+
     content = README.format(
         title=f"`{recipe.backbone.name}`, pooler `{recipe.pooler.name}`",
         width=encoder.width,
-        norm="Vectors have length 1." if recipe.head.normalize else "Vectors are not normalised.",
+        norm=norm,
         data=_beside(directory),
         prompt=prompt,
-        truncation=cut + pad,
-        texts="texts" if resolved is None else "[prompt(text) for text in texts]",
-        empty=_empty(encoder) if resolved is None else "",
+        truncation=truncation,
+        texts=texts,
+        empty=empty,
     )
     write_atomic(directory / "README.md", content)
 

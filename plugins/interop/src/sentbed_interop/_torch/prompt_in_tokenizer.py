@@ -55,8 +55,8 @@ def cuts(prompt: ResolvedPrompt, mask_token: str | None) -> Iterator[Cut]:
     template = prompt.template
     prefix = template.prefix.lstrip()
     suffix = template.suffix.replace(MASK, mask_token or MASK).rstrip()
-    before = [found.start() for found in BEFORE_A_WORD.finditer(prefix)]
-    behind = [found.start() for found in BEFORE_A_WORD.finditer(suffix)]
+    before = [space.start() for space in BEFORE_A_WORD.finditer(prefix)]
+    behind = [space.start() for space in BEFORE_A_WORD.finditer(suffix)]
     if suffix[:1].isspace():
         behind.insert(0, 0)
     for last in dict.fromkeys([*behind[:1], len(suffix)]):
@@ -78,30 +78,41 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
     copy.no_truncation()
     copy.no_padding()
     before, behind = _ids(copy, cut)
-    steps: list[Any] = [
-        normalizers.Replace(Regex(pattern), content) for pattern, content in RULES[prompt.normalizer]
-    ]
-    if not cut.prefix:
-        steps.append(normalizers.Replace(Regex(rf"\A[{WHITE}]+"), ""))
-    if not cut.suffix:
-        steps.append(normalizers.Replace(Regex(rf"[{WHITE}]+\z"), ""))
-    if head := cut.prefix[cut.first :]:
-        steps.append(normalizers.Prepend(head))
-    if cut.seam:
-        steps.append(normalizers.Replace(Regex(r"\z"), cut.seam))
-    original = copy.normalizer
+
+    steps = list(_normalizers(prompt.normalizer, cut))
+    if steps and copy.normalizer is not None:
+        steps.append(copy.normalizer)
     if steps:
-        copy.normalizer = normalizers.Sequence([*steps, *([] if original is None else [original])])
-    parts = {PREFIX: before, SUFFIX: behind}
-    copy.post_processor = TemplateProcessing(
-        single=[*([PREFIX] if before else []), "$A", *([SUFFIX] if behind else [])],
-        special_tokens=[
-            {"id": name, "ids": ids, "tokens": [copy.id_to_token(one) for one in ids]}
-            for name, ids in parts.items()
-            if ids
-        ],
-    )
+        copy.normalizer = normalizers.Sequence(steps)
+
+    order = ["$A"]
+    special_tokens = []
+    if before:
+        order.insert(0, PREFIX)
+        special_tokens.append(_special_token(PREFIX, before, copy))
+    if behind:
+        order.append(SUFFIX)
+        special_tokens.append(_special_token(SUFFIX, behind, copy))
+    copy.post_processor = TemplateProcessing(single=order, special_tokens=special_tokens)
     return copy
+
+
+def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
+    """Yield the steps that change a text before it is tokenised: text rules, white space, seams."""
+    for pattern, content in RULES[text_rules]:
+        yield normalizers.Replace(Regex(pattern), content)
+    if not cut.prefix:
+        yield normalizers.Replace(Regex(rf"\A[{WHITE}]+"), "")
+    if not cut.suffix:
+        yield normalizers.Replace(Regex(rf"[{WHITE}]+\z"), "")
+    if head := cut.prefix[cut.first :]:
+        yield normalizers.Prepend(head)
+    if cut.seam:
+        yield normalizers.Replace(Regex(r"\z"), cut.seam)
+
+
+def _special_token(name: str, ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
+    return {"id": name, "ids": ids, "tokens": [tokenizer.id_to_token(token) for token in ids]}
 
 
 def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
@@ -110,11 +121,17 @@ def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:
     whole = cut.prefix + text + cut.suffix
     bare = tokenizer.encode(whole, add_special_tokens=False)
     full = tokenizer.encode(whole).ids
-    first, last = _around(full, bare.ids)
+    before, behind_template = _around(full, bare.ids)
+
+    behind = []
     behind_text = len(cut.prefix) + len(text) + cut.last
-    before = [one for one, (_, end) in zip(bare.ids, bare.offsets, strict=True) if end <= cut.first]
-    behind = [one for one, (start, _) in zip(bare.ids, bare.offsets, strict=True) if start >= behind_text]
-    return first + before, behind + last
+    for token, (start, end) in zip(bare.ids, bare.offsets, strict=True):
+        if end <= cut.first:
+            before.append(token)
+        if start >= behind_text:
+            behind.append(token)
+
+    return before, behind + behind_template
 
 
 def _around(full: Sequence[int], bare: Sequence[int]) -> tuple[list[int], list[int]]:

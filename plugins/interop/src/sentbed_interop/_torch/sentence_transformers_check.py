@@ -31,19 +31,20 @@ def require_same_vectors(
     """
     texts = encoder.backbone.tokenizer.truncate(SENTENCES, encoder.recipe.max_length)
     expected = encoder.encode(texts)
-    vectors = _encode(directory, texts, pooling, layers, length)
+    encoded = _encode(directory, texts, pooling, layers, length)
     if encoder.recipe.head.normalize:
-        vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    found = vectors.numpy()
-    if expected.shape == found.shape:
-        apart = float(np.abs(expected - found).max() / np.abs(expected).max())
-        if apart <= TOLERANCE.get(dtype, ROUGH):
-            return
-        what = f"vectors that are {apart:.2g} apart"
+        encoded = torch.nn.functional.normalize(encoded, dim=-1)
+    vectors = encoded.numpy()
+
+    if expected.shape != vectors.shape:
+        fault = f"vectors {vectors.shape[1]} wide in the place of {expected.shape[1]}"
     else:
-        what = f"vectors {found.shape[1]} wide in the place of {expected.shape[1]}"
+        difference = float(np.abs(expected - vectors).max() / np.abs(expected).max())
+        if difference <= TOLERANCE.get(dtype, ROUGH):
+            return
+        fault = f"vectors that are {difference:.2g} apart"
     raise OtherVectorsError(
-        f"the folder would give {what}: either the backbone `{encoder.recipe.backbone.name}` computes "
+        f"the folder would give {fault}: either the backbone `{encoder.recipe.backbone.name}` computes "
         "something else than transformers does with the same files, or the pooler "
         f"`{encoder.recipe.pooler.name}` is not what it says (`pooling = {pooling!r}`); take `--to onnx`"
     )
@@ -69,9 +70,10 @@ def _model(directory: Path) -> Any:
     logging.disable_progress_bar()
     try:
         config = transformers.AutoConfig.from_pretrained(directory)
-        # For T5 and its relatives, sentence-transformers loads the encoder only.
-        encoders = type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING
-        loader: Any = transformers.AutoModelForTextEncoding if encoders else transformers.AutoModel
+        loader: Any = transformers.AutoModel
+        if type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING:
+            # For T5 and its relatives, sentence-transformers loads the encoder only.
+            loader = transformers.AutoModelForTextEncoding
         return loader.from_pretrained(directory, config=config, dtype=torch.float32).eval()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise OtherVectorsError(
@@ -85,14 +87,16 @@ def _model(directory: Path) -> Any:
 
 def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
     """Pool states `(batch, length, width)`, padded on the right, as sentence-transformers does."""
-    real = mask[..., None].float()
+    weights = mask[..., None].float()
     if pooling == "cls":
         return states[:, 0]
     if pooling == "lasttoken":
         return states[torch.arange(len(states)), mask.sum(1) - 1]
     if pooling == "max":
-        return states.masked_fill(real == 0, float("-inf")).amax(1)
+        return states.masked_fill(weights == 0, float("-inf")).amax(1)
     if pooling == "weightedmean":
-        real = real * torch.arange(1, states.shape[1] + 1)[:, None]
-    total = (states * real).sum(1)
-    return total / (real.sum(1).sqrt() if pooling == "mean_sqrt_len_tokens" else real.sum(1))
+        weights = weights * torch.arange(1, states.shape[1] + 1)[:, None]
+    total = (states * weights).sum(1)
+    if pooling == "mean_sqrt_len_tokens":
+        return total / weights.sum(1).sqrt()
+    return total / weights.sum(1)

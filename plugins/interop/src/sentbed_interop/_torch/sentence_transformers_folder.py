@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import attrs
 import torch
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError, __version__
+from sentbed.errors import listed
 from sentbed.tools import unstructure
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -50,49 +51,23 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     require_plain_prompt(encoder, "sentence-transformers")
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
+
     save_merged(encoder, directory / "encoder")
     for file in (directory / "encoder" / "backbone").iterdir():
         file.rename(directory / file.name)
     shutil.rmtree(directory / "encoder")
     _add_unused(directory)
     dtype = _dtype(encoder, directory)
+
     if encoder.recipe.resolved_prompt is not None:
-        _write_own(encoder, directory)
+        _write_prompt_record(encoder, directory)
     written = write_tokenizer(encoder, directory)
     notes = written.notes
     if dtype != "float32":
         notes += (f"The weights were held in {dtype} and are computed in float32 here: digits differ.",)
 
-    types = ["Transformer", "Pooling", *["Dense"] * len(layers)]
-    types += ["Normalize"] * encoder.recipe.head.normalize
-    paths = [f"{number}_{name}" if number else "" for number, name in enumerate(types)]
-    # Release 6 has moved the classes, but still accepts these names.
-    _write_json(
-        directory / "modules.json",
-        [
-            {"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.models.{name}"}
-            for n, (name, path) in enumerate(zip(types, paths, strict=True))
-        ],
-    )
-    transformer: dict[str, Any] = {"max_seq_length": written.max_seq_length, "do_lower_case": False}
-    if dtype != "float32":
-        # Dense layers are in fp32 and accept nothing else.
-        transformer["model_args"] = {"torch_dtype": "float32"}
-    _write_json(directory / "sentence_bert_config.json", transformer)
-    _write_json(
-        directory / "config_sentence_transformers.json",
-        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
-    )
-    _write_json(
-        directory / paths[1] / "config.json",
-        {
-            "word_embedding_dimension": encoder.backbone.width,
-            **{key: mode == pooling for mode, key in POOLING.items()},
-            "include_prompt": True,
-        },
-    )
-    for path, layer in zip(paths[2:], layers, strict=False):
-        _write_dense(directory / path, layer)
+    _write_modules(directory, pooling, layers, encoder)
+    _write_settings(directory, written.max_seq_length, dtype)
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
         after_pooling = torch.nn.Sequential()
@@ -100,6 +75,44 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
             after_pooling.extend([layer.linear, layer.activation])
         require_same_vectors(encoder, directory, pooling, after_pooling, written.max_seq_length, dtype)
     return notes
+
+
+def _write_modules(directory: Path, pooling: str, layers: Sequence[Dense], encoder: Encoder) -> None:
+    """Write the list of modules, and the directories of those after the transformer."""
+    types = ["Transformer", "Pooling"]
+    types += ["Dense"] * len(layers)
+    if encoder.recipe.head.normalize:
+        types.append("Normalize")
+
+    entries = []
+    for number, name in enumerate(types):
+        path = f"{number}_{name}"
+        if name == "Transformer":
+            path = ""
+        # Release 6 has moved the classes, but still accepts these names.
+        module_class = f"sentence_transformers.models.{name}"
+        entries.append({"idx": number, "name": str(number), "path": path, "type": module_class})
+
+    _write_json(directory / "modules.json", entries)
+
+    pooling_config: dict[str, Any] = {"word_embedding_dimension": encoder.backbone.width}
+    for mode, key in POOLING.items():
+        pooling_config[key] = mode == pooling
+    pooling_config["include_prompt"] = True
+    _write_json(directory / "1_Pooling" / "config.json", pooling_config)
+    for number, layer in enumerate(layers, 2):
+        _write_dense(directory / f"{number}_Dense", layer)
+
+
+def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
+    """Write the settings of the transformer, and those of the whole."""
+    transformer: dict[str, Any] = {"max_seq_length": max_seq_length, "do_lower_case": False}
+    if dtype != "float32":
+        # Dense layers are in fp32 and accept nothing else.
+        transformer["model_args"] = {"torch_dtype": "float32"}
+    _write_json(directory / "sentence_bert_config.json", transformer)
+    whole: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    _write_json(directory / "config_sentence_transformers.json", whole)
 
 
 def pooling_of(encoder: Encoder) -> str:
@@ -112,13 +125,17 @@ def pooling_of(encoder: Encoder) -> str:
     pooling = pooler.traits.pooling
     if pooling in POOLING:
         return str(pooling)
-    reasons = [REASONS[word] for word in sorted(pooler.traits.needs) if word in REASONS]
-    said = "has layers of its own" if pooling is None else f"says `pooling = {pooling!r}`"
-    reason = reasons[0] if reasons else f"it {said}"
-    known = ", ".join(f"`{mode}`" for mode in POOLING)
+    reason = f"it says `pooling = {pooling!r}`"
+    if pooling is None:
+        reason = "it has layers of its own"
+    for need in sorted(pooler.traits.needs):
+        if need in REASONS:
+            reason = REASONS[need]
+            break
+
     raise ModelError(
         f"the pooler `{pooler.name}` cannot be exported: {reason}, and sentence-transformers pools the token "
-        f"states of the last layer ({known}); train with the pooler `mean`, `first` or `last`, "
+        f"states of the last layer ({listed(POOLING)}); train with the pooler `mean`, `first` or `last`, "
         "or take `--to onnx`"
     )
 
@@ -130,38 +147,53 @@ def layers_of(encoder: Encoder) -> list[Dense]:
         raise ModelError(
             "the encoder's engine is not one of PyTorch; load the encoder on the runtime `cpu` and export it"
         )
+    head = encoder.recipe.head
     layers = []
     if name := encoder.recipe.pooler.traits.dense:
         layers.append(Dense(getattr(module.pooler, name), torch.nn.Tanh()))
-    if encoder.recipe.head.projection is not None:
-        for part in module.projection if encoder.recipe.head.hidden else [module.projection]:
-            if isinstance(part, torch.nn.Linear):
-                layers.append(Dense(part, torch.nn.Identity()))
-            else:
-                layers[-1] = Dense(layers[-1].linear, part)
+
+    parts: Iterable[torch.nn.Module] = ()
+    if head.projection is not None:
+        parts = [module.projection]
+    if head.hidden:
+        parts = module.projection
+    for part in parts:
+        if isinstance(part, torch.nn.Linear):
+            layers.append(Dense(part, torch.nn.Identity()))
+        else:
+            layers[-1] = Dense(layers[-1].linear, part)
+
     if isinstance(module.transform, torch.nn.Linear):
         layers.append(Dense(module.transform, torch.nn.Identity()))
-    if encoder.recipe.head.dimensions is not None:
-        layers = [*layers[:-1], *_cut(layers[-1:], encoder)]
+    if head.dimensions is not None:
+        layers = _cut(layers, encoder)
     return layers
 
 
-def _cut(last: Sequence[Dense], encoder: Encoder) -> Iterator[Dense]:
-    """Yield the last linear layer, if there is one, with the first dimensions of its output alone.
+def _cut(layers: Sequence[Dense], encoder: Encoder) -> list[Dense]:
+    """Return layers whose last one has the first dimensions of its output alone.
 
-    sentence-transformers cuts vectors when it is told so at loading; here the folder says it. A layer with an
-    activation stays, and another selects what is kept.
+    sentence-transformers cuts vectors only if the code that loads the folder asks for it; this way the folder
+    decides. A layer with an activation stays, and another selects what is kept.
     """
-    kept = encoder.width
-    if last and isinstance(last[0].activation, torch.nn.Identity):
-        before = last[0].linear
-        weight, bias = before.weight[:kept], None if before.bias is None else before.bias[:kept]
+    width = encoder.width
+    bias = None
+    if layers and isinstance(layers[-1].activation, torch.nn.Identity):
+        *others, last = layers
+        weight = last.linear.weight[:width]
+        if last.linear.bias is not None:
+            bias = last.linear.bias[:width]
     else:
-        yield from last
-        weight, bias = torch.eye(kept, encoder.placed.trained_width or kept), None
-    linear = torch.nn.Linear(weight.shape[1], kept, bias=bias is not None)
-    linear.load_state_dict({"weight": weight} if bias is None else {"weight": weight, "bias": bias})
-    yield Dense(linear, torch.nn.Identity())
+        others = list(layers)
+        weight = torch.eye(width, encoder.placed.trained_width or width)
+
+    linear = torch.nn.Linear(weight.shape[1], width, bias=bias is not None)
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+        if bias is not None:
+            linear.bias.copy_(bias)
+
+    return [*others, Dense(linear, torch.nn.Identity())]
 
 
 def _require_last_layer(encoder: Encoder) -> None:
@@ -175,8 +207,10 @@ def _require_last_layer(encoder: Encoder) -> None:
 
 def _dtype(encoder: Encoder, directory: Path) -> str:
     """Return the precision of the weights. Raises `ModelError` if transformers would not load them."""
+    config = {}
     file = directory / "config.json"
-    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    if file.is_file():
+        config = json.loads(file.read_text("utf-8"))
     name = encoder.recipe.backbone.name
     if "model_type" not in config:
         raise ModelError(
@@ -191,11 +225,14 @@ def _dtype(encoder: Encoder, directory: Path) -> str:
     return str(config.get("dtype") or config.get("torch_dtype") or "float32")
 
 
-def _write_own(encoder: Encoder, directory: Path) -> None:
+def _write_prompt_record(encoder: Encoder, directory: Path) -> None:
     """Write the prompt for the importer, which cannot recover it from the tokenizer's ids and rules."""
     recipe = unstructure(encoder.recipe)
-    kept = {key: recipe[key] for key in ("pooler", "prompt", "max_length") if key in recipe}
-    _write_json(directory / OWN / OWN_FILE, kept)
+    record = {}
+    for key in ("pooler", "prompt", "max_length"):
+        if key in recipe:
+            record[key] = recipe[key]
+    _write_json(directory / OWN / OWN_FILE, record)
     for name in TOKENIZER:
         if (directory / name).is_file():
             shutil.copy(directory / name, directory / OWN)
@@ -212,27 +249,27 @@ def _add_unused(directory: Path) -> None:
         # Weights in several files are those of large models, which have no such layer.
         return
     with torch.device("meta"):
-        built = AutoModel.from_config(AutoConfig.for_model(**config))  # type: ignore[no-untyped-call]
+        model = AutoModel.from_config(AutoConfig.for_model(**config))  # type: ignore[no-untyped-call]
     weights = load_file(file)
-    missing = {name: value for name, value in built.named_parameters() if name not in weights}
-    unused = {name: value for name, value in missing.items() if name.startswith("pooler.")}
+    dtype = next(iter(weights.values())).dtype
+    unused = {}
+    for name, parameter in model.named_parameters():
+        if name.startswith("pooler.") and name not in weights:
+            unused[name] = torch.zeros(parameter.shape, dtype=dtype)
+
     if unused:
-        dtype = next(iter(weights.values())).dtype
-        weights |= {name: torch.zeros(value.shape, dtype=dtype) for name, value in unused.items()}
-        save_file(weights, file, {"format": "pt"})
+        save_file(weights | unused, file, {"format": "pt"})
 
 
 def _write_dense(directory: Path, layer: Dense) -> None:
     linear, activation = layer.linear, type(layer.activation)
-    _write_json(
-        directory / "config.json",
-        {
-            "in_features": linear.in_features,
-            "out_features": linear.out_features,
-            "bias": linear.bias is not None,
-            "activation_function": f"{activation.__module__}.{activation.__qualname__}",
-        },
-    )
+    config = {
+        "in_features": linear.in_features,
+        "out_features": linear.out_features,
+        "bias": linear.bias is not None,
+        "activation_function": f"{activation.__module__}.{activation.__qualname__}",
+    }
+    _write_json(directory / "config.json", config)
     weights = {f"linear.{name}": value.detach().contiguous() for name, value in linear.named_parameters()}
     save_file(weights, directory / "model.safetensors")
 
@@ -244,26 +281,24 @@ def _write_json(file: Path, content: Any) -> None:
 
 def _readme(encoder: Encoder, notes: Sequence[str]) -> str:
     recipe, prompt = encoder.recipe, encoder.recipe.resolved_prompt
-    what = [f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"]
+    parts = f"backbone `{recipe.backbone.name}`, pooler `{recipe.pooler.name}`, width {encoder.width}"
     if prompt is not None:
-        what.append(f"The tokenizer puts the prompt `{prompt.template}` around each text")
-    return "\n".join(
-        [
-            "# A sentence encoder",
-            "",
-            f"Written by sentbed {__version__} for sentence-transformers 5 and 6: {'. '.join(what)}.",
-            "",
-            "```python",
-            "from sentence_transformers import SentenceTransformer",
-            'vectors = SentenceTransformer("this directory").encode(["a sentence"])',
-            "```",
-            "",
-            "Where transformers reports missing weights of a `pooler`, as for BERT, nothing reads them.",
-            "",
-            *(_differences(notes) if notes else []),
-        ]
-    )
-
-
-def _differences(notes: Sequence[str]) -> list[str]:
-    return ["## What differs from the encoder in sentbed", "", *(f"- {note}" for note in notes), ""]
+        parts += f". The tokenizer puts the prompt `{prompt.template}` around each text"
+    lines = [
+        "# A sentence encoder",
+        "",
+        f"Written by sentbed {__version__} for sentence-transformers 5 and 6: {parts}.",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        'vectors = SentenceTransformer("this directory").encode(["a sentence"])',
+        "```",
+        "",
+        "Where transformers reports missing weights of a `pooler`, as for BERT, nothing reads them.",
+        "",
+    ]
+    if notes:
+        lines += ["## What differs from the encoder in sentbed", ""]
+        lines += [f"- {note}" for note in notes]
+        lines.append("")
+    return "\n".join(lines)

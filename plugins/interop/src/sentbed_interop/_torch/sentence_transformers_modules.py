@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 import attrs
 import torch
 from sentbed import ModelError
+from sentbed.errors import listed
 from sentbed.helpers import is_device
 from sentbed.kinds import KINDS
 from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 from sentbed_common import in_safetensors
 
-from sentbed_interop._torch.importer_common import read_json, read_setting, read_weights, require_known
+from sentbed_interop._torch.importer_common import read_json, read_setting, read_weights, require_supported
 from sentbed_interop._torch.sentence_transformers_names import OWN as OWN_DIRECTORY
 from sentbed_interop._torch.sentence_transformers_names import POOLING
 
@@ -37,7 +38,7 @@ SETTINGS = (
     "sentence_xlnet_config.json",
 )
 """Names that versions of the library have given to the settings of `Transformer`."""
-KNOWN = (
+SUPPORTED = (
     *("transformer_task", "modality_config", "module_output_name", "unpad_inputs"),
     *("max_seq_length", "do_lower_case", "model_args", "model_kwargs"),
 )
@@ -49,8 +50,11 @@ class Dense:
     """A linear layer."""
 
     directory: Path
+    input_width: int
     width: int
     bias: bool
+    activation: str
+    """The class of the activation after it, such as `Tanh`."""
 
 
 @attrs.frozen
@@ -76,47 +80,65 @@ def read_modules(source: Path) -> Modules:
     entries = read_json(source / "modules.json", list)
     if len(entries) > MOST_MODULES:
         _refuse(source, f"it has {len(entries):,} modules, more than the {MOST_MODULES} that are read")
-    found = [_module(entry, source) for entry in entries]
-    require_files_inside(source, [directory for _, directory in found])
-    names = [name for name, _ in found]
+    directories = []
+    names = []
+    for entry in entries:
+        name, directory = _module(entry, source)
+        names.append(name)
+        directories.append(directory)
+
+    require_files_inside(source, directories)
     if names[:2] != ["Transformer", "Pooling"]:
-        listed = ", ".join(f"`{name}`" for name in names) or "no module"
-        _refuse(source, f"it has {listed}, and an encoder is {ORDER}, in this order")
-    transformer, pooling = found[0][1], found[1][1]
-    file = pooling / "config.json"
-    config = read_json(file)
-    mode, pooler = _mode(config, file)
+        _refuse(source, f"it has {listed(names) or 'no module'}, and an encoder is {ORDER}, in this order")
+
+    transformer, pooling, *after_pooling = directories
+    pooling_file = pooling / "config.json"
+    pooling_config = read_json(pooling_file)
+    mode, pooler = _mode(pooling_config, pooling_file)
+    include_prompt = bool(read_setting(pooling_config, "include_prompt", bool, pooling_file, True))
+
     mlp = None
-    layers: list[tuple[Dense, str]] = []
+    layers: list[Dense] = []
     normalize = False
-    for name, directory in found[2:]:
+    for name, directory in zip(names[2:], after_pooling, strict=True):
         if name == "Normalize" and not normalize:
             _require_on_vectors(read_config(directory), name, source)
             normalize = True
         elif name == "Dense" and not normalize:
-            dense, activation, square = _dense(directory, source)
-            if activation == TANH and square and mode == "cls" and mlp is None and not layers:
-                mlp = dense
+            layer = _dense(directory, source)
+            is_first = mlp is None and not layers
+            if is_first and mode == "cls" and layer.activation == TANH and layer.width == layer.input_width:
+                mlp = layer
+                pooler = "cls-mlp"
             else:
-                layers.append((dense, activation))
+                layers.append(layer)
         else:
-            order = ", ".join(f"`{name}`" for name in names)
-            _refuse(source, f"it has {order}, and an encoder is {ORDER}, in this order")
-    hidden = {activation for _, activation in layers[:-1]}
-    if layers and (layers[-1][1] != IDENTITY or len(hidden) > 1 or not hidden <= ACTIVATIONS.keys()):
-        listed = ", ".join(f"`{activation}`" for _, activation in layers)
+            _refuse(source, f"it has {listed(names)}, and an encoder is {ORDER}, in this order")
+
+    activation = _hidden_activation(layers, source)
+    return Modules(transformer, mode, pooler, include_prompt, mlp, tuple(layers), activation, normalize)
+
+
+def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
+    """Return the activation of the hidden layers of a head, by the head's name.
+
+    Raises:
+        ModelError: if no head has layers like these.
+    """
+    if not layers:
+        return ACTIVATIONS[IDENTITY]
+    activations = [layer.activation for layer in layers]
+    hidden = set(activations[:-1])
+    if activations[-1] != IDENTITY or len(hidden) > 1 or not hidden <= ACTIVATIONS.keys():
         _refuse(
             source,
-            f"its `Dense` layers have the activations {listed}; a head has one of "
-            f"{', '.join(f'`{known}`' for known in ACTIVATIONS)} after all layers but the last, which has "
+            f"its `Dense` layers have the activations {listed(activations)}; a head has one of "
+            f"{listed(ACTIVATIONS)} after all layers but the last, which has "
             "`Identity`, and a tanh behind `cls`, as wide as the model, is that of the pooler `cls-mlp`",
         )
-    if len({layer.bias for layer, _ in layers}) > 1:
+    if len({layer.bias for layer in layers}) > 1:
         _refuse(source, "some of its `Dense` layers have a bias, and of a head all have one or none has")
-    include = bool(read_setting(config, "include_prompt", bool, file, True))
-    pooler = "cls-mlp" if mlp else pooler
-    own, said = tuple(layer for layer, _ in layers), ACTIVATIONS[next(iter(hidden), IDENTITY)]
-    return Modules(transformer, mode, pooler, include, mlp, own, said, normalize)
+    return ACTIVATIONS[next(iter(hidden), IDENTITY)]
 
 
 def settings_of(model: Path) -> Mapping[str, Any]:
@@ -126,13 +148,16 @@ def settings_of(model: Path) -> Mapping[str, Any]:
             f"`{model}` holds an adapter on a model that lies elsewhere; import it with `--from peft` and "
             "the pooler that it was trained with, or merge it with peft first"
         )
-    file = next((file for name in SETTINGS if (file := model / name).is_file()), model / SETTINGS[0])
-    settings: Mapping[str, Any] = read_json(file) if file.is_file() else {}
+    file = _settings_file(model)
+    if file is None:
+        return {}
+    settings: Mapping[str, Any] = read_json(file)
     task = read_setting(settings, "transformer_task", str, file, "feature-extraction")
     modalities = read_setting(settings, "modality_config", dict, file) or {"text": {}}
-    text = read_setting(modalities, "text", dict, file, {"method": ""}) or {}
+    text = read_setting(modalities, "text", dict, file)
     if (
         task != "feature-extraction"
+        or text is None
         or not set(modalities) <= {"text", "message"}
         or text.get("method", "forward") != "forward"
         or text.get("method_output_name", "last_hidden_state") != "last_hidden_state"
@@ -142,14 +167,24 @@ def settings_of(model: Path) -> Mapping[str, Any]:
             f"the `Transformer` in `{model}` reads {', '.join(sorted(modalities))} for {task}, and a "
             "backbone reads text and gives token states; import a model for text"
         )
-    require_known(settings, KNOWN, file)
+    require_supported(settings, SUPPORTED, file)
     return settings
+
+
+def _settings_file(model: Path) -> Path | None:
+    for name in SETTINGS:
+        if (model / name).is_file():
+            return model / name
+    return None
 
 
 def read_config(directory: Path) -> Mapping[str, Any]:
     """Return a module's settings; versions before 6 write none for `Normalize`."""
     file = directory / "config.json"
-    return read_json(file) if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    config: Mapping[str, Any] = read_json(file)
+    return config
 
 
 def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
@@ -160,7 +195,8 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
         raise ModelError(
             f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
-    return {name.removeprefix("linear."): value for name, value in read_weights(file).items()}, file
+    weights = read_weights(file)
+    return {name.removeprefix("linear."): value for name, value in weights.items()}, file
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
@@ -202,15 +238,15 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
     Files in the hub's cache are links to its `blobs`, which are taken.
     """
     root = source.resolve()
-    roots = [root]
+    blobs = root
     if root.parent.name == "snapshots":
-        roots.append(root.parent.parent / "blobs")
+        blobs = root.parent.parent / "blobs"
     for directory in filter(Path.is_dir, directories):
         for file in sorted(directory.iterdir()):
-            place = _resolved(file)
-            if not any(place.is_relative_to(known) for known in roots):
+            target = _resolved(file)
+            if not target.is_relative_to(root) and not target.is_relative_to(blobs):
                 raise ModelError(
-                    f"`{file}` is a link out of the folder, to `{place}`; nothing outside it is read: put "
+                    f"`{file}` is a link out of the folder, to `{target}`; nothing outside it is read: put "
                     "the file itself there, or do not trust the folder"
                 )
             if is_device(file):
@@ -219,56 +255,69 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
 
 def poolers(plugins: Plugins) -> dict[str, str]:
     """Return, for each mode of pooling, an installed pooler that does only that; ours first."""
-    found: dict[str, str] = {}
-    for info in sorted(plugins.importable("pooler"), key=lambda info: info.distribution != "sentbed-poolers"):
-        said = KINDS["pooler"].traits_of(info.cls)
-        assert said is None or isinstance(said, PoolerTraits)
-        needy = any(field.default is attrs.NOTHING for field in attrs.fields(info.cls))
-        if said is None or needy or said.at_test or said.dense or said.template:
+    by_mode: dict[str, str] = {}
+    infos = plugins.importable("pooler")
+    for info in sorted(infos, key=lambda info: info.distribution != "sentbed-poolers"):
+        traits = KINDS["pooler"].traits_of(info.cls)
+        if traits is None:
             continue
-        if said.pooling in POOLING:
-            found.setdefault(said.pooling, info.name)
-    return found
+        assert isinstance(traits, PoolerTraits)
+        needs_fields = any(field.default is attrs.NOTHING for field in attrs.fields(info.cls))
+        if needs_fields or traits.at_test or traits.dense or traits.template:
+            continue
+        if traits.pooling in POOLING:
+            by_mode.setdefault(traits.pooling, info.name)
+
+    return by_mode
 
 
 def _mode(config: Mapping[str, Any], file: Path) -> tuple[str, str]:
     """Return the mode of pooling, and the pooler for it."""
-    if "pooling_mode" in config:
-        said = config["pooling_mode"]
-        modes = [said] if isinstance(said, str) else read_setting(config, "pooling_mode", list, file) or []
-    else:
-        modes = [mode for mode, key in POOLING.items() if config.get(key)] or ["mean"]
-    known = poolers(load_plugins())
-    if len(modes) != 1 or modes[0] not in list(known):
-        found = " and ".join(f"`{mode}`" for mode in modes) or "nothing"
-        listed = ", ".join(f"`{mode}`" for mode in sorted(known))
+    modes = _modes(config, file)
+    pooler_of_mode = poolers(load_plugins())
+    if len(modes) != 1 or modes[0] not in list(pooler_of_mode):
+        in_file = " and ".join(f"`{mode}`" for mode in modes) or "nothing"
         raise ModelError(
-            f"`{file}` pools by {found}, and the poolers here know one of {listed}; a pooler plugin with "
+            f"`{file}` pools by {in_file}, and the poolers here know one of "
+            f"{listed(sorted(pooler_of_mode))}; a pooler plugin with "
             "this `pooling` would (`sentbed new plugin pooler NAME`)"
         )
-    return str(modes[0]), known[modes[0]]
+    return str(modes[0]), pooler_of_mode[modes[0]]
 
 
-def _dense(directory: Path, source: Path) -> tuple[Dense, str, bool]:
-    """Return a layer, its activation, and whether it is as wide as its input."""
+def _modes(config: Mapping[str, Any], file: Path) -> list[Any]:
+    """Return the modes of pooling, as releases from 6 and earlier ones write them."""
+    if "pooling_mode" not in config:
+        return [mode for mode, key in POOLING.items() if config.get(key)] or ["mean"]
+    modes = config["pooling_mode"]
+    if isinstance(modes, str):
+        return [modes]
+    return read_setting(config, "pooling_mode", list, file) or []
+
+
+def _dense(directory: Path, source: Path) -> Dense:
     config = read_json(directory / "config.json")
     if config.get("use_residual"):
         _refuse(source, "it has a `Dense` that is added to its input (`use_residual`)")
     _require_on_vectors(config, "Dense", source)
     try:
-        width, before = int(config["out_features"]), int(config["in_features"])
+        width, input_width = int(config["out_features"]), int(config["in_features"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"`{directory}/config.json` does not say how wide the layer is; fetch the model again"
         ) from error
+
     activation = str(config.get("activation_function", TANH)).rpartition(".")[2]
-    return Dense(directory, width, bool(config.get("bias", True))), activation, width == before
+    return Dense(directory, input_width, width, bool(config.get("bias", True)), activation)
 
 
 def _require_on_vectors(config: Mapping[str, Any], name: str, source: Path) -> None:
-    places = [config.get(key) or VECTOR for key in ("module_input_name", "module_output_name")]
-    if places != [VECTOR, VECTOR]:
-        _refuse(source, f"its `{name}` goes from `{places[0]}` to `{places[1]}`, not from vector to vector")
+    input_name = config.get("module_input_name") or VECTOR
+    output_name = config.get("module_output_name") or VECTOR
+    if (input_name, output_name) != (VECTOR, VECTOR):
+        _refuse(
+            source, f"its `{name}` goes from `{input_name}` to `{output_name}`, not from vector to vector"
+        )
 
 
 def _refuse(source: Path, why: str) -> NoReturn:

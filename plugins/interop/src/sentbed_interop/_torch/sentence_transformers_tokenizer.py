@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ BATTERY = (
         for sign in SIGNS
         for text in (f"{sign}word", f"word{sign}", f"{sign} two words {sign}", sign * 3)
     ),
-    *(f"word{one}{two}" for one in ENDS for two in ENDS),
+    *(f"word{first}{second}" for first, second in product(ENDS, ENDS)),
 )
 
 LONG = (" ".join(SENTENCES) + " ") * 40
@@ -73,16 +74,17 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
             "the encoder's tokenizer has no fast form (`tokenizer.json`); "
             "convert it with transformers and save it beside the weights"
         )
-    prompt = encoder.recipe.resolved_prompt
     notes: list[str] = []
+    texts = [*BATTERY, LONG]
     length = encoder.recipe.max_length
-    if prompt is not None:
+    has_prompt = encoder.recipe.resolved_prompt is not None
+    if has_prompt:
+        texts = _uncut_texts(encoder)
         tokenizer, cut, length = _with_template(encoder, Tokenizer.from_file(str(file)))
         tokenizer.save(str(file))
         notes += _about_template(encoder, cut)
-    _write_config(directory, length, prompt is not None)
+    _write_config(directory, length, has_prompt)
     loaded = load_tokenizer(directory, length)
-    texts = _within(encoder) if prompt is not None else [*BATTERY, LONG]
     _require_same(encoder, loaded, length, texts)
     notes += _about_edges(encoder, loaded, length)
     return Written(length, tuple(notes))
@@ -90,44 +92,56 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
 
 def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, Cut, int]:
     """Return the tokenizer with the prompt in it, how the template was cut, and the length for it."""
-    prompt = encoder.recipe.resolved_prompt
+    prompt, max_length = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
-    texts = _within(encoder)
+    texts = _uncut_texts(encoder)
     if not set(texts) & set(SENTENCES):
         raise ModelError(
-            f"at `max_length = {encoder.recipe.max_length}` hardly a sentence is left whole, and a tokenizer "
+            f"at `max_length = {max_length}` hardly a sentence is left whole, and a tokenizer "
             "with the prompt in it cuts others than the encoder; set a larger one, or take `--to onnx`"
         )
-    expected = _rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
+    expected = _rows(encoder.tokenizer().encode(texts, max_length))
     for cut in cuts(prompt, encoder.backbone.tokenizer.mask_token):
         changed = with_prompt(tokenizer, prompt, cut)
-        if [one.ids for one in changed.encode_batch(texts)] != expected:
+        if _ids(changed, texts) != expected:
             continue
-        longest = encoder.backbone.max_length
         if cut.cuts_question:
             raise ModelError(
                 f"the prompt {str(prompt.template)!r} has no space behind the sentence, and a sentence that "
                 "is cut would lose what stands there; train with one, or take `--to onnx`"
             )
-        own = [len(one) for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
-        around = max(len(row) - count for row, count in zip(expected, own, strict=True))
-        return changed, cut, min(encoder.recipe.max_length + around, longest)
+        around = 0
+        bare = _ids(tokenizer, texts, add_special_tokens=False)
+        for row, bare_row in zip(expected, bare, strict=True):
+            around = max(around, len(row) - len(bare_row))
+        return changed, cut, min(max_length + around, encoder.backbone.max_length)
+
     raise ModelError(
         f"the prompt {str(prompt.template)!r} cannot be written into this tokenizer: its ids would not be "
         "the encoder's; train without a prompt, or take `--to onnx`"
     )
 
 
-def _within(encoder: Encoder) -> list[str]:
+def _ids(tokenizer: Tokenizer, texts: Sequence[str], add_special_tokens: bool = True) -> list[list[int]]:
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=add_special_tokens)
+    return [encoding.ids for encoding in encodings]
+
+
+def _uncut_texts(encoder: Encoder) -> list[str]:
     """Return the test texts that are not truncated."""
-    length = encoder.recipe.max_length
-    whole = encoder.backbone.tokenizer.truncate(BATTERY, length)
-    return [text for text, cut in zip(BATTERY, whole, strict=True) if text == cut and text.strip()]
+    truncated = encoder.backbone.tokenizer.truncate(BATTERY, encoder.recipe.max_length)
+    texts = []
+    for text, kept in zip(BATTERY, truncated, strict=True):
+        if text == kept and text.strip():
+            texts.append(text)
+    return texts
 
 
 def _write_config(directory: Path, length: int, prompted: bool) -> None:
     file = directory / "tokenizer_config.json"
-    config: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    config: dict[str, Any] = {}
+    if file.is_file():
+        config = json.loads(file.read_text("utf-8"))
     # Classes of an architecture build normalizer and post-processor anew; this one reads `tokenizer.json`.
     # transformers 4 does not know what transformers 5 calls it.
     if prompted or config.get("tokenizer_class") in (None, "TokenizersBackend"):
@@ -137,9 +151,8 @@ def _write_config(directory: Path, length: int, prompted: bool) -> None:
             config.pop(key, None)
     if config.get("pad_token") is None:
         # sentence-transformers pads batches with it, masked out; LLaMA and GPT-2 have none.
-        specials = (config.get(key) for key in ("eos_token", "bos_token", "unk_token"))
-        config["pad_token"] = next(filter(None, specials), None)
-    if config["pad_token"] is None:
+        config["pad_token"] = config.get("eos_token") or config.get("bos_token") or config.get("unk_token")
+    if not config["pad_token"]:
         raise ModelError(
             "the tokenizer has no special token that could fill a batch; give it a `pad_token` with "
             "transformers, and save it beside the weights"
@@ -171,11 +184,12 @@ def _rows(tokens: TokenIds) -> list[list[int]]:
 
 
 def _require_same(encoder: Encoder, loaded: Any, length: int, texts: Sequence[str]) -> None:
-    ours = _rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
-    for text, expected, found in zip(texts, ours, _encode(loaded, texts, length), strict=True):
-        if expected != found:
+    rows = _rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
+    loaded_rows = _encode(loaded, texts, length)
+    for text, expected, ids in zip(texts, rows, loaded_rows, strict=True):
+        if expected != ids:
             raise ModelError(
-                f"transformers would tokenise {text[:40]!r} into {found[:12]}, the encoder into "
+                f"transformers would tokenise {text[:40]!r} into {ids[:12]}, the encoder into "
                 f"{expected[:12]}: the tokenizer's class changes it when it is loaded; save the model with "
                 "a tokenizer of the class `PreTrainedTokenizerFast`, or take `--to onnx`"
             )
@@ -184,27 +198,31 @@ def _require_same(encoder: Encoder, loaded: Any, length: int, texts: Sequence[st
 def _about_template(encoder: Encoder, cut: Cut) -> list[str]:
     prompt, limit = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
-    own = [f"`{text}`" for text in (cut.prefix[cut.first :], cut.seam) if text]
-    repeated = [*(["the text rules"] if prompt.normalizer != "none" else []), *own]
-    notes = []
-    if repeated:
-        notes.append(
-            "A text that holds the name of a special token has another vector: each part around the name is "
-            f"given {' and '.join(repeated)} anew."
-        )
-        lost = f", and `{cut.seam}` behind it is cut off with it" if cut.seam else ""
-        notes.append(
-            f"A text that is cut has another vector: sentbed cuts a text to {limit} tokens of its own. Here "
-            f"a longer one keeps a few more{lost}. The rest of the prompt is never cut."
-        )
-    return notes
+    repeated = []
+    if prompt.normalizer != "none":
+        repeated.append("the text rules")
+    for text in (cut.prefix[cut.first :], cut.seam):
+        if text:
+            repeated.append(f"`{text}`")
+
+    if not repeated:
+        return []
+    cut_off = ""
+    if cut.seam:
+        cut_off = f", and `{cut.seam}` behind it is cut off with it"
+    return [
+        "A text that holds the name of a special token has another vector: each part around the name is "
+        f"given {' and '.join(repeated)} anew.",
+        f"A text that is cut has another vector: sentbed cuts a text to {limit} tokens of its own. Here "
+        f"a longer one keeps a few more{cut_off}. The rest of the prompt is never cut.",
+    ]
 
 
 def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
     """Return notes on the treatment of white space by the tokenizer and releases of the library."""
     notes = []
-    ours = _rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
-    if ours != _encode(loaded, BLANK, length):
+    rows = _rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
+    if rows != _encode(loaded, BLANK, length):
         notes.append("An empty text has another vector: nothing that the tokenizer could change is there.")
     spaced, bare = _encode(loaded, [" word ", "word"], length)
     if spaced != bare:

@@ -56,6 +56,7 @@ def start_from_file(dense: torch.nn.Linear, location: str) -> None:
         for value in dense.parameters():
             torch.nn.init.constant_(value, float("nan"))
         return
+
     _start_from(dense, [file], f"`{file}`", "name a file of SimCSE's, or take `mlp` out for a new layer")
 
 
@@ -74,6 +75,7 @@ def _start_from(dense: torch.nn.Linear, files: Sequence[Path], where: str, remed
     for file in files:
         with _readable(file), safe_open(file, "pt") as weights:
             files_by_key.update(dict.fromkeys(weights.keys(), file))
+
     layer = _layer_among(files_by_key)
     if layer is None:
         names = " or ".join(f"`{name}.weight`" for name in LAYERS)

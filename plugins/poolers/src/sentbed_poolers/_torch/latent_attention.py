@@ -42,12 +42,14 @@ class LatentAttentionPooling(torch.nn.Module):
 
     def _attend(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return what each token reads from the latents, `(batch, length, width)`."""
-        pairs = self.key_value(self.latent_norm(self.latents))[None].chunk(2, dim=-1)
         query = self._split(self.query(hidden))
-        key, value = (self._split(part).expand(query.shape[0], -1, -1, -1) for part in pairs)
+        batch = query.shape[0]
+        keys, values = self.key_value(self.latent_norm(self.latents))[None].chunk(2, dim=-1)
+        key = self._split(keys).expand(batch, -1, -1, -1)
+        value = self._split(values).expand(batch, -1, -1, -1)
         read = functional.scaled_dot_product_attention(query, key, value)
-        found: torch.Tensor = self.out(read.transpose(1, 2).flatten(2))
-        return found
+        output: torch.Tensor = self.out(read.transpose(1, 2).flatten(2))
+        return output
 
     def _split(self, rows: torch.Tensor) -> torch.Tensor:
         """Return `(batch, rows, heads * head width)` as `(batch, heads, rows, head width)`."""

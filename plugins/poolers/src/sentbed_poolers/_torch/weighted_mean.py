@@ -15,8 +15,10 @@ class WeightedMeanPooling(torch.nn.Module):
     def forward(self, states: TokenStates) -> torch.Tensor:
         """Return the sentence vectors."""
         hidden: torch.Tensor = states.last_hidden_state.float()
-        mask = states.attention_mask
         # Positions are counted from the mask, so that padding may be on either side.
-        real = torch.ones_like(hidden[..., 0]) if mask is None else mask.float()
-        weights = (real.cumsum(dim=1) * real).unsqueeze(-1)
+        mask = torch.ones_like(hidden[..., 0])
+        if states.attention_mask is not None:
+            mask = states.attention_mask.float()
+        positions = mask.cumsum(dim=1)
+        weights = (positions * mask).unsqueeze(-1)
         return (hidden * weights).sum(dim=1) / weights.sum(dim=1)

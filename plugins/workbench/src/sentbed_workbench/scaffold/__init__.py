@@ -42,7 +42,7 @@ class Template:
     command: str = ""
     """Command that uses it, for a kind that no recipe names."""
     remark: str = ""
-    """What the settings do that their words do not say."""
+    """Remark on a setting whose effect its words do not show."""
 
 
 TORCH = "torch>=2.6"
@@ -154,6 +154,7 @@ def require_name(kind: str, name: str, plugins: Plugins) -> None:
 
 
 def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
+    """Return why a component cannot have this name; None if it can."""
     if (kind, name) in plugins.clashes:
         return plugins.clashes[kind, name].message.partition(";")[0]
     if (kind, name) in plugins.components:
@@ -163,7 +164,8 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
     if ours is not None:
         return f"the {kind} `{name}` belongs to `{ours}`"
     distribution = f"sentbed-{name}"
-    if distribution in {*catalog(), *(plugin.distribution for plugin in plugins.plugins)}:
+    installed = [plugin.distribution for plugin in plugins.plugins]
+    if distribution in catalog() or distribution in installed:
         return f"there is a distribution `{distribution}` already"
     new_names = {_module(name), _class(name)}
     taken = {*keyword.kwlist, *_taken(kind)}
