@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import TokenBatch, Training
-from sentbed_common import rows_of
 
 from sentbed_hardware._torch.sharding import gather_weights
 
@@ -48,7 +48,7 @@ def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | No
     rows = len(batch.input_ids)
     # Every process has a pass, even if it repeats a row: the weights may be sharded.
     own = np.arange(processes.rank, rows, processes.world) if processes.rank < rows else np.zeros(1, np.int64)
-    part = rows_of(batch, own)
+    part = batch.select(own)
     found = processes.collect(_sharded(encoder, part) if processes.sharded else encoder.encode(part))
     if found is None:
         return None
@@ -62,10 +62,12 @@ def _sharded(encoder: TorchEncoder, batch: TokenBatch) -> Any:
     """Encode with the trained weights, because there is no memory for a copy."""
     engine, module = encoder.engine, encoder.module.eval()
     low = engine.dtype != torch.float32
+    # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
+    tensors, keywords = engine.arguments(attrs.evolve(batch, auxiliary=None))
     try:
         # Weights gathered in inference mode could not be used in training again.
         with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
-            states = module.backbone(*engine.tensors(batch))
+            states = module.backbone(*tensors, **keywords)
         with torch.no_grad():
             return module.finish(states, cut=True).cpu().numpy()
     except torch.OutOfMemoryError as error:

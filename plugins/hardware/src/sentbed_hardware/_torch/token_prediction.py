@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Corrupted:
         if read.shape != ids.shape or chosen.shape != ids.shape or chosen.dtype != torch.bool:
             wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
             raise fault(training.loss, "build", f"{wrong}, expected ids and booleans {tuple(ids.shape)}")
-        self.read = TokenIds(read.numpy().astype(np.int32), tokens.offsets)
+        self.read = attrs.evolve(tokens, ids=read.numpy().astype(np.int32))
         texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
         places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift
         kept = np.flatnonzero(chosen.numpy() & (places >= 0))

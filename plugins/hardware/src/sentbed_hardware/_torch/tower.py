@@ -14,6 +14,7 @@ from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import TokenIds, TokenStates
 
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
+from sentbed_hardware._torch.engine_base import ModuleArguments
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware.engine_parts.training_settings import require_trainable
@@ -66,13 +67,13 @@ class Tower:
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
-        batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
+        tensors, keywords = self._arguments(tokens, rows)
         dtype, device = self.engine.dtype, self.engine.device.type
         # A compiler makes its own dropout and attention.
         own = device == "cpu" and not self.engine.compile
         how = CpuDropoutAndAttention() if own else nullcontext()
         with torch.autocast(device, dtype, dtype != torch.float32), how:
-            states: TokenStates = self.backbone(*batch)
+            states: TokenStates = self.backbone(*tensors, **keywords)
         return states
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
@@ -91,8 +92,12 @@ class Tower:
 
     def origin_of_nan(self, tokens: TokenIds, rows: Chunk) -> str:
         """Return which part first gives NaN or infinity for these texts; "" if none does."""
-        batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
-        return origin_of_nan(self.module, self.module.backbone, batch)
+        tensors, keywords = self._arguments(tokens, rows)
+        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
+
+    def _arguments(self, tokens: TokenIds, rows: Chunk) -> ModuleArguments:
+        """Return these texts on the device, as the backbone takes them."""
+        return self.engine.arguments(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
 
 
 def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:

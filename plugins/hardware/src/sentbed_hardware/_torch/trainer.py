@@ -516,7 +516,7 @@ class TorchTrainer(Trainer):
 
 def _numbered(tensors: Mapping[str, torch.Tensor], start: str) -> list[torch.Tensor]:
     """Return the tensors `START.0`, `START.1` and so on."""
-    numbered = []
+    numbered: list[torch.Tensor] = []
     while (name := f"{start}.{len(numbered)}") in tensors:
         numbered.append(tensors[name])
     return numbered

@@ -21,7 +21,7 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
-from sentbed_common import is_finite_tensor, rows_of
+from sentbed_common import is_finite_tensor
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.module_fingerprint import weights_of
@@ -64,12 +64,18 @@ def require_finite_weights(module: torch.nn.Module) -> None:
 
 
 def origin_of_nan(
-    encoder: EncoderModule, backbone: Module, batch: Iterable[torch.Tensor | None], **auxiliary: Any
+    encoder: EncoderModule,
+    backbone: Module,
+    tensors: Iterable[torch.Tensor | None],
+    keywords: Mapping[str, Any],
 ) -> str:
-    """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does."""
+    """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does.
+
+    `tensors` and `keywords` are the arguments of the backbone's module.
+    """
     cls, pooler = encoder.owners
     with torch.no_grad():
-        states = encoder.in_fp32(backbone(*batch, **auxiliary))
+        states = encoder.in_fp32(backbone(*tensors, **keywords))
         parts: list[tuple[str, Module, torch.Tensor]] = [
             (f"the token states of the backbone of {release_of(cls.__module__)}", backbone, _real(states))
         ]
@@ -85,6 +91,17 @@ def origin_of_nan(
     return ""
 
 
+def host_arguments(
+    batch: TokenBatch,
+) -> tuple[tuple[torch.Tensor, torch.Tensor | None], dict[str, torch.Tensor]]:
+    """Return ids, mask and keywords of a batch for a module on the host."""
+    mask = None
+    if batch.attention_mask is not None:
+        mask = torch.from_numpy(batch.attention_mask)
+    keywords = {name: torch.from_numpy(values) for name, values in batch.keywords.items()}
+    return (torch.from_numpy(batch.input_ids), mask), keywords
+
+
 def require_finite(
     vectors: NDArray[np.float32], batch: TokenBatch, origin_of: Callable[[TokenBatch], str]
 ) -> NDArray[np.float32]:
@@ -96,7 +113,7 @@ def require_finite(
     if good.all():
         return vectors
     bad = np.flatnonzero(~good)[:1]
-    origin = origin_of(rows_of(batch, bad))
+    origin = origin_of(batch.select(bad))
     remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
     if origin.endswith("values"):
         remedy = "load other weights, or train with a lower learning rate"
@@ -156,11 +173,11 @@ def named_parts(encoder: EncoderModule) -> str:
     return f"{named} or of the backbone of {release_of(cls.__module__)}"
 
 
-def connected(encoder: EncoderModule, names: Collection[str]) -> dict[str, bool]:
-    """Return for each weight of an encoder on the host whether its vectors have a gradient for it."""
+def connected(encoder: EncoderModule, names: Collection[str], batch: TokenBatch) -> dict[str, bool]:
+    """Return for each weight of an encoder on the host whether a batch's vectors have a gradient for it."""
     weights = {name: value for name, value in encoder.named_parameters() if name in names}
-    ids = torch.ones((2, 3), dtype=torch.int64)
-    vectors = encoder(ids, None)
+    tensors, keywords = host_arguments(batch)
+    vectors = encoder(*tensors, **keywords)
     if not vectors.requires_grad:
         return dict.fromkeys(weights, False)
     found = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)

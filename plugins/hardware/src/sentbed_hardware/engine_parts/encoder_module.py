@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,10 +29,6 @@ FITTED_ON = "fitted_on"
 """Key of the file's notes with what a transform was fitted on, as JSON; absent if it was not."""
 SHAPES = 256
 """Largest number of batch shapes to compile; further shapes run uncompiled."""
-
-
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
-"""Token ids and mask, each `(batch, length)`."""
 
 
 class EncoderModule(torch.nn.Module):
@@ -111,9 +107,12 @@ class EncoderModule(torch.nn.Module):
             other.transform = linear_transform(fit, self)
         return other
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Encode one batch."""
-        return self.finish(self.backbone(input_ids, attention_mask), len(input_ids), cut=not self.training)
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **keywords: torch.Tensor
+    ) -> torch.Tensor:
+        """Encode one batch; `keywords` are those of `TokenBatch`."""
+        states = self.backbone(input_ids, attention_mask, **keywords)
+        return self.finish(states, len(input_ids), cut=not self.training)
 
     def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> torch.Tensor:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
@@ -240,10 +239,10 @@ class InferenceModule(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
-        **auxiliary: Pair,
+        **keywords: Any,
     ) -> torch.Tensor:
-        """Encode one batch; `prefix` precedes every row, `auxiliary` is as in `TokenBatch`."""
-        states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
+        """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module."""
+        states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         with self.turn:
             return self.encoder.finish(states, len(input_ids), cut=True)
 
@@ -253,10 +252,10 @@ class InferenceModule(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
-        **auxiliary: Pair,
+        **keywords: Any,
     ) -> torch.Tensor:
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
-        states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
+        states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         with self.turn:
             return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
 
