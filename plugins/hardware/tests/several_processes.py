@@ -85,8 +85,8 @@ class Stack(torch.nn.Module):
         if readings is not None:
             states = states * (1 + readings[:, None, None])
         if hidden is not None:
-            assert attention_mask is not None
-            attention_mask = attention_mask * ~hidden
+            shown = (~hidden).long()
+            attention_mask = shown if attention_mask is None else attention_mask * shown
         return TokenStates(states, attention_mask)
 
 

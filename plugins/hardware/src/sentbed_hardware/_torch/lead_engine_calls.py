@@ -47,14 +47,17 @@ def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | No
     processes = encoder.engine.processes
     rows = len(batch.input_ids)
     # Every process has a pass, even if it repeats a row: the weights may be sharded.
-    own = np.arange(processes.rank, rows, processes.world) if processes.rank < rows else np.zeros(1, np.int64)
-    part = batch.select(own)
-    found = processes.collect(_sharded(encoder, part) if processes.sharded else encoder.encode(part))
-    if found is None:
+    rows_of_process = np.zeros(1, np.int64)
+    if processes.rank < rows:
+        rows_of_process = np.arange(processes.rank, rows, processes.world)
+    part = batch.select(rows_of_process)
+    vectors_of_process = _sharded(encoder, part) if processes.sharded else encoder.encode(part)
+    collected = processes.collect(vectors_of_process)
+    if collected is None:
         return None
     vectors = np.empty((rows, encoder.width), np.float32)
-    for rank, some in enumerate(found[:rows]):
-        vectors[rank :: processes.world] = some
+    for rank, part_of_vectors in enumerate(collected[:rows]):
+        vectors[rank :: processes.world] = part_of_vectors
     return vectors
 
 

@@ -192,8 +192,8 @@ class SeveralEncoders(TorchEncoder):
         for encoder in self.encoders:
             if encoder.module.training:
                 encoder.module.eval()
-            own = encoder._replica
-            stale = not isinstance(own, InferenceModule) or own.backbone is not first.backbone
+            replica = encoder._replica
+            stale = not isinstance(replica, InferenceModule) or replica.backbone is not first.backbone
             if stale and isinstance(first, InferenceModule):
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
         return first
@@ -232,7 +232,7 @@ def _linked(twin: Path, directory: Path) -> dict[str, str]:
         # Another process is removing it.
         shutil.rmtree(directory / inside, ignore_errors=True)
         return {}
-    return {name: found for name, found in sums.items() if name.startswith(inside)}
+    return {name: digest for name, digest in sums.items() if name.startswith(inside)}
 
 
 def _link(source: str, target: str) -> None:

@@ -31,10 +31,11 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 def learning_rate(training: Training, step: int) -> float:
     """Return the learning rate of a step, from 0. Raises `PluginError` if the schedule gives none."""
     schedule = training.schedule
-    found = schedule.factor(step, training.total_steps)
-    factor = number(found, schedule, "factor")
+    returned_factor = schedule.factor(step, training.total_steps)
+    factor = number(returned_factor, schedule, "factor")
     if not 0 <= factor < float("inf"):
-        raise fault(schedule, "factor", f"returned {found!r} for step {step}, expected a number from 0 to 1")
+        wrong = f"returned {returned_factor!r} for step {step}, expected a number from 0 to 1"
+        raise fault(schedule, "factor", wrong)
     return number(training.optimizer.lr, training.optimizer, "lr") * factor
 
 
@@ -44,8 +45,10 @@ def broken_weight(module: torch.nn.Module) -> str | None:
     In processes that share weights, each looks at its own part of them.
     """
     for name, weight in weights_of(module):
-        held = weight.to_local() if isinstance(weight, DTensor) else weight
-        if held.is_floating_point() and not held.is_meta and not is_finite_tensor(held):
+        part = weight
+        if isinstance(weight, DTensor):
+            part = weight.to_local()
+        if part.is_floating_point() and not part.is_meta and not is_finite_tensor(part):
             return name
     return None
 
@@ -143,8 +146,8 @@ def cut(name: str, encoder: EncoderModule, reached: Mapping[str, bool]) -> Plugi
     `reached` has each trained weight of the encoder `name`, by its own name, and whether it has a gradient.
     """
     for part in ("pooler", "backbone"):
-        some = [found for key, found in reached.items() if key.startswith(f"{part}.")]
-        if some and not any(some):
+        of_part = [is_reached for key, is_reached in reached.items() if key.startswith(f"{part}.")]
+        if of_part and not any(of_part):
             wrong = f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`"
             return fault(encoder.owners[1], "build", f"{wrong}; do not detach what it reads or returns")
     return None
@@ -152,8 +155,8 @@ def cut(name: str, encoder: EncoderModule, reached: Mapping[str, bool]) -> Plugi
 
 def frozen_nan(columns: Columns) -> bool:
     """Whether the vectors of a frozen encoder have NaN or infinite values."""
-    given = (values for values in columns.values() if not isinstance(values, TokenIds))
-    return not all(np.isfinite(values).all() for values in given)
+    frozen = [values for values in columns.values() if not isinstance(values, TokenIds)]
+    return not all(np.isfinite(values).all() for values in frozen)
 
 
 def came_from(origin: str) -> str:
@@ -180,8 +183,8 @@ def connected(encoder: EncoderModule, names: Collection[str], batch: TokenBatch)
     vectors = encoder(*tensors, **keywords)
     if not vectors.requires_grad:
         return dict.fromkeys(weights, False)
-    found = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
-    return {name: slope is not None for name, slope in zip(weights, found, strict=True)}
+    gradients = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
+    return {name: gradient is not None for name, gradient in zip(weights, gradients, strict=True)}
 
 
 def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
@@ -192,9 +195,10 @@ def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -
     if not isinstance(output, LossOutput):
         wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
     elif not isinstance(output.loss, torch.Tensor) or output.loss.ndim:
-        found = getattr(output.loss, "shape", None)
-        shape = type(output.loss).__name__ if found is None else f"shape {tuple(found)}"
-        wrong = f"returned a loss of the {'type ' if found is None else ''}{shape}, expected a scalar tensor"
+        what = f"type {type(output.loss).__name__}"
+        if hasattr(output.loss, "shape"):
+            what = f"shape {tuple(output.loss.shape)}"
+        wrong = f"returned a loss of the {what}, expected a scalar tensor"
     elif recorded and not output.loss.requires_grad:
         wrong = "returned a value without a gradient; do not detach it"
     elif stateful and output.state is None:
