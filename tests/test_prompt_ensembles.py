@@ -204,6 +204,19 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(monkeypatch: pytest
     assert least <= own < 1.5 * least
 
 
+def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses() -> None:
+    def denoised(layers: Sequence[int] | str, prompt: Mapping[str, Any]) -> Any:
+        backbone = {"use": "bert", "init": "random", "size": "mini", "vocab_size": 500, "layers": layers}
+        pooler = {"use": "mask", "denoise": True}
+        table = {"backbone": backbone, "pooler": pooler, "prompt": prompt, "max_length": 24}
+        return random_encoder(table, (*SENTENCES, *TEXTS)).encode(TEXTS)
+
+    expected = denoised([2], {"template": "prompt-bert"})
+    found = denoised("last", {"template": "prompt-bert", "layers": [2]})
+    assert np.array_equal(found, expected)
+    assert np.abs(found - denoised("last", {"template": "prompt-bert"})).max() > 0.01
+
+
 TRAINED = [{"template": "prompt-eol"}, {"template": "pretended-cot", "layers": [2, 3]}]
 PAIRS = {"anchor": TEXTS[:3], "positive": TEXTS[2:]}
 TEMPERATURE = 0.5

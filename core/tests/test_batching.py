@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Event, current_thread, main_thread
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sentbed import DataError
 from sentbed._encoder import batching as encode
-from sentbed._encoder.batching import BATCH_COST, PREFIX_PAYS, encode_into, pad, plan_batches, shared_prefix
+from sentbed._encoder.batching import (
+    BATCH_COST,
+    PREFIX_PAYS,
+    encode_into,
+    pad,
+    plan_batches,
+    shared_prefix_length,
+)
 from sentbed.protocols import BuildContext, TokenBatch, TokenIds
 from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
 
@@ -158,15 +166,7 @@ def test_what_the_mask_keeps_of_a_row_is_that_row(rows: list[list[int]], data: s
     assert (batch.attention_mask is None) == (len({len(rows[row]) for row in chosen}) == 1)
 
 
-def test_joined_token_ids_are_those_of_the_parts_in_order():
-    parts = [tokens([1, 2], [3]), tokens([4, 5, 6])]
-    joined = TokenIds.join(parts)
-    assert len(joined) == 3
-    assert joined.ids.tolist() == [1, 2, 3, 4, 5, 6]
-    assert joined.lengths.tolist() == [2, 1, 3]
-
-
-# --- shared_prefix -----------------------------------------------------------------------------------------
+# --- shared_prefix_length ----------------------------------------------------------------------------------
 
 
 def rows_of(found: TokenIds) -> list[list[int]]:
@@ -174,16 +174,23 @@ def rows_of(found: TokenIds) -> list[list[int]]:
 
 
 def prefix_of(*rows: list[int]) -> list[int] | None:
-    found = shared_prefix(tokens(*rows))
-    return None if found is None else found.tolist()
+    length = shared_prefix_length(tokens(*rows))
+    return rows[0][:length] if length else None
 
 
 def test_the_shared_prefix_is_what_every_text_begins_with():
     assert prefix_of([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7, 8], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4, 5]
     assert prefix_of([1, 2, 3, 4, 9, 9], [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4]
-    found = shared_prefix(tokens([1, 2, 3, 4, 5], [1, 2, 3, 4, 6]))
-    assert found is not None
-    assert found.dtype == np.int64
+
+
+def test_a_token_that_only_some_texts_hide_is_not_shared():
+    texts = tokens([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7])
+    hidden = np.array([1, 1, 1, 1, 1, 0] * 2, bool)
+    assert shared_prefix_length(attrs.evolve(texts, hidden=hidden)) == 5
+    hidden[10] = False
+    assert shared_prefix_length(attrs.evolve(texts, hidden=hidden)) == 4
+    hidden[0] = False
+    assert shared_prefix_length(attrs.evolve(texts, hidden=hidden)) == 0
 
 
 def test_too_few_shared_tokens_are_not_shared():
@@ -217,14 +224,6 @@ def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows: li
     longest = max(count for count in counts if all(row[:count] == rows[0][:count] for row in rows))
     expected = rows[0][:longest] if longest >= PREFIX_PAYS and len(rows) > 1 else None
     assert prefix_of(*rows) == expected
-
-
-@given(st.lists(st.lists(st.integers(1, 99), min_size=3, max_size=9), max_size=9), st.integers(0, 3))
-def test_without_its_first_ids_each_text_keeps_the_rest(rows: list[list[int]], count: int):
-    found = tokens(*rows).without_first(count)
-    assert rows_of(found) == [row[count:] for row in rows]
-    assert len(found) == len(rows)
-    assert (found.ids.dtype, found.offsets.dtype) == (np.int32, np.int64)
 
 
 # --- encode_into -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed._component_faults import ADVICE, fault, number, release_of, returned, sentences
-    from sentbed._encoder.batching import pad, plan_batches
+    from sentbed._encoder.batching import plan_batches
     from sentbed._files import (
         LONGEST_LINE,
         SUMS_FILE,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sentbed._value_types import require_types
     from sentbed.errors import foreign, reason_of
     from sentbed.protocols.evaluation import score_digits
+    from sentbed.protocols.tokens import pad
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazy(__name__)

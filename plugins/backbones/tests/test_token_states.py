@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from sentbed import ModelError
 from sentbed.protocols import TokenStates
 from sentbed_backbones._torch.token_states import (
     CausalStates,
@@ -280,3 +281,42 @@ def test_the_mask_state_is_that_of_the_last_mask_token() -> None:
     states = Read(Places(), [(-1,)], False, 50)(ids, mask)
     assert states.mask_state is not None
     assert states.mask_state.tolist() == [[3, 3], [0, 0], [5, 5]]
+
+
+def test_hidden_tokens_are_left_out_of_the_mask_and_change_no_state() -> None:
+    ids, mask = batch("right")
+    hidden = torch.zeros_like(ids, dtype=torch.bool)
+    hidden[:, 0] = True
+    read = Read(Given(), [(-1,)], False, None, hides=True)
+    states = read(ids, mask, hidden=hidden)
+    assert_close(states.last_hidden_state, ids[..., None] + 200.0)
+    assert states.attention_mask is not None
+    assert torch.equal(states.attention_mask, mask * ~hidden)
+    whole = read(ids, None, hidden=hidden).attention_mask
+    assert whole is not None
+    assert whole.tolist() == [[0] + [1] * (ids.shape[1] - 1)] * len(ids)
+
+
+def test_each_row_is_read_in_the_layers_that_it_chooses() -> None:
+    ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    read = Read(Given(), [(-1,), (0,), (0, 1)], False, None)
+    states = read(ids, None, readings=torch.tensor([2, 0, 1]))
+    assert states.last_hidden_state[..., 0].tolist() == [[51, 52], [203, 204], [5, 6]]
+    assert states.attention_mask is None
+
+
+@pytest.mark.parametrize(
+    ("readings", "hides", "missing"),
+    [
+        ([(-1,)], True, "`hidden`"),
+        ([(-1,), (0,)], False, "`readings`"),
+        ([(-1,), (0,)], True, "`hidden` and `readings`"),
+    ],
+)
+def test_an_engine_that_drops_a_field_of_the_batch_is_an_error(
+    readings: list[tuple[int, ...]], hides: bool, missing: str
+) -> None:
+    ids, mask = batch("right")
+    read = Read(Given(), readings, False, None, hides=hides)
+    with pytest.raises(ModelError, match=f"called without {missing}; an engine hands over"):
+        read(ids, mask)

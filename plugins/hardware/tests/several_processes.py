@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from sentbed import RunError
-from sentbed.protocols import Head, TokenStates, Training, Transform
+from sentbed.helpers import pad
+from sentbed.protocols import Head, TokenIds, TokenStates, Training, Transform
 from sentbed_hardware._common.random_generators import draws
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware.adafactor import Adafactor
@@ -71,10 +72,21 @@ class Stack(torch.nn.Module):
         self.layers = torch.nn.ModuleList(Block(width, dropout) for _ in range(3))
         self.unused = torch.nn.Parameter(torch.ones(3))
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        hidden: torch.Tensor | None = None,
+        readings: torch.Tensor | None = None,
+    ) -> TokenStates:
         states = self.words(input_ids)
         for layer in self.layers:
             states = layer(states)
+        if readings is not None:
+            states = states * (1 + readings[:, None, None])
+        if hidden is not None:
+            shown = (~hidden).long()
+            attention_mask = shown if attention_mask is None else attention_mask * shown
         return TokenStates(states, attention_mask)
 
 
@@ -199,8 +211,6 @@ def transformed(engine: Any, out: Path) -> Any:
 
 
 def padded(rows: int) -> Any:
-    from sentbed._encoder.batching import pad
-
     tokens = batch(rows)["anchor"]
     return pad(tokens, torch.arange(rows).numpy(), 3)
 
@@ -208,6 +218,26 @@ def padded(rows: int) -> Any:
 def together(engine: Any, operation: Any, trainer: Any) -> Any:
     own = getattr(trainer, "own", trainer)
     return getattr(engine, "engine", engine).processes.together(operation, own)
+
+
+def with_fields(tokens: TokenIds) -> TokenIds:
+    """Hide every second token but the last of each text, and let texts choose layers in turn."""
+    hidden = np.arange(len(tokens.ids)) % 2 == 0
+    hidden[tokens.offsets[1:] - 1] = False
+    readings = np.arange(len(tokens), dtype=np.int32) % 3
+    return attrs.evolve(tokens, hidden=hidden, readings=readings)
+
+
+def fields(engine: Any) -> Any:
+    """Vectors and gradients of texts with hidden tokens and layers of their own."""
+    columns = {name: with_fields(tokens) for name, tokens in batch(5).items()}
+    encoder = assemble(engine)
+    return {
+        "plain": encoder.encode(padded(5)),
+        "vectors": encoder.encode(pad(columns["anchor"], np.arange(5), 3)),
+        "gradients": trainer_of(engine, encoder, Contrast(learned=True)).gradients(columns),
+        "in parts": trainer_of(engine, encoder, Contrast(learned=True), micro_batch=1).gradients(columns),
+    }
 
 
 def states_of(trainer: Any) -> Any:
@@ -329,6 +359,7 @@ def scenarios(engine: Any, out: Path) -> dict[str, Any]:
         "gradients": gradients(engine),
         "steps": steps(engine, out / "steps"),
         "transformed": transformed(engine, out / "transformed"),
+        "fields": fields(engine),
         "dropout": dropout(engine),
         "resumed": resumed(engine, out / "resumed"),
         "refused": refused(engine),

@@ -120,6 +120,12 @@ def test_a_transform_is_that_of_one_process(found: dict[str, Any]) -> None:
     close(found["two"]["transformed"], expected, 1e-5)
 
 
+def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(found: dict[str, Any]) -> None:
+    expected = found["one"]["fields"]
+    assert np.abs(expected["vectors"] - expected["plain"]).max(1).min() > 1e-3
+    close(found["two"]["fields"], expected, 1e-5)
+
+
 def test_dropout_differs_between_processes_and_is_that_of_the_seed(found: dict[str, Any]) -> None:
     dropout = found["two"]["dropout"]
     (first, first_common), (second, second_common) = dropout["before"]

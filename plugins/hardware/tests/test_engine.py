@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from sentbed import ModelError, RunError
 from sentbed._files import verified_sums
 from sentbed.helpers import sha256, write_sums
-from sentbed.protocols import BuildContext, Head, TokenIds
+from sentbed.protocols import BuildContext, Head, TokenBatch, TokenIds
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.adamw import AdamW
@@ -312,8 +312,32 @@ def test_other_errors_are_not_taken_for_want_of_memory(
 def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(toys: Any, engine: TorchEngine) -> None:
     shared = np.array([4, 7, 9], np.int64)
     first, second = (attrs.evolve(toys.batch(text), prefix=shared) for text in ANCHORS[:2])
-    assert engine.prefix(first)[0].tolist() == [4, 7, 9]
-    assert engine.prefix(first)[0] is engine.prefix(second)[0]
-    other = attrs.evolve(first, prefix=np.array([4, 8], np.int64))
-    assert engine.prefix(other)[0].tolist() == [4, 8]
-    assert engine.prefix(toys.batch("rain")) == ()
+
+    def prefix_of(batch: TokenBatch) -> torch.Tensor:
+        (_, _, prefix), _ = engine.arguments(batch)
+        assert prefix is not None
+        return prefix
+
+    assert prefix_of(first).tolist() == [4, 7, 9]
+    assert prefix_of(first) is prefix_of(second)
+    assert prefix_of(attrs.evolve(first, prefix=np.array([4, 8], np.int64))).tolist() == [4, 8]
+    tensors, _ = engine.arguments(toys.batch("rain"))
+    assert len(tensors) == 2
+
+
+def test_a_module_gets_every_field_of_a_batch(toys: Any, engine: TorchEngine) -> None:
+    plain = toys.batch(*ANCHORS)
+    rows, length = plain.input_ids.shape
+    hidden, readings = np.ones((rows, length), bool), np.arange(rows)
+    auxiliary = toys.batch(*ANCHORS[::-1])
+    batch = attrs.evolve(plain, hidden=hidden, readings=readings, auxiliary=auxiliary)
+    (ids, mask), keywords = engine.arguments(batch)
+    assert ids is not None
+    assert mask is not None
+    assert (ids.numpy() == plain.input_ids).all()
+    assert (mask.numpy() == plain.attention_mask).all()
+    assert sorted(keywords) == ["auxiliary", "hidden", "readings"]
+    assert keywords["hidden"].numpy().all()
+    assert keywords["readings"].tolist() == list(range(rows))
+    assert (keywords["auxiliary"][0].numpy() == auxiliary.input_ids).all()
+    assert engine.arguments(plain)[1] == {}

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from sentbed.protocols import TokenBatch, TokenIds
-from sentbed_tpu._jax.shape_buckets import Buckets, fill, widen
+from sentbed_tpu._jax.shape_buckets import Buckets
 
 BUCKETS = Buckets((4, 8, 16), 64)
 
@@ -57,19 +56,3 @@ def test_the_number_of_shapes_is_that_of_lengths_and_row_counts():
     # 4 tokens: 8 and 16 rows; 8, 16 and 32 tokens: 8 rows.
     assert BUCKETS.shapes(32) == 5
     assert Buckets((16, 32), 16384).shapes(32) == math.log2(1024 / 8) + 1 + math.log2(512 / 8) + 1
-
-
-def test_filling_keeps_ids_and_marks_what_is_padding():
-    tokens = TokenIds(np.array([1, 2, 3, 4, 5, 6], np.int32), np.array([0, 3, 4, 6]))
-    batch = fill(tokens, np.array([2, 0]), 3, 4, pad_id=9)
-    assert batch.input_ids.tolist() == [[5, 6, 9, 9], [1, 2, 3, 9], [9, 9, 9, 9]]
-    assert batch.attention_mask is not None
-    assert batch.attention_mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0]]
-    assert batch.input_ids.dtype == batch.attention_mask.dtype == np.int32
-
-
-def test_widening_a_batch_without_a_mask_gives_it_one():
-    batch = widen(TokenBatch(np.array([[1, 2]]), None), 2, 3, pad_id=0)
-    assert batch.input_ids.tolist() == [[1, 2, 0], [0, 0, 0]]
-    assert batch.attention_mask is not None
-    assert batch.attention_mask.tolist() == [[1, 1, 0], [1, 0, 0]]

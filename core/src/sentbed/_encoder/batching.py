@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from sentbed.protocols import PlacedEncoder, TokenBatch, TokenIds, Tokenizer
+from sentbed.protocols import PlacedEncoder, TokenIds, Tokenizer
+from sentbed.protocols.tokens import pad
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +61,7 @@ def encode_into(
         if planned is None:
             planned = plan_batches(lengths, token_budget)
         plan = list(planned)
-        batches = (window.batch(rows, tokenizer.pad_id) for rows in plan)
+        batches = (pad(window.tokens, rows, tokenizer.pad_id) for rows in plan)
         for rows, batch_vectors in zip(plan, encoder.encode_batches(batches), strict=True):
             vectors[rows] = batch_vectors
             if progress is not None:
@@ -73,8 +74,6 @@ class _Window:
     """Tokenised distinct texts of a window; `inverse` maps texts to rows, `counts` has texts per row."""
 
     tokens: TokenIds
-    auxiliary: TokenIds | None
-    prefix: NDArray[np.int64] | None
     inverse: NDArray[np.int64]
     counts: NDArray[np.int64]
 
@@ -84,15 +83,10 @@ class _Window:
 
         unique, inverse = distinct_texts(texts)
         tokens = tokenizer.encode(unique, max_length)
-        prefix = shared_prefix(tokens, tokenizer.shareable) if shares else None
-        if prefix is not None:
-            tokens = tokens.without_first(len(prefix))
-        auxiliary = tokenizer.auxiliary(unique, max_length)
-        return cls(tokens, auxiliary, prefix, inverse, np.bincount(inverse, minlength=len(unique)))
-
-    def batch(self, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
-        auxiliary = None if self.auxiliary is None else pad(self.auxiliary, rows, pad_id)
-        return attrs.evolve(pad(self.tokens, rows, pad_id), prefix=self.prefix, auxiliary=auxiliary)
+        if shares and (shared := shared_prefix_length(tokens, tokenizer.shareable)):
+            tokens = tokens.share_prefix(shared)
+        tokens = attrs.evolve(tokens, auxiliary=tokenizer.auxiliary(unique, max_length))
+        return cls(tokens, inverse, np.bincount(inverse, minlength=len(unique)))
 
 
 def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
@@ -114,25 +108,33 @@ def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
             yield window
 
 
-def shared_prefix(
-    tokens: TokenIds, shareable: Callable[[NDArray[np.int32]], int] = len
-) -> NDArray[np.int64] | None:
-    """Return the leading ids that all texts share, `(shared,)`, or None if they are too few to pay off.
+def shared_prefix_length(tokens: TokenIds, shareable: Callable[[NDArray[np.int32]], int] = len) -> int:
+    """Return how many leading tokens all texts share, or 0 if they are too few to pay off.
 
     With a prompt this is the template before the sentence, including the demonstration; at least one token of
     each text is left. Ids are compared, not strings: a sentence may merge with the template's last character.
-    `shareable` limits it, given the first text; see `Tokenizer`.
+    A token that is hidden in one text is not the one that another shows. `shareable` limits the number, given
+    the first text; see `Tokenizer`.
     """
-    import numpy as np
-
     if len(tokens) < 2:
-        return None
+        return 0
     starts = tokens.offsets[:-1]
     longest = min(int(tokens.lengths.min()) - 1, shareable(tokens.ids[: tokens.offsets[1]]))
     shared = 0
-    while shared < longest and (tokens.ids[starts + shared] == tokens.ids[shared]).all():
+    while shared < longest and _are_alike(tokens, starts + shared):
         shared += 1
-    return tokens.ids[:shared].astype(np.int64) if shared >= PREFIX_PAYS else None
+    return shared if shared >= PREFIX_PAYS else 0
+
+
+def _are_alike(tokens: TokenIds, places: NDArray[np.int64]) -> bool:
+    """Whether the tokens at these places are one token, hidden in all texts or in none."""
+    ids = tokens.ids[places]
+    if not (ids == ids[0]).all():
+        return False
+    if tokens.hidden is None:
+        return True
+    hidden = tokens.hidden[places]
+    return bool((hidden == hidden[0]).all())
 
 
 def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDArray[np.int64]]:
@@ -167,18 +169,3 @@ def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDAr
         rows = order[ends[first] : ends[last]]
         pieces = -(-len(rows) // size)
         yield from np.array_split(rows, pieces)
-
-
-def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
-    """Return these rows as one batch, without a mask if they have equal lengths."""
-    import numpy as np
-
-    lengths = tokens.lengths[rows]
-    length = int(lengths.max())
-    columns = np.arange(length)
-    places = tokens.offsets[rows][:, None] + columns
-    if int(lengths.min()) == length:
-        return TokenBatch(tokens.ids[places].astype(np.int64), None)
-    mask = columns < lengths[:, None]
-    ids = np.where(mask, tokens.ids[np.where(mask, places, 0)], pad_id)
-    return TokenBatch(ids.astype(np.int64), mask.astype(np.int64))

@@ -92,7 +92,8 @@ class BuiltBackbone:
     tokenizer: Tokenizer
     """Tokenizer of the transformer."""
     module: Module
-    """`module(input_ids, attention_mask | None) -> TokenStates`."""
+    """`module(input_ids, attention_mask | None, **keywords) -> TokenStates`; the keywords are those of
+    `TokenBatch.keywords`, of which there are none unless its tokenizer gives the fields."""
     width: int
     """Dimension of a token state."""
     max_length: int

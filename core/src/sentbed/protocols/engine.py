@@ -105,8 +105,9 @@ class PlacedEncoder:
     """Whether `encode_batches` leaves the host free: texts are then tokenised ahead in a thread."""
     module: Module = None
     """On PyTorch engines: backbone, pooler and head as one torch module in fp32, called as
-    `module(input_ids, attention_mask)`, with the parts `backbone`, `pooler`, `projection`, `transform` (each
-    the identity if there is none) and `normalize: bool`; call `weights_changed()` after changing weights."""
+    `module(input_ids, attention_mask, **TokenBatch.keywords)`, with the parts `backbone`, `pooler`,
+    `projection`, `transform` (each the identity if there is none) and `normalize: bool`; call
+    `weights_changed()` after changing weights."""
 
     @property
     def protocol(self) -> Mapping[str, Any]:

@@ -20,34 +20,82 @@ Module: TypeAlias = Any
 
 @attrs.frozen(eq=False)
 class TokenIds:
-    """Ragged token ids of `n` texts: text `i` has `ids[offsets[i]:offsets[i + 1]]`."""
+    """Ragged tokens of `n` texts: text `i` has the ids `ids[offsets[i]:offsets[i + 1]]`.
+
+    What a backbone is told of a token or a text besides its id stands in a field of its own, which is None
+    where there is nothing to tell. `join`, `share_prefix`, `sentbed.helpers.pad`, `TokenBatch.select` and
+    `TokenBatch.widened` keep every field with its tokens; no other code cuts, joins or pads texts.
+    """
 
     ids: NDArray[np.int32]
-    """Concatenated ids, `(total,)`. What they are is between tokenizer and backbone: see `encode_marked`."""
+    """Concatenated ids, `(total,)`: numbers of tokens in the vocabulary."""
     offsets: NDArray[np.int64]
     """Offsets into `ids`, `(n + 1,)`, starting at 0."""
+    hidden: NDArray[np.bool_] | None = None
+    """`(total,)`, whether a token is hidden from the pooler; see `Tokenizer.encode_marked`."""
+    readings: NDArray[np.int32] | None = None
+    """`(n,)`, the layers that a text chooses: their place in `BuildContext.readings`, from 1, or 0 for the
+    backbone's own."""
+    prefix: TokenIds | None = None
+    """One text, whose tokens precede those of every text and are not repeated there; see `share_prefix`."""
+    auxiliary: TokenIds | None = None
+    """The same texts in the prompt of `BackboneTraits.auxiliary`."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @classmethod
     def join(cls, parts: Iterable[TokenIds]) -> TokenIds:
-        """Concatenate the texts of all parts."""
+        """Concatenate the texts of all parts.
+
+        A field that only some parts have is filled for the others: none of their tokens is hidden, and they
+        read the backbone's own layers.
+
+        Raises:
+            ValueError: if a part has a prefix, or only some have auxiliary prompts.
+        """
         import numpy as np
 
         parts = list(parts)
-        lengths = np.concatenate([part.lengths for part in parts])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return cls(np.concatenate([part.ids for part in parts]), offsets)
+        if any(part.prefix is not None for part in parts):
+            raise ValueError("texts whose prefix was taken out cannot be joined; join them before")
+        auxiliary = [part.auxiliary for part in parts if part.auxiliary is not None]
+        if len(auxiliary) not in (0, len(parts)):
+            raise ValueError(
+                f"{len(auxiliary)} of {len(parts)} parts have auxiliary prompts; give all or none"
+            )
 
-    def without_first(self, count: int) -> TokenIds:
-        """Return each text without its first `count` ids; each must have at least that many."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        joined = cls(
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([[0], np.cumsum(lengths)]),
+            hidden=_concatenated([part.hidden for part in parts], [len(part.ids) for part in parts]),
+            readings=_concatenated([part.readings for part in parts], [len(part) for part in parts]),
+        )
+        if not auxiliary:
+            return joined
+        return attrs.evolve(joined, auxiliary=cls.join(auxiliary))
+
+    def share_prefix(self, count: int) -> TokenIds:
+        """Return the texts without their first `count` tokens, which are alike in all, and these as `prefix`.
+
+        The auxiliary prompts stay as they are.
+        """
         import numpy as np
 
         kept = np.ones(len(self.ids), bool)
         for place in range(count):
             kept[self.offsets[:-1] + place] = False
-        return TokenIds(self.ids[kept], self.offsets - count * np.arange(len(self.offsets)))
+        hidden, prefix_hidden = self.hidden, None
+        if hidden is not None:
+            hidden, prefix_hidden = hidden[kept], hidden[:count]
+        return attrs.evolve(
+            self,
+            ids=self.ids[kept],
+            offsets=self.offsets - count * np.arange(len(self.offsets)),
+            hidden=hidden,
+            prefix=TokenIds(self.ids[:count], np.array([0, count]), prefix_hidden),
+        )
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -56,9 +104,22 @@ class TokenIds:
         return result
 
 
+def _concatenated(arrays: Sequence[NDArray[Any] | None], lengths: Sequence[int]) -> NDArray[Any] | None:
+    """Join the arrays of one field, with zeros of these lengths for those that are None."""
+    import numpy as np
+
+    present = [array for array in arrays if array is not None]
+    if not present:
+        return None
+    filled = []
+    for array, length in zip(arrays, lengths, strict=True):
+        filled.append(np.zeros(length, present[0].dtype) if array is None else array)
+    return np.concatenate(filled)
+
+
 @attrs.frozen(eq=False)
 class TokenBatch:
-    """Token ids padded to one length."""
+    """Tokens padded to one length."""
 
     input_ids: NDArray[np.int64]
     """`(batch, length)`."""
@@ -70,6 +131,124 @@ class TokenBatch:
     auxiliary: TokenBatch | None = None
     """The same texts in the prompt of `BackboneTraits.auxiliary`; the backbone's inference module takes its
     `input_ids` and `attention_mask` as the keyword `auxiliary`, a pair."""
+    hidden: NDArray[np.bool_] | None = None
+    """`(batch, shared + length)`, whether a token of the prefix or of the row is hidden from the pooler."""
+    readings: NDArray[np.int64] | None = None
+    """`(batch,)`, the layers that a row chooses; see `TokenIds.readings`."""
+
+    @property
+    def keywords(self) -> dict[str, NDArray[Any]]:
+        """The fields that a backbone's module takes as keywords of their names, those that are not None.
+
+        An engine hands all of them over; only the module of a backbone whose tokenizer gives them takes them.
+        """
+        fields = {"hidden": self.hidden, "readings": self.readings}
+        return {name: values for name, values in fields.items() if values is not None}
+
+    def select(self, rows: NDArray[np.int64] | slice) -> TokenBatch:
+        """Return these rows, a slice or indices, with the same prefix."""
+        auxiliary = self.auxiliary
+        if auxiliary is not None:
+            auxiliary = auxiliary.select(rows)
+        return TokenBatch(
+            self.input_ids[rows],
+            _rows_of(self.attention_mask, rows),
+            prefix=self.prefix,
+            auxiliary=auxiliary,
+            hidden=_rows_of(self.hidden, rows),
+            readings=_rows_of(self.readings, rows),
+        )
+
+    def widened(self, rows: int, length: int, pad_id: int) -> TokenBatch:
+        """Return the batch padded on the right to that shape, with a mask, for a device that compiles shapes.
+
+        A row that is added has one token, since a row without any has no mean and no attention; its vector is
+        to be dropped. Auxiliary prompts get as many rows, and keep their length.
+        """
+        import numpy as np
+
+        rows_before, length_before = self.input_ids.shape
+        more = ((0, rows - rows_before), (0, length - length_before))
+        mask = self.attention_mask
+        if mask is None:
+            mask = np.ones_like(self.input_ids)
+        mask = np.pad(mask, more)
+        mask[rows_before:, 0] = 1
+
+        auxiliary = self.auxiliary
+        if auxiliary is not None:
+            auxiliary = auxiliary.widened(rows, auxiliary.input_ids.shape[1], pad_id)
+        return TokenBatch(
+            np.pad(self.input_ids, more, constant_values=pad_id),
+            mask,
+            prefix=self.prefix,
+            auxiliary=auxiliary,
+            hidden=_with_zeros(self.hidden, more),
+            readings=_with_zeros(self.readings, more[:1]),
+        )
+
+
+def _rows_of(array: NDArray[Any] | None, rows: NDArray[np.int64] | slice) -> NDArray[Any] | None:
+    return None if array is None else array[rows]
+
+
+def _with_zeros(array: NDArray[Any] | None, more: Sequence[tuple[int, int]]) -> NDArray[Any] | None:
+    """Return an array with so many zeros before and behind it along each axis."""
+    import numpy as np
+
+    return None if array is None else np.pad(array, more)
+
+
+def pad(tokens: TokenIds, rows: NDArray[np.int64], pad_id: int) -> TokenBatch:
+    """Return these texts as one batch, without a mask if they have equal lengths."""
+    import numpy as np
+
+    lengths = tokens.lengths[rows]
+    length = int(lengths.max())
+    columns = np.arange(length)
+    places = tokens.offsets[rows][:, None] + columns
+    if int(lengths.min()) == length:
+        batch = TokenBatch(tokens.ids[places].astype(np.int64), None)
+    else:
+        mask = columns < lengths[:, None]
+        # Any token may stand behind a text: it is replaced.
+        places = np.where(mask, places, 0)
+        ids = np.where(mask, tokens.ids[places], pad_id)
+        batch = TokenBatch(ids.astype(np.int64), mask.astype(np.int64))
+    fields = _padded_fields(tokens, rows, places, batch.attention_mask)
+    if tokens.auxiliary is not None:
+        fields["auxiliary"] = pad(tokens.auxiliary, rows, pad_id)
+    if not fields:
+        return batch
+    return attrs.evolve(batch, **fields)
+
+
+def _padded_fields(
+    tokens: TokenIds,
+    rows: NDArray[np.int64],
+    places: NDArray[np.int64],
+    mask: NDArray[np.int64] | None,
+) -> dict[str, Any]:
+    """Return the fields of a batch that are not None, besides ids, mask and auxiliary prompts.
+
+    `rows` are its texts, and `places`, `(batch, length)`, those of their tokens in `tokens`.
+    """
+    import numpy as np
+
+    fields: dict[str, Any] = {}
+    if tokens.prefix is not None:
+        fields["prefix"] = tokens.prefix.ids.astype(np.int64)
+    if tokens.readings is not None:
+        fields["readings"] = tokens.readings[rows].astype(np.int64)
+    if tokens.hidden is not None:
+        hidden = tokens.hidden[places]
+        if mask is not None:
+            hidden &= mask == 1
+        if tokens.prefix is not None and tokens.prefix.hidden is not None:
+            of_prefix = np.tile(tokens.prefix.hidden, (len(rows), 1))
+            hidden = np.concatenate([of_prefix, hidden], axis=1)
+        fields["hidden"] = hidden
+    return fields
 
 
 class Tokenizer:
@@ -105,10 +284,11 @@ class Tokenizer:
     def encode_marked(
         self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
     ) -> TokenIds:
-        """Tokenise without limit, with ids that tell the backbone's module more than the token.
+        """Tokenise without limit, and tell the backbone's module more of a text than its tokens.
 
-        They hide from the pooler the tokens of text `i` that end before character `starts[i]`, but never its
-        last one (`TokenStates.attention_mask`), and choose `layers`, one of `BuildContext.readings`.
+        `TokenIds.hidden` has the tokens of text `i` that end before character `starts[i]`, but never its last
+        one: the module gives them a 0 in `TokenStates.attention_mask`. `TokenIds.readings` has the place of
+        `layers`, one of `BuildContext.readings`.
         """
         raise NotImplementedError
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed_common.batch_rows import rows_of
     from sentbed_common.bounded_gzip import unpacked_stream
     from sentbed_common.bounded_text_lines import bounded_lines, json_object, strict_json
     from sentbed_common.cache_directory import CACHE_VARIABLE, CONVERTED_WEIGHTS, cache_root

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sentbed.helpers import pad
 from sentbed.protocols import BuildContext, BuiltBackbone, Module, Tensor, TokenStates
 
 from sentbed_testing.component_under_test import Subject
@@ -48,9 +49,9 @@ def _batch(built: BuiltBackbone, count: int = 5, side: str = "right") -> tuple[T
     return ids, mask
 
 
-def _states(module: Module, ids: Tensor, mask: Tensor | None) -> TokenStates:
+def _states(module: Module, ids: Tensor, mask: Tensor | None, **keywords: Tensor) -> TokenStates:
     with load_torch().no_grad():
-        states: TokenStates = module(ids, mask)
+        states: TokenStates = module(ids, mask, **keywords)
     return states
 
 
@@ -97,11 +98,15 @@ def offers(subject: Subject) -> Findings:
 
 
 def _span(backbone: BuiltBackbone) -> Findings:
+    import numpy as np
+
     torch, text = load_torch(), SENTENCES[0]
     read = []
     for start in (0, len(text) // 2):
         tokens = backbone.tokenizer.encode_marked([text], [start], None)
-        read.append(_states(backbone.module, torch.from_numpy(tokens.ids).long()[None], None))
+        batch = pad(tokens, np.arange(1), backbone.tokenizer.pad_id)
+        keywords = {name: torch.from_numpy(values) for name, values in batch.keywords.items()}
+        read.append(_states(backbone.module, torch.from_numpy(batch.input_ids), None, **keywords))
     (whole, _), (half, mask) = ((states.last_hidden_state, states.attention_mask) for states in read)
     if not torch.equal(whole, half):
         yield "tokens that are hidden from the pooler change the states", "hide them by the mask alone"

@@ -163,7 +163,11 @@ class BuiltTransformer(BuiltBackbone):
         self.base = base
         """Hashes of the files that the recipe's `model` names; None if the weights come from elsewhere."""
         self.tokenizer: BulkTokenizer = BulkTokenizer(
-            tokenizer, family.readings[1:], parameters.traits.placeholder, int(model.config.vocab_size)
+            tokenizer,
+            family.readings[1:],
+            parameters.traits.placeholder,
+            int(model.config.vocab_size),
+            hides="span" in family.needs,
         )
         family.acting = acting(parameters.intervention, self.tokenizer.placeholder_id)
         self.origin = origin
@@ -209,7 +213,7 @@ class BuiltTransformer(BuiltBackbone):
             return states
         # A pass that ends early has no last layer to count from.
         counted = [ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings]
-        read = Read(states, counted, "layers" in needs, self.mask_id, hides or len(readings) > 1, hides)
+        read = Read(states, counted, "layers" in needs, self.mask_id, hides)
         if self.empty_template is None:
             return read
         from_zero = "template-alone-from-0" in needs

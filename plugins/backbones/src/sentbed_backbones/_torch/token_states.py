@@ -12,7 +12,6 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from sentbed_backbones._torch.interventions import Acting, Batch, Function, ReachedError, hooked
-from sentbed_backbones._torch.tokenizer import ID_BITS, shown_ids
 
 
 class EncoderStates(torch.nn.Module):
@@ -271,9 +270,9 @@ def _joined(first: torch.Tensor, behind: torch.Tensor, dim: int = 1) -> torch.Te
 class Read(torch.nn.Module):
     """The states that a pooler gets from a module: chosen layers averaged, the mask token's state.
 
-    `readings` has the numbers of the layers to average: the backbone's own, then those that a text's ids may
-    choose. With `marked`, ids bear the marks of `encode_marked`; with `hides`, these may hide tokens from
-    the pooler, and the mask is never None.
+    `readings` has the numbers of the layers to average: the backbone's own, then those that a text may
+    choose; if there are such, each call needs the `readings` of its rows. With `hides`, tokens may be hidden
+    from the pooler: each call needs the `hidden` ones, and the mask is never None. See `TokenBatch`.
     """
 
     def __init__(
@@ -282,7 +281,6 @@ class Read(torch.nn.Module):
         readings: Sequence[tuple[int, ...]],
         keep_layers: bool,
         mask_id: int | None,
-        marked: bool = False,
         hides: bool = False,
     ) -> None:
         super().__init__()
@@ -291,7 +289,6 @@ class Read(torch.nn.Module):
         self.readings = readings
         self.keep_layers = keep_layers
         self.mask_id = mask_id
-        self.marked = marked
         self.hides = hides
 
     def forward(
@@ -299,37 +296,60 @@ class Read(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
+        hidden: torch.Tensor | None = None,
+        readings: torch.Tensor | None = None,
         **auxiliary: Batch,
     ) -> TokenStates:
-        """Return the token states for the pooler."""
-        seen: torch.Tensor | None = None
-        if self.hides:
-            seen = torch.cat([*(one.expand(len(input_ids), -1) for one in prefix), input_ids], 1) >= 0
-        if self.marked:
-            input_ids, number = unmarked(input_ids)
-            prefix = tuple(unmarked(one[None])[0][0] for one in prefix)
+        """Return the token states for the pooler.
+
+        `hidden` `(batch, shared + length)` and `readings` `(batch,)` are those of `TokenBatch`.
+
+        Raises:
+            ModelError: if one of them is needed and not given.
+        """
+        self._require_fields(hidden, readings)
         states: TokenStates = self.states(input_ids, attention_mask, *prefix, **auxiliary)
-        hidden = self.chosen(states, self.readings[0])
-        for place, numbers in enumerate(self.readings[1:], 1):
-            # Every row is computed in every reading: a compiler knows no rows that it does not compute.
-            hidden = torch.where((number == place)[:, None, None], self.chosen(states, numbers), hidden)
+        vectors = self.chosen(states, readings)
         mask_state = None
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
             last = ((input_ids == self.mask_id) * places).argmax(1)
-            mask_state = hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
-        if seen is not None:
-            mask = states.attention_mask
-            states = states._replace(attention_mask=seen.long() if mask is None else mask * seen)
+            mask_state = vectors.gather(1, last[:, None, None].expand(-1, 1, vectors.shape[-1]))[:, 0]
+        if hidden is not None:
+            shown, mask = ~hidden, states.attention_mask
+            states = states._replace(attention_mask=shown.long() if mask is None else mask * shown)
         return states._replace(
-            last_hidden_state=hidden,
+            last_hidden_state=vectors,
             layers=states.layers if self.keep_layers else None,
             mask_state=mask_state,
         )
 
+    def _require_fields(self, hidden: torch.Tensor | None, readings: torch.Tensor | None) -> None:
+        """Raise `ModelError` if a field of the batch is missing that the vectors depend on."""
+        missing = []
+        if self.hides and hidden is None:
+            missing.append("hidden")
+        if len(self.readings) > 1 and readings is None:
+            missing.append("readings")
+        if missing:
+            raise ModelError(
+                f"the prompts of this encoder hide tokens or choose layers, and its module is called without "
+                f"`{'` and `'.join(missing)}`; an engine hands over `TokenBatch.keywords` (docs/engines.md)"
+            )
+
+    def chosen(self, states: TokenStates, readings: torch.Tensor | None) -> torch.Tensor:
+        """Return each row's states in the layers that it reads, `(batch, length, width)`."""
+        vectors = self.mean_of_layers(states, self.readings[0])
+        for place, numbers in enumerate(self.readings[1:], 1):
+            assert readings is not None
+            # Every row is computed in every reading: a compiler knows no rows that it does not compute.
+            is_read = (readings == place)[:, None, None]
+            vectors = torch.where(is_read, self.mean_of_layers(states, numbers), vectors)
+        return vectors
+
     @staticmethod
-    def chosen(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
+    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
         """Return the mean of these layers' states, `(batch, length, width)`."""
         if numbers == (-1,):
             last: torch.Tensor = states.last_hidden_state
@@ -352,17 +372,22 @@ class TemplateDenoising(torch.nn.Module):
         self.template = template
         self.first_position = first_position
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
-        """Return the token states for the pooler."""
-        states: TokenStates = self.read(input_ids, attention_mask)
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        readings: torch.Tensor | None = None,
+    ) -> TokenStates:
+        """Return the token states for the pooler; `readings` are as in `Read`."""
+        states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
         if attention_mask is None:
             lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])
         else:
             lengths = attention_mask.sum(1)
         assert states.mask_state is not None
-        return states._replace(mask_state=states.mask_state - self._noise(lengths))
+        return states._replace(mask_state=states.mask_state - self._noise(lengths, readings))
 
-    def _noise(self, lengths: torch.Tensor) -> torch.Tensor:
+    def _noise(self, lengths: torch.Tensor, readings: torch.Tensor | None) -> torch.Tensor:
         """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
@@ -370,7 +395,7 @@ class TemplateDenoising(torch.nn.Module):
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
         places = self.first_position + order + sentence * (order >= template.sentence_place)
         states: TokenStates = self.read.states(ids.expand(len(lengths), -1), None, places)
-        chosen: torch.Tensor = self.read.chosen(states, self.read.readings[0])
+        chosen: torch.Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 
 
@@ -412,9 +437,3 @@ def _leading_specials(tokenizer: Any) -> int:
     """Return how many special tokens a tokenizer puts before a text."""
     ids = tokenizer(tokenizer.mask_token)["input_ids"]
     return int(ids.index(tokenizer.mask_token_id))
-
-
-def unmarked(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ids `(batch, length)` without their marks, and the number of each row's reading, `(batch,)`."""
-    shown = shown_ids(ids)
-    return shown & ((1 << ID_BITS) - 1), (shown >> ID_BITS).amax(1)

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
@@ -22,10 +23,6 @@ from sentbed.protocols import (
 
 from sentbed_backbones._torch.sentencepiece_normalization import mapped_apart
 
-ID_BITS = 24
-"""Bits of a token's id; those above have the number of the layers to read."""
-
-
 HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 """Settings that transformers adds to those of a tokenizer that it loads, and would save."""
 
@@ -34,8 +31,8 @@ EMBEDDED_TOKENS = "embedded_tokens"
 of embeddings, without that of a placeholder which was added later."""
 
 
-LARGEST_ID = (1 << ID_BITS) - 1
-"""The largest id of a token."""
+LARGEST_ID = (1 << 31) - 1
+"""The largest id of a token that `TokenIds` can hold."""
 
 
 @contextmanager
@@ -51,17 +48,12 @@ def tokenizing() -> Iterator[None]:
         yield
 
 
-def shown_ids(ids: Any) -> Any:
-    """Return ids, an array or a tensor, with those of hidden tokens as they would be if shown."""
-    # Below 0 the shift gives -1, and `i ^ -1` is `-1 - i`.
-    return ids ^ (ids >> 31)
-
-
 class BulkTokenizer(Tokenizer):
     """A fast tokenizer, called directly: all texts in one call, in threads, without padding.
 
-    `readings` are the layers that a text's ids may choose; see `encode_marked`. `embeddings` is the number of
-    tokens that the model has embeddings for, by default that of all possible ids.
+    `readings` are the layers that a text may choose, and `hides` says whether tokens may be hidden from the
+    pooler; see `encode_marked`. All texts then have `TokenIds.readings` and `TokenIds.hidden`. `embeddings`
+    is the number of tokens that the model has embeddings for, by default that of all possible ids.
     """
 
     def __init__(
@@ -70,6 +62,7 @@ class BulkTokenizer(Tokenizer):
         readings: Sequence[tuple[int, ...]] = (),
         placeholder: str | None = None,
         embeddings: int = LARGEST_ID + 1,
+        hides: bool = False,
     ) -> None:
         if not original.is_fast:
             raise ModelError(
@@ -78,6 +71,7 @@ class BulkTokenizer(Tokenizer):
             )
         self.original = original
         self.readings = readings
+        self.hides = hides
         # The files' own number may be any: it only ever lowers the model's.
         self._embedded_tokens = min(embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings))
         self._pad_id = int(original.pad_token_id or 0)
@@ -117,8 +111,8 @@ class BulkTokenizer(Tokenizer):
         """Return the number of ids before the placeholder, or of all."""
         if self._placeholder_id is None:
             return len(ids)
-        (found,) = np.nonzero(shown_ids(ids) & ((1 << ID_BITS) - 1) == self._placeholder_id)
-        return int(found[0]) if len(found) else len(ids)
+        (places,) = np.nonzero(ids == self._placeholder_id)
+        return int(places[0]) if len(places) else len(ids)
 
     @property
     def fingerprint(self) -> str:
@@ -170,10 +164,7 @@ class BulkTokenizer(Tokenizer):
     def encode_marked(
         self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
     ) -> TokenIds:
-        """Tokenise without limit, with ids that hide tokens from the pooler and choose layers.
-
-        All ids of a text have the number of its layers, from 1, above their own `ID_BITS` bits; the id `i` of
-        a hidden token is `-1 - i`. So they are batched, padded, compared and sent like any others.
+        """Tokenise without limit, with tokens that are hidden from the pooler, and layers to read.
 
         Raises:
             ModelError: if a text has a token for which the model has no embedding.
@@ -182,18 +173,21 @@ class BulkTokenizer(Tokenizer):
             self._fast.no_truncation()
             encodings = self._fast.encode_batch(self._mapped(texts))
         tokens = self._token_ids(encodings)
-        number = 0 if layers is None else self.readings.index(layers) + 1
-        ids, offsets = tokens.ids + np.int32(number << ID_BITS), tokens.offsets
-        if starts is not None and self._character_map is not None:
-            beginnings = [text[:start] for text, start in zip(texts, starts, strict=True)]
-            with tokenizing():
-                starts = [len(beginning) for beginning in self._character_map(beginnings)]
-        for row, start in enumerate(starts or ()):
-            ends = (end for _, end in encodings[row].offsets)
-            first = next((place for place, end in enumerate(ends) if end > start), len(ids))
-            hidden = ids[offsets[row] : min(offsets[row] + first, offsets[row + 1] - 1)]
-            hidden[:] = -1 - hidden
-        return TokenIds(ids, offsets)
+        if starts is not None:
+            hidden = _tokens_before(tokens, encodings, self._starts_of_mapped(texts, starts))
+            tokens = attrs.evolve(tokens, hidden=hidden)
+        if layers is not None:
+            number = self.readings.index(layers) + 1
+            tokens = attrs.evolve(tokens, readings=np.full(len(texts), number, np.int32))
+        return tokens
+
+    def _starts_of_mapped(self, texts: Sequence[str], starts: Sequence[int]) -> Sequence[int]:
+        """Return where the characters `starts` of the texts are once characters have been mapped."""
+        if self._character_map is None:
+            return starts
+        beginnings = [text[:start] for text, start in zip(texts, starts, strict=True)]
+        with tokenizing():
+            return [len(beginning) for beginning in self._character_map(beginnings)]
 
     def _mapped(self, texts: Sequence[str]) -> list[str]:
         if self._character_map is None:
@@ -207,7 +201,12 @@ class BulkTokenizer(Tokenizer):
         # The library's ids have 32 bits without a sign.
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(offsets[-1]))
         self._require_embeddings(ids)
-        return TokenIds(ids.astype(np.int32), offsets)
+        tokens = TokenIds(ids.astype(np.int32), offsets)
+        if self.hides:
+            tokens = attrs.evolve(tokens, hidden=np.zeros(len(ids), bool))
+        if self.readings:
+            tokens = attrs.evolve(tokens, readings=np.zeros(len(tokens), np.int32))
+        return tokens
 
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if there is an id beyond the model's embeddings."""
@@ -247,6 +246,19 @@ class BulkTokenizer(Tokenizer):
             # hold one character and a piece of the next. So it is checked again.
             rows = list(long)
         return cut
+
+
+def _tokens_before(
+    tokens: TokenIds, encodings: Sequence[tokenizers.Encoding], starts: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Return which tokens end before character `starts[i]` of their text `i`, but never its last one."""
+    before = np.zeros(len(tokens.ids), bool)
+    for row, start in enumerate(starts):
+        first, last = int(tokens.offsets[row]), int(tokens.offsets[row + 1]) - 1
+        ends = [end for _, end in encodings[row].offsets]
+        behind = next((place for place, end in enumerate(ends) if end > start), len(ends))
+        before[first : min(first + behind, last)] = True
+    return before
 
 
 def _embedded_tokens(original: Any, default: int) -> int:

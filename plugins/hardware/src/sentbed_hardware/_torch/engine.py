@@ -26,13 +26,13 @@ class TorchEngine(TorchEngineBase):
 
     def counters(self) -> Mapping[str, float]:
         """Return the device's peak memory, if it has its own, and the counts of compilations."""
-        found: dict[str, float] = {}
+        counters: dict[str, float] = {}
         if self.device.type == "cuda":
-            found["device_memory_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
+            counters["device_memory_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
         if self.compile:
             times = torch._dynamo.utils.compilation_time_metrics.get("_compile.compile_inner", [])
-            found |= {"compiled_shapes": len(times), "compile_seconds": sum(times)}
-        return found
+            counters |= {"compiled_shapes": len(times), "compile_seconds": sum(times)}
+        return counters
 
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
@@ -54,9 +54,11 @@ class TorchEngine(TorchEngineBase):
             if self.processes.sharded:
                 shard(module.backbone, self.processes, self.dtype)
                 dispatched = True
-            own = module.pooler, module.projection, module.transform
-            for part in own if dispatched else (module,):
-                part.to(self.device)
+            if dispatched:
+                for part in (module.pooler, module.projection, module.transform):
+                    part.to(self.device)
+            else:
+                module.to(self.device)
         except torch.OutOfMemoryError as error:
             raise RunError(
                 f"the weights do not fit into {self.memory}; hold them in less "

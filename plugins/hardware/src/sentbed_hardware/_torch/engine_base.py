@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import TokenBatch, TrainingEngine
 
-from sentbed_hardware.engine_parts.encoder_module import Pair
 from sentbed_hardware.engine_parts.process_group import Processes
 
 HOST_BUDGET = 4096
 """Tokens per batch on a processor: matrix products are fastest from about 2,000 tokens on, and larger batches
 do not fit into its cache."""
+
+ModuleArguments: TypeAlias = tuple[tuple[torch.Tensor | None, ...], dict[str, Any]]
+"""Arguments of a backbone's module, in their order and by keyword."""
 
 
 class TorchEngineBase(TrainingEngine):
@@ -42,7 +45,7 @@ class TorchEngineBase(TrainingEngine):
         self.say: Callable[[str], None] = logging.getLogger("sentbed").warning
         self.most_tokens: int | None = None
         """Tokens that a batch was halved to because it did not fit; None if all have fitted."""
-        self._prefix: tuple[Any, torch.Tensor] | None = None
+        self._prefix: tuple[NDArray[np.int64], torch.Tensor] | None = None
 
     def report_to(self, say: Callable[[str], None]) -> None:
         """Call `say` with messages for the user."""
@@ -53,24 +56,27 @@ class TorchEngineBase(TrainingEngine):
         return torch.from_numpy(array).to(self.device)
 
     def tensors(self, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Put a batch on the device."""
-        mask = batch.attention_mask
-        return self.put(batch.input_ids), None if mask is None else self.put(mask)
+        """Put the ids and the mask of a batch on the device."""
+        ids = self.put(batch.input_ids)
+        if batch.attention_mask is None:
+            return ids, None
+        return ids, self.put(batch.attention_mask)
 
-    def prefix(self, batch: TokenBatch) -> tuple[torch.Tensor, ...]:
-        """Put the shared prefix of a batch's rows on the device; return nothing if there is none.
+    def arguments(self, batch: TokenBatch) -> ModuleArguments:
+        """Put all of a batch on the device, as a backbone's module takes it."""
+        positional: tuple[torch.Tensor | None, ...] = self.tensors(batch)
+        if batch.prefix is not None:
+            positional = (*positional, self._prefix_tensor(batch.prefix))
+        keywords: dict[str, Any] = {name: self.put(values) for name, values in batch.keywords.items()}
+        if batch.auxiliary is not None:
+            keywords["auxiliary"] = self.tensors(batch.auxiliary)
+        return positional, keywords
 
-        Batches of one list of texts share one array, of which only one tensor is made.
-        """
-        if batch.prefix is None:
-            return ()
-        if self._prefix is None or self._prefix[0] is not batch.prefix:
-            self._prefix = batch.prefix, self.put(batch.prefix)
-        return (self._prefix[1],)
-
-    def auxiliary(self, batch: TokenBatch) -> dict[str, Pair]:
-        """Put the auxiliary prompts of a batch on the device; return nothing if there are none."""
-        return {} if batch.auxiliary is None else {"auxiliary": self.tensors(batch.auxiliary)}
+    def _prefix_tensor(self, prefix: NDArray[np.int64]) -> torch.Tensor:
+        """Put a shared prefix on the device, once for all batches of one list of texts."""
+        if self._prefix is None or not np.array_equal(self._prefix[0], prefix):
+            self._prefix = prefix, self.put(prefix)
+        return self._prefix[1]
 
     @property
     def memory(self) -> str:

@@ -22,21 +22,27 @@ class Shares:
 
     def __init__(self, chunks: Sequence[Chunk], processes: Processes) -> None:
         self.processes = processes
-        world = processes.world
-        self.passes = [
-            rows[processes.rank :: world] if processes.rank < len(rows) else rows[:1] for rows in chunks
-        ]
-        self.used = [processes.rank < len(rows) for rows in chunks]
+        rank, world = processes.rank, processes.world
+        self.passes: list[Chunk] = []
+        """The texts of each pass of this process."""
+        self.used: list[bool] = []
+        """Whether the vectors of a pass are used."""
+        for rows in chunks:
+            has_text = rank < len(rows)
+            self.used.append(has_text)
+            self.passes.append(rows[rank::world] if has_text else rows[:1])
         by_process = [[rows[rank::world] for rows in chunks] for rank in range(world)]
         self.counts = [sum(map(len, passes)) for passes in by_process]
         self.places = np.argsort(np.concatenate([rows for passes in by_process for rows in passes]))
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the vectors of all texts, in order, given those of this process's passes."""
-        own = [part for part, used in zip(parts, self.used, strict=True) if used]
-        rows = torch.cat(own) if own else parts[0][:0]
-        found = self.processes.gather(rows, self.counts)
-        return found[torch.from_numpy(self.places).to(found.device)]
+        used_parts = [part for part, used in zip(parts, self.used, strict=True) if used]
+        rows = parts[0][:0]
+        if used_parts:
+            rows = torch.cat(used_parts)
+        vectors = self.processes.gather(rows, self.counts)
+        return vectors[torch.from_numpy(self.places).to(vectors.device)]
 
 
 class BatchVectors:
@@ -52,21 +58,29 @@ class BatchVectors:
         self.tower = tower
         self.tokens = tokens
         self.recompute = recompute
-        self.shares = Shares(chunks, tower.engine.processes)
-        self.drawn: list[list[torch.Tensor]] = []
-        self.kept: list[torch.Tensor] = []
-        parts = []
-        if recompute:
-            for rows in self.shares.passes:
-                self.drawn.append(draws())
-                # Without gradient, a compiler makes another graph, whose dropout may differ.
-                with torch.set_grad_enabled(tower.engine.compile):
-                    parts.append(self.forward(rows).detach())
-        else:
-            with tower.shared_casts():
-                self.kept = [self.forward(rows) for rows in self.shares.passes]
-            parts = [kept.detach() for kept in self.kept]
+        self.shares = Shares(chunks, tower.processes)
+        self.generator_states: list[list[torch.Tensor]] = []
+        """Those before each pass, if it is repeated."""
+        self.with_activations: list[torch.Tensor] = []
+        """The vectors of each pass with its activations, if it is not."""
+        parts = self._parts_to_recompute() if recompute else self._parts_with_activations()
         self.vectors = self.gather(parts).requires_grad_()
+
+    def _parts_to_recompute(self) -> list[torch.Tensor]:
+        """Return the vectors of each pass of this process, whose activations are dropped."""
+        parts = []
+        for rows in self.shares.passes:
+            self.generator_states.append(draws())
+            # Without gradient, a compiler makes another graph, whose dropout may differ.
+            with torch.set_grad_enabled(self.tower.compiles):
+                parts.append(self.forward(rows).detach())
+        return parts
+
+    def _parts_with_activations(self) -> list[torch.Tensor]:
+        """Return the vectors of each pass of this process, detached from the activations, which stay."""
+        with self.tower.shared_casts():
+            self.with_activations = [self.forward(rows) for rows in self.shares.passes]
+        return [vectors.detach() for vectors in self.with_activations]
 
     def forward(self, rows: Chunk) -> torch.Tensor:
         """Return the vectors of these texts from one pass."""
@@ -89,23 +103,25 @@ class BatchVectors:
         gradient = self.vectors.grad
         if gradient is None:
             return
-        before = draws() if self.recompute else []
-        for number, (rows, used) in enumerate(zip(self.shares.passes, self.shares.used, strict=True)):
+        states_after = draws() if self.recompute else []
+        for number, rows in enumerate(self.shares.passes):
             if self.recompute:
-                rewind(self.drawn[number])
+                rewind(self.generator_states[number])
                 vectors = self.forward(rows)
             else:
                 # This frees its activations.
-                vectors = self.kept.pop(0)
-            part = gradient[self.tower.engine.put(self.positions(rows))]
-            torch.autograd.backward(vectors, part if used else torch.zeros_like(part))
+                vectors = self.with_activations.pop(0)
+            part = gradient[self.tower.put(self.positions(rows))]
+            if not self.shares.used[number]:
+                part = torch.zeros_like(part)
+            torch.autograd.backward(vectors, part)
             del vectors
         if self.recompute:
-            rewind(before)
+            rewind(states_after)
 
 
 def encode(tower: Tower, tokens: TokenIds, chunks: Sequence[Chunk]) -> torch.Tensor:
     """Return the vectors of all texts, fp32 `(texts, width)`, without gradient."""
-    shares = Shares(chunks, tower.engine.processes)
+    shares = Shares(chunks, tower.processes)
     with torch.no_grad():
         return shares.gather([tower.forward(tokens, rows) for rows in shares.passes])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import TokenBatch, Training
-from sentbed_common import rows_of
 
 from sentbed_hardware._torch.sharding import gather_weights
 
@@ -47,14 +47,17 @@ def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | No
     processes = encoder.engine.processes
     rows = len(batch.input_ids)
     # Every process has a pass, even if it repeats a row: the weights may be sharded.
-    own = np.arange(processes.rank, rows, processes.world) if processes.rank < rows else np.zeros(1, np.int64)
-    part = rows_of(batch, own)
-    found = processes.collect(_sharded(encoder, part) if processes.sharded else encoder.encode(part))
-    if found is None:
+    rows_of_process = np.zeros(1, np.int64)
+    if processes.rank < rows:
+        rows_of_process = np.arange(processes.rank, rows, processes.world)
+    part = batch.select(rows_of_process)
+    vectors_of_process = _sharded(encoder, part) if processes.sharded else encoder.encode(part)
+    collected = processes.collect(vectors_of_process)
+    if collected is None:
         return None
     vectors = np.empty((rows, encoder.width), np.float32)
-    for rank, some in enumerate(found[:rows]):
-        vectors[rank :: processes.world] = some
+    for rank, part_of_vectors in enumerate(collected[:rows]):
+        vectors[rank :: processes.world] = part_of_vectors
     return vectors
 
 
@@ -62,10 +65,12 @@ def _sharded(encoder: TorchEncoder, batch: TokenBatch) -> Any:
     """Encode with the trained weights, because there is no memory for a copy."""
     engine, module = encoder.engine, encoder.module.eval()
     low = engine.dtype != torch.float32
+    # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
+    tensors, keywords = engine.arguments(attrs.evolve(batch, auxiliary=None))
     try:
         # Weights gathered in inference mode could not be used in training again.
         with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
-            states = module.backbone(*engine.tensors(batch))
+            states = module.backbone(*tensors, **keywords)
         with torch.no_grad():
             return module.finish(states, cut=True).cpu().numpy()
     except torch.OutOfMemoryError as error:

@@ -59,10 +59,10 @@ class ScalingTrainer(FittingTrainer):
             start_again()
             self.scale /= 2
 
-    def _found(self) -> dict[str, float | None]:
-        return {**super()._found(), "scale": self.scale, "good_steps": self.good_steps}
+    def _settings_of_steps(self) -> dict[str, float | None]:
+        return {**super()._settings_of_steps(), "scale": self.scale, "good_steps": self.good_steps}
 
-    def _take(self, found: dict[str, float | None]) -> None:
-        super()._take(found)
-        self.scale = float(found.get("scale") or FIRST)
-        self.good_steps = int(found.get("good_steps") or 0)
+    def _take_settings(self, settings: dict[str, float | None]) -> None:
+        super()._take_settings(settings)
+        self.scale = float(settings.get("scale") or FIRST)
+        self.good_steps = int(settings.get("good_steps") or 0)

@@ -25,8 +25,8 @@ class MomentumEncoder:
     def __init__(self, tower: Tower, momentum: float) -> None:
         self.tower = tower
         self.momentum = momentum
-        own = f"{tower.name}.backbone."
-        buffers = {name: value for name, value in tower.buffers.items() if not name.startswith(own)}
+        of_backbone = f"{tower.name}.backbone."
+        buffers = {name: value for name, value in tower.buffers.items() if not name.startswith(of_backbone)}
         self.followed = tower.parameters | buffers
         self.tensors = {name: value.detach().clone() for name, value in self.followed.items()}
 
@@ -58,9 +58,10 @@ class MomentumEncoder:
         for name, value in self.followed.items():
             if isinstance(value, DTensor):
                 # FSDP gathers the shards from their addresses in memory, so they are changed in place.
-                share, own = value.detach().to_local(), self.tensors[name].to_local()  # type: ignore[attr-defined]
-                held = share.clone()
-                share.copy_(own)
-                own.copy_(held)
+                weight = value.detach().to_local()  # type: ignore[attr-defined]
+                average = self.tensors[name].to_local()  # type: ignore[attr-defined]
+                weight_before = weight.clone()
+                weight.copy_(average)
+                average.copy_(weight_before)
             else:
                 value.data, self.tensors[name].data = self.tensors[name].data, value.data

@@ -74,43 +74,46 @@ class FittingTrainer(TorchTrainer):
         processes = self.engine.processes.world
         rows = max(len(tokens) for tokens in columns.values() if isinstance(tokens, TokenIds))
         rows = math.ceil(rows / processes)
-        held = min(rows, self.training.micro_batch or rows)
+        micro_batch = min(rows, self.training.micro_batch or rows)
+        half = max(1, micro_batch // 2)
         if processes > 1:
             # The other processes are in the middle of the step, waiting for this one.
             raise RunError(
-                f"a step of {held} rows at a time does not fit into {self.engine.memory} of one of the "
-                f"processes; set `micro_batch = {max(1, held // 2)}` in the stage"
+                f"a step of {micro_batch} rows at a time does not fit into {self.engine.memory} of one of "
+                f"the processes; set `micro_batch = {half}` in the stage"
             )
-        if held == 1:
+        if micro_batch == 1:
             raise RunError(
                 f"the activations of a single row do not fit into {self.engine.memory} beside weights and "
                 f"gradients; set a smaller `max_length`, or {LESS}"
             )
         torch.cuda.empty_cache()
-        self.fits = held // 2
+        self.fits = half
         self.training = attrs.evolve(self.training, micro_batch=self.fits)
         self.engine.say(
-            f"a step of {held} rows at a time did not fit into {self.engine.memory}; going on with "
-            f"`micro_batch = {held // 2}`, which gives the gradient of the whole batch"
+            f"a step of {micro_batch} rows at a time did not fit into {self.engine.memory}; going on with "
+            f"`micro_batch = {half}`, which gives the gradient of the whole batch"
         )
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into the empty `directory`."""
         super().save(directory)
-        (directory / FILE).write_text(json.dumps(self._found()), "utf-8")
+        (directory / FILE).write_text(json.dumps(self._settings_of_steps()), "utf-8")
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
         super().load(directory)
         if (directory / FILE).is_file():
-            self._take(read_json(directory / FILE))
+            self._take_settings(read_json(directory / FILE))
 
-    def _found(self) -> dict[str, float | None]:
-        """Return the settings that earlier steps have found, for the state."""
+    def _settings_of_steps(self) -> dict[str, float | None]:
+        """Return the settings that earlier steps have arrived at, for the state."""
         return {"micro_batch": self.fits}
 
-    def _take(self, found: dict[str, float | None]) -> None:
-        there, here = found["micro_batch"], self.training.micro_batch
-        if there is not None:
-            self.fits = int(there)
-            self.training = attrs.evolve(self.training, micro_batch=min(self.fits, here or self.fits))
+    def _take_settings(self, settings: dict[str, float | None]) -> None:
+        """Go on with the settings of a state."""
+        fits = settings["micro_batch"]
+        if fits is not None:
+            self.fits = int(fits)
+            micro_batch = min(self.fits, self.training.micro_batch or self.fits)
+            self.training = attrs.evolve(self.training, micro_batch=micro_batch)

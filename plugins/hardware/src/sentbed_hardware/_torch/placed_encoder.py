@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import BuiltBackbone, Module, TokenBatch
-from sentbed_common import rows_of
 
 from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.engine_base import TorchEngineBase
@@ -54,8 +54,8 @@ class TorchEncoder(ModuleEncoder):
         return require_finite(vectors, batch, self._origin_of_nan)
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
-        tensors = *self.engine.tensors(batch), *self.engine.prefix(batch)
-        return origin_of_nan(self.module, self.replica().backbone, tensors, **self.engine.auxiliary(batch))
+        tensors, keywords = self.engine.arguments(batch)
+        return origin_of_nan(self.module, self.replica().backbone, tensors, keywords)
 
     def vectors(self, batch: TokenBatch) -> torch.Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
@@ -99,9 +99,8 @@ class TorchEncoder(ModuleEncoder):
         if self.engine.compile:
             batch = _bucketed(batch, self.backbone.tokenizer.pad_id, self.backbone.max_length)
         with torch.inference_mode():
-            vectors: torch.Tensor = replica(
-                *self.engine.tensors(batch), *self.engine.prefix(batch), **self.engine.auxiliary(batch)
-            )
+            tensors, keywords = self.engine.arguments(batch)
+            vectors: torch.Tensor = replica(*tensors, **keywords)
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
@@ -164,8 +163,8 @@ class SeveralEncoders(TorchEncoder):
         for encoder in self.encoders:
             if encoder.module.training:
                 encoder.module.eval()
-            own = encoder._replica
-            stale = not isinstance(own, InferenceModule) or own.backbone is not first.backbone
+            replica = encoder._replica
+            stale = not isinstance(replica, InferenceModule) or replica.backbone is not first.backbone
             if stale and isinstance(first, InferenceModule):
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
         return first
@@ -184,12 +183,8 @@ class SeveralEncoders(TorchEncoder):
     def _forward(self, replica: Any, batch: TokenBatch) -> torch.Tensor:
         modules = [encoder.module for encoder in self.encoders]
         with torch.inference_mode():
-            vectors: torch.Tensor = replica.several(
-                modules,
-                *self.engine.tensors(batch),
-                *self.engine.prefix(batch),
-                **self.engine.auxiliary(batch),
-            )
+            tensors, keywords = self.engine.arguments(batch)
+            vectors: torch.Tensor = replica.several(modules, *tensors, **keywords)
             return vectors.to(torch.float32)
 
     def fingerprints(self) -> list[str | None]:
@@ -200,16 +195,13 @@ class SeveralEncoders(TorchEncoder):
 
 def _halves(batch: TokenBatch) -> list[TokenBatch]:
     middle = (len(batch.input_ids) + 1) // 2
-    return [rows_of(batch, rows) for rows in (slice(middle), slice(middle, None))]
+    return [batch.select(slice(middle)), batch.select(slice(middle, None))]
 
 
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
     rows, length = batch.input_ids.shape
-    more_rows = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET))) - rows
-    more = ((0, more_rows), (0, min(-length % LENGTH_BUCKET, longest - length)))
-    mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
-    mask = np.pad(mask, more)
-    # A row without tokens has no mean and no attention: it gets one token, and is dropped later.
-    mask[rows:, 0] = 1
-    return TokenBatch(np.pad(batch.input_ids, more, constant_values=pad_id), mask)
+    rows_of_bucket = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
+    length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
+    # Auxiliary prompts have lengths of their own, and there would be as many shapes as pairs of lengths.
+    return attrs.evolve(batch, auxiliary=None).widened(rows_of_bucket, length_of_bucket, pad_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -26,12 +27,12 @@ class Corrupted:
     def __init__(self, tokens: TokenIds, loss: Any, head: Any, training: Training) -> None:
         ids = torch.from_numpy(tokens.ids).long()
         special = torch.isin(ids, torch.tensor(head.special_ids, dtype=torch.long))
-        found = loss.corrupt(ids, special, head)
-        read, chosen = (returned(part, torch.Tensor, training.loss, "build") for part in found)
+        corrupted = loss.corrupt(ids, special, head)
+        read, chosen = (returned(part, torch.Tensor, training.loss, "build") for part in corrupted)
         if read.shape != ids.shape or chosen.shape != ids.shape or chosen.dtype != torch.bool:
             wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
             raise fault(training.loss, "build", f"{wrong}, expected ids and booleans {tuple(ids.shape)}")
-        self.read = TokenIds(read.numpy().astype(np.int32), tokens.offsets)
+        self.read = attrs.evolve(tokens, ids=read.numpy().astype(np.int32))
         texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
         places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift
         kept = np.flatnonzero(chosen.numpy() & (places >= 0))
@@ -52,15 +53,16 @@ class PredictingStates(BatchVectors):
         states = self.tower.states(self.tokens, rows).last_hidden_state
         row = np.full(len(self.tokens), -1)
         row[rows] = np.arange(len(rows))
-        mine = self.positions(rows)
-        put = self.tower.engine.put
-        found: torch.Tensor = states[put(row[self.corrupted.texts[mine]]), put(self.corrupted.places[mine])]
-        return found.float()
+        positions = self.positions(rows)
+        put = self.tower.put
+        rows_of_states = put(row[self.corrupted.texts[positions]])
+        predicting: torch.Tensor = states[rows_of_states, put(self.corrupted.places[positions])]
+        return predicting.float()
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the states of all texts, in the order of the tokens."""
         order = np.argsort(np.concatenate([self.positions(rows) for rows in self.shares.passes]))
-        return torch.cat(list(parts))[self.tower.engine.put(order)]
+        return torch.cat(list(parts))[self.tower.put(order)]
 
     def positions(self, rows: Chunk) -> NDArray[np.int64]:
         """Return which of all vectors are those of these texts, in the order of `forward`."""

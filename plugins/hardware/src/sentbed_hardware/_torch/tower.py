@@ -14,6 +14,7 @@ from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import TokenIds, TokenStates
 
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
+from sentbed_hardware._torch.engine_base import ModuleArguments
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_recorded
 from sentbed_hardware.engine_parts.training_settings import require_trainable
@@ -33,20 +34,31 @@ class Tower:
     """
 
     def __init__(self, name: str, encoder: TorchEncoder, alone: bool = True, pools: bool = True) -> None:
+        engine = encoder.engine
         self.name = name
         self.encoder = encoder
-        self.engine = encoder.engine
         self.module = encoder.module
-        self.parameters = {
-            f"{name}.{key}": parameter
-            for key, parameter in self.module.named_parameters()
-            if parameter.requires_grad and (pools or key.startswith("backbone."))
-        }
+        self.dtype, self.device = engine.dtype, engine.device
+        self.compiles = engine.compile
+        self.processes = engine.processes
+        self.put = engine.put
+        """Puts an array on the device."""
+        self.arguments = engine.arguments
+        """Puts a batch on the device, as the backbone takes it."""
+        self.parameters = self._trained_parameters(pools)
         called = "this encoder" if alone else f"the encoder `{name}`"
-        require_trainable(called, self.module, self.parameters, self.engine.dtype == torch.bfloat16)
+        require_trainable(called, self.module, self.parameters, self.dtype == torch.bfloat16)
         self.trains_backbone = any(key.startswith(f"{name}.backbone.") for key in self.parameters)
-        backbone = self.module.backbone
-        self.backbone = torch.compile(backbone, dynamic=True) if self.engine.compile else backbone
+        self.backbone = self.module.backbone
+        if self.compiles:
+            self.backbone = torch.compile(self.backbone, dynamic=True)
+
+    def _trained_parameters(self, pools: bool) -> dict[str, torch.nn.Parameter]:
+        trained = {}
+        for key, parameter in self.module.named_parameters():
+            if parameter.requires_grad and (pools or key.startswith("backbone.")):
+                trained[f"{self.name}.{key}"] = parameter
+        return trained
 
     @property
     def buffers(self) -> dict[str, torch.Tensor]:
@@ -61,19 +73,23 @@ class Tower:
         Each pass would else keep a copy of all weights for its backward pass.
         """
         # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
-        sharded = self.engine.processes.sharded
-        return nullcontext() if sharded else torch.autocast(self.engine.device.type, enabled=False)
+        if self.processes.sharded:
+            return nullcontext()
+        return torch.autocast(self.device.type, enabled=False)
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
-        batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
-        dtype, device = self.engine.dtype, self.engine.device.type
-        # A compiler makes its own dropout and attention.
-        own = device == "cpu" and not self.engine.compile
-        how = CpuDropoutAndAttention() if own else nullcontext()
-        with torch.autocast(device, dtype, dtype != torch.float32), how:
-            states: TokenStates = self.backbone(*batch)
+        tensors, keywords = self._arguments(tokens, rows)
+        low_precision = self.dtype != torch.float32
+        with torch.autocast(self.device.type, self.dtype, low_precision), self._dropout_and_attention():
+            states: TokenStates = self.backbone(*tensors, **keywords)
         return states
+
+    def _dropout_and_attention(self) -> AbstractContextManager[Any]:
+        """While active, dropout and attention of a processor replace PyTorch's; a compiler makes its own."""
+        if self.device.type == "cpu" and not self.compiles:
+            return CpuDropoutAndAttention()
+        return nullcontext()
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
         """Encode these texts in one pass; fp32 `(texts, width)`."""
@@ -91,8 +107,12 @@ class Tower:
 
     def origin_of_nan(self, tokens: TokenIds, rows: Chunk) -> str:
         """Return which part first gives NaN or infinity for these texts; "" if none does."""
-        batch = self.engine.tensors(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
-        return origin_of_nan(self.module, self.module.backbone, batch)
+        tensors, keywords = self._arguments(tokens, rows)
+        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
+
+    def _arguments(self, tokens: TokenIds, rows: Chunk) -> ModuleArguments:
+        """Return these texts on the device, as the backbone takes them."""
+        return self.arguments(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
 
 
 def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:

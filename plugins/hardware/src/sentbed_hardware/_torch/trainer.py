@@ -88,14 +88,15 @@ class TorchTrainer(Trainer):
         self.training = training
         width = common_width(encoders, training)
         names = list(dict.fromkeys(training.towers.values()))
-        pools = not training.loss.traits.predicts
-        self.towers = {name: Tower(name, encoders[name], len(names) == 1, pools) for name in names}
+        predicts = training.loss.traits.predicts
+        self.towers = {name: Tower(name, encoders[name], len(names) == 1, not predicts) for name in names}
         self.heads: dict[str, torch.nn.Module] = {}
         """Language-modelling heads by tower, if the loss predicts tokens."""
         if engine.processes.world > 1:
             refuse_predictions(training, f"this engine has {engine.processes.world} processes")
-        if not pools:
-            self.heads = {name: encoders[name].backbone.prediction_head().to(engine.device) for name in names}
+        if predicts:
+            for name in names:
+                self.heads[name] = encoders[name].backbone.prediction_head().to(engine.device)
         self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
         self.averages = {
@@ -111,28 +112,28 @@ class TorchTrainer(Trainer):
         self.state: Mapping[str, torch.Tensor] | None = None
         if training.loss.traits.stateful:
             self.state = {name: value.to(engine.device) for name, value in self.loss.initial_state().items()}
-        self.parameters = {
-            name: parameter for tower in self.towers.values() for name, parameter in tower.parameters.items()
-        }
+        self.parameters: dict[str, torch.nn.Parameter] = {}
+        for tower in self.towers.values():
+            self.parameters |= tower.parameters
         of_loss = {f"loss.{name}": p for name, p in self.loss.named_parameters() if p.requires_grad}
         self.parameters |= of_loss
         self.of_loss = list(of_loss)
         processes = engine.processes
         self.mesh = mesh_of(processes) if processes.sharded else None
-        # An optimiser cannot mix both kinds of tensor.
-        self.optimized = {
-            name: torch.nn.Parameter(replicated(value, self.mesh))
-            if self.mesh is not None and not isinstance(value, DTensor)
-            else value
-            for name, value in self.parameters.items()
-        }
-        found = training.optimizer.build(list(self.optimized.items()))
-        self.optimizer = returned(found, torch.optim.Optimizer, training.optimizer, "build")
+        self.optimized = dict(self.parameters)
+        """What the optimiser changes: the parameters, or copies of them over the mesh."""
+        if self.mesh is not None:
+            # An optimiser cannot mix both kinds of tensor.
+            for name, value in self.parameters.items():
+                if not isinstance(value, DTensor):
+                    self.optimized[name] = torch.nn.Parameter(replicated(value, self.mesh))
+        optimizer = training.optimizer.build(list(self.optimized.items()))
+        self.optimizer = returned(optimizer, torch.optim.Optimizer, training.optimizer, "build")
         settings = settings_of(self.loss, training.loss, "loss.")
         self.rate_factors = separate(self.optimizer, self.optimized, settings, training.optimizer)
         """What the learning rate of a step is multiplied by, for each group of the optimiser."""
         self.steps = 0
-        self.made: list[BatchVectors] = []
+        self.batch_vectors: list[BatchVectors] = []
         """Vectors of the step under way, with the loss's gradient."""
         self.common: list[torch.Tensor] | None = None
         """States of the generators of a loss, equal in all processes; None for a single process."""
@@ -163,7 +164,7 @@ class TorchTrainer(Trainer):
         else:
             origin = self._origin_of_fault(columns, output)
         self._forget_gradients()
-        self.made = []
+        self.batch_vectors = []
         for tower in self.towers.values():
             tower.encoder.weights_changed()
         self.steps += 1
@@ -175,15 +176,17 @@ class TorchTrainer(Trainer):
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         output = self._backward(columns)
         self._add_up_gradients()
-        found = {
-            name: whole(torch.zeros_like(value) if value.grad is None else value.grad)
-            for name, value in self.parameters.items()
-        }
+        gradients = {}
+        for name, parameter in self.parameters.items():
+            gradient = parameter.grad
+            if gradient is None:
+                gradient = torch.zeros_like(parameter)
+            gradients[name] = whole(gradient)
         self._forget_gradients()
         for tower in self.towers.values():
             # The copy for encoding shares pooler and head, which are now in training mode.
             tower.encoder.weights_changed()
-        return output.loss.item(), {name: value.float().cpu().numpy() for name, value in found.items()}
+        return output.loss.item(), {name: value.float().cpu().numpy() for name, value in gradients.items()}
 
     def _backward(self, columns: Columns) -> LossOutput:
         """Compute the loss and add its gradient to the parameters' gradients."""
@@ -193,19 +196,23 @@ class TorchTrainer(Trainer):
             for name, values in columns.items()
             if not isinstance(values, TokenIds)
         }
-        made: list[BatchVectors] = []
+        batch_vectors: list[BatchVectors] = []
         for tower in self.towers.values():
             tower.module.train()
-            inputs |= (self._predict if self.heads else self._encode)(tower, columns, made)
+            if self.heads:
+                inputs |= self._predict(tower, columns, batch_vectors)
+            else:
+                inputs |= self._encode(tower, columns, batch_vectors)
         inputs = {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
         # Similarities must separate near neighbours, so the loss is computed in fp32, outside autocast.
+        arguments = (inputs,) if self.state is None else (inputs, self.state)
         with self._drawing_as_all():
-            output: LossOutput = self.loss(inputs) if self.state is None else self.loss(inputs, self.state)
+            output: LossOutput = self.loss(*arguments)
         require_output(output, self.training.loss, self.state is not None, recorded=True)
         output.loss.backward()
-        for vectors in made:
+        for vectors in batch_vectors:
             vectors.backward()
-        self.made = made
+        self.batch_vectors = batch_vectors
         return output
 
     @contextmanager
@@ -214,14 +221,19 @@ class TorchTrainer(Trainer):
         if self.common is None:
             yield
             return
-        own = draws()
+        of_this_process = draws()
         rewind(self.common)
         yield
         self.common = draws()
-        rewind(own)
+        rewind(of_this_process)
 
-    def _encode(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
-        """Encode the columns of one tower together, and likewise its keys."""
+    def _encode(
+        self, tower: Tower, columns: Columns, batch_vectors: list[BatchVectors]
+    ) -> dict[str, torch.Tensor]:
+        """Encode the columns of one tower together, and likewise its keys.
+
+        Vectors that get a gradient are added to `batch_vectors`.
+        """
         texts: dict[str, TokenIds] = {}
         keys: dict[str, TokenIds] = {}
         for name, tokens in columns.items():
@@ -231,8 +243,9 @@ class TorchTrainer(Trainer):
         vectors: dict[str, torch.Tensor] = {}
         if texts:
             tokens, chunks, recompute = self._passes(tower, texts)
-            made.append(BatchVectors(tower, tokens, chunks, recompute))
-            vectors |= self._by_column(tower, texts, made[-1].vectors)
+            trained = BatchVectors(tower, tokens, chunks, recompute)
+            batch_vectors.append(trained)
+            vectors |= self._by_column(tower, texts, trained.vectors)
         if keys:
             tokens, chunks, _ = self._passes(tower, keys)
             vectors |= self._by_column(tower, keys, self.averages[tower.name].encode(tokens, chunks))
@@ -262,19 +275,28 @@ class TorchTrainer(Trainer):
         parts = zip(columns, torch.split(vectors, counts), strict=True)
         return {name: joined(self.training, tower.name, part) for name, part in parts}
 
-    def _predict(self, tower: Tower, columns: Columns, made: list[BatchVectors]) -> dict[str, torch.Tensor]:
-        """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids."""
-        found: dict[str, torch.Tensor] = {}
+    def _predict(
+        self, tower: Tower, columns: Columns, batch_vectors: list[BatchVectors]
+    ) -> dict[str, torch.Tensor]:
+        """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids.
+
+        The states that predict them are added to `batch_vectors`.
+        """
+        head = self.heads[tower.name]
+        predictions: dict[str, torch.Tensor] = {}
         for name, tokens in columns.items():
-            if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name:
-                corrupted = Corrupted(tokens, self.loss, self.heads[tower.name], self.training)
-                held = self.training.micro_batch
-                held = None if held is None or held >= len(tokens) else held
-                chunks = list(plan_chunks(tokens.lengths, 1, held))
-                made.append(PredictingStates(tower, corrupted, chunks, recompute=held is not None))
-                found[name] = self.heads[tower.name](made[-1].vectors)
-                found[f"{name}.id"] = self.engine.put(corrupted.ids)
-        return found
+            if not isinstance(tokens, TokenIds) or self.training.towers[name] != tower.name:
+                continue
+            micro_batch = self.training.micro_batch
+            if micro_batch is not None and micro_batch >= len(tokens):
+                micro_batch = None
+            corrupted = Corrupted(tokens, self.loss, head, self.training)
+            chunks = list(plan_chunks(tokens.lengths, 1, micro_batch))
+            states = PredictingStates(tower, corrupted, chunks, recompute=micro_batch is not None)
+            batch_vectors.append(states)
+            predictions[name] = head(states.vectors)
+            predictions[f"{name}.id"] = tower.put(corrupted.ids)
+        return predictions
 
     def _add_up_gradients(self) -> str | None:
         """Sum the processes' gradients of their own rows; return which process was asked to end, if any.
@@ -288,14 +310,14 @@ class TorchTrainer(Trainer):
         of_loss = [p for name, p in self.parameters.items() if name in self.of_loss]
         of_towers = [p for name, p in self.parameters.items() if name not in self.of_loss]
         # Sharded gradients are summed in the backward pass.
-        held = [parameter for parameter in of_towers if not isinstance(parameter, DTensor)]
+        unsharded = [parameter for parameter in of_towers if not isinstance(parameter, DTensor)]
         signals = processes.interruption()
-        highest = processes.highest([*signals, *(parameter.grad is not None for parameter in held)])
+        highest = processes.highest([*signals, *(parameter.grad is not None for parameter in unsharded)])
         # A parameter with a gradient in one process needs one in all.
-        for parameter, used in zip(held, highest[len(signals) :], strict=True):
+        for parameter, used in zip(unsharded, highest[len(signals) :], strict=True):
             if used and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        processes.sum([parameter.grad for parameter in held if parameter.grad is not None])
+        processes.sum([parameter.grad for parameter in unsharded if parameter.grad is not None])
         if processes.local_gradient:
             for parameter in of_towers:
                 if parameter.grad is not None:
@@ -308,31 +330,34 @@ class TorchTrainer(Trainer):
     def _require_gradients(self) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
         for name, tower in self.towers.items():
-            if all(vectors.vectors.grad is None for vectors in self.made if vectors.tower is tower):
+            of_tower = [vectors for vectors in self.batch_vectors if vectors.tower is tower]
+            if all(vectors.vectors.grad is None for vectors in of_tower):
                 wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
                 raise fault(self.training.loss, "build", wrong)
-            own = {key.partition(".")[2]: value.grad is not None for key, value in tower.parameters.items()}
-            if (error := cut(name, tower.module, own)) is not None:
+            reached = {}
+            for key, parameter in tower.parameters.items():
+                reached[key.removeprefix(f"{name}.")] = parameter.grad is not None
+            if (error := cut(name, tower.module, reached)) is not None:
                 raise error
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
         """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
         if self.engine.processes.world > 1:
             return ""
-        for made in self.made:
-            bad = torch.flatten(torch.nonzero(~torch.isfinite(made.vectors).all(1)))[:1].cpu().numpy()
+        for batch in self.batch_vectors:
+            bad = torch.flatten(torch.nonzero(~torch.isfinite(batch.vectors).all(1)))[:1].cpu().numpy()
             if len(bad):
                 before = draws()
-                origin = made.tower.origin_of_nan(made.tokens, made.texts_of(bad))
+                origin = batch.tower.origin_of_nan(batch.tokens, batch.texts_of(bad))
                 rewind(before)
-                return came_from(origin or f"the encoder `{made.tower.name}`")
+                return came_from(origin or f"the encoder `{batch.tower.name}`")
         loss = named_loss(self.training.loss)
         if frozen_nan(columns):
             return came_from("a frozen encoder")
         if not torch.isfinite(output.loss):
             return came_from(f"{loss}: the vectors that it got have none")
-        slopes = [made.vectors.grad for made in self.made if made.vectors.grad is not None]
-        if not all(torch.isfinite(slope).all() for slope in slopes):
+        gradients = [batch.vectors.grad for batch in self.batch_vectors]
+        if not all(torch.isfinite(gradient).all() for gradient in gradients if gradient is not None):
             return came_from(f"the gradient of {loss}")
         return came_from(f"the gradient of {named_parts(next(iter(self.towers.values())).module)}")
 
@@ -350,9 +375,12 @@ class TorchTrainer(Trainer):
             self.optimizer.step()
             return
         for name, parameter in self.parameters.items():
-            seen = self.optimized[name]
-            if seen is not parameter:
-                seen.grad = None if parameter.grad is None else replicated(parameter.grad, self.mesh)
+            optimized = self.optimized[name]
+            if optimized is parameter:
+                continue
+            optimized.grad = None
+            if parameter.grad is not None:
+                optimized.grad = replicated(parameter.grad, self.mesh)
         with Replicas(self.mesh):
             self.optimizer.step()
 
@@ -395,13 +423,13 @@ class TorchTrainer(Trainer):
         values, tensors = read_state(directory)
         require_same_tensors(tensors, self._changed_tensors() | self._replaced_tensors(), directory)
         require_one_state(values, tensors, directory)
-        there = values["optimizer"], values["groups"]
-        here = type(self.optimizer).__name__, self._groups()
-        if there != here:
+        saved_name, saved_groups = values["optimizer"], values["groups"]
+        name, groups = type(self.optimizer).__name__, self._groups()
+        if (saved_name, saved_groups) != (name, groups):
             raise ModelError(
-                f"`{directory}` holds the state of the optimiser {there[0]} over groups of "
-                f"{[len(group) for group in there[1]]} parameters, the recipe has {here[0]} over "
-                f"{[len(group) for group in here[1]]}; {REMEDY}"
+                f"`{directory}` holds the state of the optimiser {saved_name} over groups of "
+                f"{[len(group) for group in saved_groups]} parameters, the recipe has {name} over "
+                f"{[len(group) for group in groups]}; {REMEDY}"
             )
         require_whole_optimizer(values, tensors, directory)
         shapes = {name: (tuple(value.shape), value.dtype) for name, value in tensors.items()}
@@ -478,15 +506,15 @@ class TorchTrainer(Trainer):
         """Restore every process's generators; for a state of another number of processes, seed them again."""
         processes = self.engine.processes
         start = "random" if processes.first else f"random.process-{processes.rank}"
-        own = _numbered(drawn, start)
+        saved = _numbered(drawn, start)
         common = _numbered(drawn, "random.loss")
-        if processes_before == processes.world and len(own) == len(draws()):
-            rewind(own)
+        if processes_before == processes.world and len(saved) == len(draws()):
+            rewind(saved)
             self.common = common or None
             return
         self.reseed()
         if processes.world == 1:
-            rewind([*own, *draws()[len(own) :]][: len(draws())])
+            rewind([*saved, *draws()[len(saved) :]][: len(draws())])
         if processes.first:
             before = "1 process" if processes_before == 1 else f"{processes_before} processes"
             now = "is 1" if processes.world == 1 else f"are {processes.world}"

@@ -77,13 +77,13 @@ def require_same_tensors(
     Tensors of the optimiser are left out: it has none in a new trainer.
     """
     sections = {name.split(".")[0] for name in expected} | {"weights", "buffers", "average", "state"}
-    found = {name: value for name, value in tensors.items() if name.split(".")[0] in sections}
-    for name in [*expected, *sorted(found)]:
-        there, here = _described(found.get(name)), _described(expected.get(name))
-        if there != here:
+    saved = {name: value for name, value in tensors.items() if name.split(".")[0] in sections}
+    for name in [*expected, *sorted(saved)]:
+        there, in_trainer = _described(saved.get(name)), _described(expected.get(name))
+        if there != in_trainer:
             raise ModelError(
-                f"`{directory}` is not a state of this recipe: `{name}` is {there} there and {here} in the "
-                f"recipe; {REMEDY}"
+                f"`{directory}` is not a state of this recipe: `{name}` is {there} there and {in_trainer} in "
+                f"the recipe; {REMEDY}"
             )
 
 

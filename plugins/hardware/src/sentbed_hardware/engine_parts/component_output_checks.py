@@ -21,7 +21,7 @@ from sentbed.protocols import (
     TokenStates,
     Training,
 )
-from sentbed_common import is_finite_tensor, rows_of
+from sentbed_common import is_finite_tensor
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.module_fingerprint import weights_of
@@ -31,10 +31,11 @@ from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 def learning_rate(training: Training, step: int) -> float:
     """Return the learning rate of a step, from 0. Raises `PluginError` if the schedule gives none."""
     schedule = training.schedule
-    found = schedule.factor(step, training.total_steps)
-    factor = number(found, schedule, "factor")
+    returned_factor = schedule.factor(step, training.total_steps)
+    factor = number(returned_factor, schedule, "factor")
     if not 0 <= factor < float("inf"):
-        raise fault(schedule, "factor", f"returned {found!r} for step {step}, expected a number from 0 to 1")
+        wrong = f"returned {returned_factor!r} for step {step}, expected a number from 0 to 1"
+        raise fault(schedule, "factor", wrong)
     return number(training.optimizer.lr, training.optimizer, "lr") * factor
 
 
@@ -44,8 +45,10 @@ def broken_weight(module: torch.nn.Module) -> str | None:
     In processes that share weights, each looks at its own part of them.
     """
     for name, weight in weights_of(module):
-        held = weight.to_local() if isinstance(weight, DTensor) else weight
-        if held.is_floating_point() and not held.is_meta and not is_finite_tensor(held):
+        part = weight
+        if isinstance(weight, DTensor):
+            part = weight.to_local()
+        if part.is_floating_point() and not part.is_meta and not is_finite_tensor(part):
             return name
     return None
 
@@ -64,12 +67,18 @@ def require_finite_weights(module: torch.nn.Module) -> None:
 
 
 def origin_of_nan(
-    encoder: EncoderModule, backbone: Module, batch: Iterable[torch.Tensor | None], **auxiliary: Any
+    encoder: EncoderModule,
+    backbone: Module,
+    tensors: Iterable[torch.Tensor | None],
+    keywords: Mapping[str, Any],
 ) -> str:
-    """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does."""
+    """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does.
+
+    `tensors` and `keywords` are the arguments of the backbone's module.
+    """
     cls, pooler = encoder.owners
     with torch.no_grad():
-        states = encoder.in_fp32(backbone(*batch, **auxiliary))
+        states = encoder.in_fp32(backbone(*tensors, **keywords))
         parts: list[tuple[str, Module, torch.Tensor]] = [
             (f"the token states of the backbone of {release_of(cls.__module__)}", backbone, _real(states))
         ]
@@ -85,6 +94,17 @@ def origin_of_nan(
     return ""
 
 
+def host_arguments(
+    batch: TokenBatch,
+) -> tuple[tuple[torch.Tensor, torch.Tensor | None], dict[str, torch.Tensor]]:
+    """Return ids, mask and keywords of a batch for a module on the host."""
+    mask = None
+    if batch.attention_mask is not None:
+        mask = torch.from_numpy(batch.attention_mask)
+    keywords = {name: torch.from_numpy(values) for name, values in batch.keywords.items()}
+    return (torch.from_numpy(batch.input_ids), mask), keywords
+
+
 def require_finite(
     vectors: NDArray[np.float32], batch: TokenBatch, origin_of: Callable[[TokenBatch], str]
 ) -> NDArray[np.float32]:
@@ -96,7 +116,7 @@ def require_finite(
     if good.all():
         return vectors
     bad = np.flatnonzero(~good)[:1]
-    origin = origin_of(rows_of(batch, bad))
+    origin = origin_of(batch.select(bad))
     remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
     if origin.endswith("values"):
         remedy = "load other weights, or train with a lower learning rate"
@@ -126,8 +146,8 @@ def cut(name: str, encoder: EncoderModule, reached: Mapping[str, bool]) -> Plugi
     `reached` has each trained weight of the encoder `name`, by its own name, and whether it has a gradient.
     """
     for part in ("pooler", "backbone"):
-        some = [found for key, found in reached.items() if key.startswith(f"{part}.")]
-        if some and not any(some):
+        of_part = [is_reached for key, is_reached in reached.items() if key.startswith(f"{part}.")]
+        if of_part and not any(of_part):
             wrong = f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`"
             return fault(encoder.owners[1], "build", f"{wrong}; do not detach what it reads or returns")
     return None
@@ -135,8 +155,8 @@ def cut(name: str, encoder: EncoderModule, reached: Mapping[str, bool]) -> Plugi
 
 def frozen_nan(columns: Columns) -> bool:
     """Whether the vectors of a frozen encoder have NaN or infinite values."""
-    given = (values for values in columns.values() if not isinstance(values, TokenIds))
-    return not all(np.isfinite(values).all() for values in given)
+    frozen = [values for values in columns.values() if not isinstance(values, TokenIds)]
+    return not all(np.isfinite(values).all() for values in frozen)
 
 
 def came_from(origin: str) -> str:
@@ -156,15 +176,15 @@ def named_parts(encoder: EncoderModule) -> str:
     return f"{named} or of the backbone of {release_of(cls.__module__)}"
 
 
-def connected(encoder: EncoderModule, names: Collection[str]) -> dict[str, bool]:
-    """Return for each weight of an encoder on the host whether its vectors have a gradient for it."""
+def connected(encoder: EncoderModule, names: Collection[str], batch: TokenBatch) -> dict[str, bool]:
+    """Return for each weight of an encoder on the host whether a batch's vectors have a gradient for it."""
     weights = {name: value for name, value in encoder.named_parameters() if name in names}
-    ids = torch.ones((2, 3), dtype=torch.int64)
-    vectors = encoder(ids, None)
+    tensors, keywords = host_arguments(batch)
+    vectors = encoder(*tensors, **keywords)
     if not vectors.requires_grad:
         return dict.fromkeys(weights, False)
-    found = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
-    return {name: slope is not None for name, slope in zip(weights, found, strict=True)}
+    gradients = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
+    return {name: gradient is not None for name, gradient in zip(weights, gradients, strict=True)}
 
 
 def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
@@ -175,9 +195,10 @@ def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -
     if not isinstance(output, LossOutput):
         wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
     elif not isinstance(output.loss, torch.Tensor) or output.loss.ndim:
-        found = getattr(output.loss, "shape", None)
-        shape = type(output.loss).__name__ if found is None else f"shape {tuple(found)}"
-        wrong = f"returned a loss of the {'type ' if found is None else ''}{shape}, expected a scalar tensor"
+        what = f"type {type(output.loss).__name__}"
+        if hasattr(output.loss, "shape"):
+            what = f"shape {tuple(output.loss.shape)}"
+        wrong = f"returned a loss of the {what}, expected a scalar tensor"
     elif recorded and not output.loss.requires_grad:
         wrong = "returned a value without a gradient; do not detach it"
     elif stateful and output.state is None:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,10 +29,6 @@ FITTED_ON = "fitted_on"
 """Key of the file's notes with what a transform was fitted on, as JSON; absent if it was not."""
 SHAPES = 256
 """Largest number of batch shapes to compile; further shapes run uncompiled."""
-
-
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
-"""Token ids and mask, each `(batch, length)`."""
 
 
 class EncoderModule(torch.nn.Module):
@@ -89,12 +85,15 @@ class EncoderModule(torch.nn.Module):
     @property
     def parameter_counts(self) -> tuple[int, int]:
         """Number of parameters, shared ones once and those in 4 bits one by one, and of those trained."""
-        # bitsandbytes holds two weights in a byte, and their shape beside them.
-        sizes = [
-            (math.prod(getattr(getattr(one, "quant_state", None), "shape", one.shape)), one.requires_grad)
-            for one in self.parameters()
-        ]
-        return sum(size for size, _ in sizes), sum(size for size, trained in sizes if trained)
+        count = trained_count = 0
+        for parameter in self.parameters():
+            # bitsandbytes holds two weights in a byte, and their shape beside them.
+            quantized = getattr(parameter, "quant_state", None)
+            size = math.prod(getattr(quantized, "shape", parameter.shape))
+            count += size
+            if parameter.requires_grad:
+                trained_count += size
+        return count, trained_count
 
     def transformed(
         self, fit: tuple[Any, Any] | None = None, on: Mapping[str, Any] | None = None
@@ -105,15 +104,19 @@ class EncoderModule(torch.nn.Module):
         """
         other = copy.copy(self)
         other._modules = dict(self._modules)
-        other.gives_input, other.fitted_on = fit is None, None if fit is None else dict(on or {})
+        other.gives_input, other.fitted_on = True, None
         other.transform = torch.nn.Identity()
         if fit is not None:
+            other.gives_input, other.fitted_on = False, dict(on or {})
             other.transform = linear_transform(fit, self)
         return other
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-        """Encode one batch."""
-        return self.finish(self.backbone(input_ids, attention_mask), len(input_ids), cut=not self.training)
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **keywords: torch.Tensor
+    ) -> torch.Tensor:
+        """Encode one batch; `keywords` are those of `TokenBatch`."""
+        states = self.backbone(input_ids, attention_mask, **keywords)
+        return self.finish(states, len(input_ids), cut=not self.training)
 
     def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> torch.Tensor:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
@@ -207,13 +210,14 @@ def _require_states(states: Any, rows: int | None, width: int, backbone: type[An
     """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
     if not isinstance(states, TokenStates):
         raise fault(backbone, "module", f"returned a `{type(states).__name__}`, expected `TokenStates`")
-    found = tuple(states.last_hidden_state.shape)
-    if len(found) != 3 or found[2] != width or rows not in (None, found[0]):
-        expected = f"({'batch' if rows is None else rows}, length, {width})"
-        raise fault(backbone, "module", f"returned states of the shape {found}, expected {expected}")
+    shape = tuple(states.last_hidden_state.shape)
+    if len(shape) != 3 or shape[2] != width or rows not in (None, shape[0]):
+        first = "batch" if rows is None else rows
+        expected = f"({first}, length, {width})"
+        raise fault(backbone, "module", f"returned states of the shape {shape}, expected {expected}")
     mask = states.attention_mask
-    if mask is not None and tuple(mask.shape) != found[:2]:
-        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {found}"
+    if mask is not None and tuple(mask.shape) != shape[:2]:
+        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {shape}"
         raise fault(backbone, "module", wrong)
 
 
@@ -226,17 +230,17 @@ def _require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler, traini
     if not isinstance(vectors, torch.Tensor):
         wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
     elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
-        found = vectors.shape[1]
+        actual_width = vectors.shape[1]
         wrong = (
-            f"built a module that returned vectors of {found} numbers, expected {width}; a pooler whose "
-            "vectors have another width than the states says so in `output_width`"
+            f"built a module that returned vectors of {actual_width} numbers, expected {width}; a pooler "
+            "whose vectors have another width than the states says so in `output_width`"
         )
         if training and type(pooler).trained_width is not Pooler.trained_width:
             method = "trained_width"
         elif type(pooler).output_width is not Pooler.output_width:
             method = "output_width"
         if method != "build":
-            wrong = f"returned {width}, its module returned vectors of {found} numbers"
+            wrong = f"returned {width}, its module returned vectors of {actual_width} numbers"
     elif tuple(vectors.shape) != (rows, width):
         wrong = f"built a module that returned the shape {tuple(vectors.shape)}, expected {(rows, width)}"
     elif not vectors.is_floating_point():
@@ -263,10 +267,10 @@ class InferenceModule(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
-        **auxiliary: Pair,
+        **keywords: Any,
     ) -> torch.Tensor:
-        """Encode one batch; `prefix` precedes every row, `auxiliary` is as in `TokenBatch`."""
-        states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
+        """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module."""
+        states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         with self.turn:
             return self.encoder.finish(states, len(input_ids), cut=True)
 
@@ -276,10 +280,10 @@ class InferenceModule(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
-        **auxiliary: Pair,
+        **keywords: Any,
     ) -> torch.Tensor:
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
-        states = self.backbone(input_ids, attention_mask, *prefix, **auxiliary)
+        states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         with self.turn:
             return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
 
@@ -316,7 +320,8 @@ def _projection(width: int, head: Head) -> torch.nn.Module:
     layers: list[torch.nn.Module] = []
     for hidden in head.hidden:
         layers.append(torch.nn.Linear(width, hidden, bias=head.bias))
-        layers += [ACTIVATIONS[head.activation]()] if head.activation != "none" else []
+        if head.activation != "none":
+            layers.append(ACTIVATIONS[head.activation]())
         width = hidden
     if head.projection is None:
         return torch.nn.Identity()
@@ -363,10 +368,10 @@ def load_modules(module: EncoderModule, path: Path) -> None:
     weights, notes = read_tensors_and_notes(path, "save this encoder again")
     if module.fits is not None and FITTED_ON in notes:
         module.transform, module.fitted_on = empty_transform(module), json.loads(notes[FITTED_ON])
-    found, expected = _shapes(weights), _shapes(module.own_weights())
-    if found != expected:
+    shapes, expected = _shapes(weights), _shapes(module.own_weights())
+    if shapes != expected:
         raise ModelError(
-            f"`{path}` holds {found}, the pooler and head of its recipe have {expected}; "
+            f"`{path}` holds {shapes}, the pooler and head of its recipe have {expected}; "
             "the files of this encoder do not belong together, save it again"
         )
     for name, value in weights.items():

@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, PlacedEncoder, TokenBatch
-from sentbed_common import rows_of
-from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_finite
+from sentbed_hardware.engine_parts.component_output_checks import (
+    host_arguments,
+    origin_of_nan,
+    require_finite,
+)
 from sentbed_hardware.engine_parts.encoder_module import (
     BACKBONE_DIRECTORY,
     MODULES_FILE,
@@ -21,8 +24,7 @@ from sentbed_hardware.engine_parts.encoder_module import (
 )
 
 from sentbed_tpu._jax.devices import JaxDevices
-from sentbed_tpu._jax.pure_functions import Arrays, FunctionalEncoder
-from sentbed_tpu._jax.shape_buckets import widen
+from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalEncoder
 
 
 class JaxEncoder(PlacedEncoder):
@@ -52,7 +54,7 @@ class JaxEncoder(PlacedEncoder):
         new = {name: value for name, value in self.function.weights().items() if name not in held}
         self.weights = {**held, **engine.layout.put(new)}
 
-        def encode(weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+        def encode(weights: Arrays, batch: Batch) -> jax.Array:
             return self.function(weights, batch, jax.random.key_data(jax.random.key(0)), "eval")
 
         self._encode = engine.compiled.jit(encode, counted=True, out_shardings=engine.layout.rows)
@@ -89,9 +91,9 @@ class JaxEncoder(PlacedEncoder):
         length = buckets.length(tokens, self.longest)
         most = buckets.most(length)
         for start in range(0, rows, most):
-            piece = rows_of(batch, slice(start, start + most))
+            piece = batch.select(slice(start, start + most))
             count = len(piece.input_ids)
-            piece = widen(piece, buckets.rows(count, length), length, self.backbone.tokenizer.pad_id)
+            piece = piece.widened(buckets.rows(count, length), length, self.backbone.tokenizer.pad_id)
             yield self._encode(self.weights, self.place(piece)), count
 
     def _vectors(self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch) -> NDArray[np.float32]:
@@ -105,9 +107,8 @@ class JaxEncoder(PlacedEncoder):
             return ""
         self.to_host()
         self.module.eval()
-        mask = None if batch.attention_mask is None else torch.from_numpy(batch.attention_mask)
-        ids = torch.from_numpy(batch.input_ids)
-        return origin_of_nan(self.module, self.module.backbone, (ids, mask))
+        tensors, keywords = host_arguments(batch)
+        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite, or None if there is none."""
@@ -116,10 +117,19 @@ class JaxEncoder(PlacedEncoder):
                 return name
         return None
 
-    def place(self, batch: TokenBatch) -> tuple[jax.Array, jax.Array]:
-        """Put a batch on the devices, each with its share of the rows."""
+    def place(self, batch: TokenBatch) -> Batch:
+        """Put a batch that has a mask on the devices, each with its share of the rows."""
         layout = self.engine.layout
-        return layout.place(batch.input_ids, layout.rows), layout.place(batch.attention_mask, layout.rows)
+
+        def placed(values: NDArray[Any]) -> jax.Array:
+            # JAX has no 64-bit integers.
+            if values.dtype == np.int64:
+                values = values.astype(np.int32)
+            return layout.place(values, layout.rows)
+
+        assert batch.attention_mask is not None
+        keywords = {name: placed(values) for name, values in batch.keywords.items()}
+        return placed(batch.input_ids), placed(batch.attention_mask), keywords
 
     def to_host(self) -> None:
         """Copy the weights into the torch module."""

@@ -23,6 +23,8 @@ device_module.is_available = lambda: False
 
 Arrays: TypeAlias = dict[str, jax.Array]
 """Arrays by the names that torch gives them."""
+Batch: TypeAlias = tuple[jax.Array, jax.Array, dict[str, jax.Array]]
+"""Ids and mask, each `(batch, length)`, and `TokenBatch.keywords`."""
 Mode: TypeAlias = Literal["train", "eval", "key"]
 """`key`: the backbone in eval mode, pooler and head in training mode; see `LossTraits.momentum`."""
 
@@ -50,7 +52,7 @@ def traced(env: Any, key: jax.Array) -> Iterator[None]:
 
 
 class FunctionalEncoder:
-    """An `EncoderModule` as `vectors = function(weights, ids, mask, key, mode)`.
+    """An `EncoderModule` as `vectors = function(weights, batch, key, mode)`.
 
     Weights are those of `named_parameters` and `named_buffers`, tied ones once.
     """
@@ -76,9 +78,7 @@ class FunctionalEncoder:
         """Return the trained weights on the host."""
         return {name: value for name, value in self.module.named_parameters() if value.requires_grad}
 
-    def __call__(
-        self, weights: Arrays, batch: tuple[jax.Array, jax.Array], key: jax.Array, mode: Mode
-    ) -> jax.Array:
+    def __call__(self, weights: Arrays, batch: Batch, key: jax.Array, mode: Mode) -> jax.Array:
         """Encode one batch; fp32 `(batch, width)`."""
         self.module.train(mode != "eval")
         self.module.backbone.train(mode == "train")
@@ -92,13 +92,16 @@ class FunctionalEncoder:
             result: jax.Array = env.t2j_iso(vectors)
         return result
 
-    def _states(self, weights: Arrays, batch: tuple[jax.Array, jax.Array]) -> TokenStates:
+    def _states(self, weights: Arrays, batch: Batch) -> TokenStates:
         """Run the backbone, the only part in bf16 with that precision."""
         prefix, env = "backbone.", self.env
         own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
         with env.override_property(autocast_dtype=self.autocast):
             held = env.j2t_iso(own)
-            states: TokenStates = torch.func.functional_call(self.module.backbone, held, env.j2t_iso(batch))
+            ids, mask, keywords = env.j2t_iso(batch)
+            states: TokenStates = torch.func.functional_call(
+                self.module.backbone, held, (ids, mask), keywords
+            )
         _require_unchanged(held, [*own.values()])
         return states
 

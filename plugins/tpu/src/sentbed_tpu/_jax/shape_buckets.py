@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 from numpy.typing import NDArray
-from sentbed.protocols import TokenBatch, TokenIds
 
 SMALLEST = 8
 """Rows of the smallest batch; fewer leave a matrix unit idle all the same."""
@@ -68,28 +67,3 @@ class Buckets:
         """Return the number of shapes for texts of up to `longest` tokens."""
         found = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
         return sum(1 + int(math.log2(self.most(length) // self.smallest)) for length in found)
-
-
-def fill(tokens: TokenIds, chosen: NDArray[np.int64], rows: int, length: int, pad_id: int) -> TokenBatch:
-    """Return these texts as a batch of that shape, int32, always with a mask."""
-    counts = tokens.lengths[chosen]
-    mask = np.zeros((rows, length), np.int32)
-    mask[: len(chosen)] = np.arange(length) < counts[:, None]
-    ids = np.full((rows, length), pad_id, np.int32)
-    places = tokens.offsets[:-1][chosen][:, None] + np.arange(length)
-    here = mask[: len(chosen)].astype(bool)
-    ids[: len(chosen)][here] = tokens.ids[places[here]]
-    # A row without tokens has no mean and no attention: it gets one token, and is dropped later.
-    mask[len(chosen) :, 0] = 1
-    return TokenBatch(ids, mask)  # type: ignore[arg-type]  # JAX has no 64-bit integers
-
-
-def widen(batch: TokenBatch, rows: int, length: int, pad_id: int) -> TokenBatch:
-    """Return a batch padded to that shape, int32, with a mask."""
-    had, tokens = batch.input_ids.shape
-    more = ((0, rows - had), (0, length - tokens))
-    seen = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
-    mask = np.pad(seen, more).astype(np.int32)
-    mask[had:, 0] = 1
-    ids = np.pad(batch.input_ids, more, constant_values=pad_id).astype(np.int32)
-    return TokenBatch(ids, mask)  # type: ignore[arg-type]  # JAX has no 64-bit integers

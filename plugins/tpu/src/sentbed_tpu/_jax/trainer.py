@@ -26,6 +26,7 @@ from sentbed.protocols import (
     Module,
     Optimizer,
     StepResult,
+    TokenBatch,
     TokenIds,
     Trainer,
     Training,
@@ -56,8 +57,7 @@ from sentbed_tpu._jax import training_state
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.optax_optimizers import build_optax
-from sentbed_tpu._jax.pure_functions import Arrays, FunctionalLoss, host_arrays
-from sentbed_tpu._jax.shape_buckets import fill
+from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalLoss, host_arrays
 
 EMA = "ema "
 """Before a tower's name: its average for evaluation, beside the one that encodes keys."""
@@ -131,7 +131,7 @@ class _Pass:
     """Name of the vectors that it belongs to."""
     places: jax.Array
     """Indices of its rows among those vectors."""
-    batch: tuple[jax.Array, jax.Array]
+    batch: Batch
     key: jax.Array
     back: Callable[..., Any] | None
     """Function from the gradient of its rows to that of the weights, if activations are kept."""
@@ -229,7 +229,7 @@ class JaxTrainer(Trainer):
         rate = learning_rate(self.training, self.steps)
         loss, metrics, after, gradients = self.backward(columns)
         if self.steps == 0:
-            self._require_all(gradients)
+            self._require_all(gradients, columns)
         norm = self.update(gradients, after, loss, rate)
         good = math.isfinite(loss) and math.isfinite(norm)
         origin = "" if good else self._origin_of_fault(columns, float(loss))
@@ -240,7 +240,7 @@ class JaxTrainer(Trainer):
         interrupted = interruption_in_words(processes.highest(processes.interruption()))
         return StepResult(float(loss), rate, float(norm), numbers, interrupted, origin)
 
-    def _require_all(self, gradients: Arrays) -> None:
+    def _require_all(self, gradients: Arrays, columns: Columns) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
         if self.engine.processes.world > 1:
             return
@@ -250,9 +250,21 @@ class JaxTrainer(Trainer):
             reached = {key: found[f"{name}.{key}"] for key in tower.names}
             # A gradient of zero may be right: whether one can come is seen in PyTorch's graph.
             if cut(name, tower.encoder.module, reached) is not None:
-                error = cut(name, tower.encoder.module, connected(tower.encoder.module, tower.names))
+                batch = self._a_batch(tower, columns)
+                error = cut(name, tower.encoder.module, connected(tower.encoder.module, tower.names, batch))
                 if error is not None:
                     raise error
+
+    def _a_batch(self, tower: JaxTower, columns: Columns) -> TokenBatch:
+        """Return the first texts of a tower, at most two."""
+        texts = [
+            tokens
+            for name, tokens in columns.items()
+            if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name
+        ]
+        tokens = texts[0]
+        rows = np.arange(min(2, len(tokens)))
+        return pad(tokens, rows, tower.encoder.backbone.tokenizer.pad_id)
 
     def _origin_of_fault(self, columns: Columns, loss: float) -> str:
         """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
@@ -375,7 +387,8 @@ class JaxTrainer(Trainer):
         passes = []
         trained = self.averages[tower.name] if is_key else tower.trained
         for chosen, rows, length in engine.buckets.plan(tokens.lengths, encoder.longest, most):
-            batch = encoder.place(fill(tokens, chosen, rows, length, encoder.backbone.tokenizer.pad_id))
+            pad_id = encoder.backbone.tokenizer.pad_id
+            batch = encoder.place(pad(tokens, chosen, pad_id).widened(rows, length, pad_id))
             own = jax.random.fold_in(key, next(numbers))
             arguments = trained, tower.fixed, batch, engine.layout.key(own)
             back = None
