@@ -65,6 +65,15 @@ def test_a_tie(study_of: Make) -> None:
     assert lines["Next"] == "more seeds tell more cells apart (see Power for how many)"
 
 
+def test_a_task_under_another_protocol_is_a_problem(study_of: Make) -> None:
+    numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
+    data = with_fields(study_of(numbers, [POOLER], "first"), "last", "CR", protocol=DEVELOPMENT)
+    assert "protocols differ" not in answers(data)["Mind"]
+    other = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
+    data = with_fields(data, "last", "CR", protocol=other)
+    assert answers(data)["Mind"].endswith("; protocols differ: see the notes below the table")
+
+
 def test_all_on_development_data(study_of: Make) -> None:
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, protocol=DEVELOPMENT))

@@ -76,6 +76,8 @@ class Summary:
     """Scores of each column by cell and encoder, then by seed."""
     has_groups: bool = True
     """Whether the study asks which rows cannot be told apart."""
+    protocol_notes: tuple[str, ...] = ()
+    """Sentences on scores of its rows that stand in another table, and on encoders used in unlike ways."""
 
     def with_estimates(self, changed: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with each of its numbers changed."""
@@ -250,6 +252,7 @@ class Summary:
                 f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
                 f"than those of cells that went on: {'; '.join(stopped)}."
             )
+        yield from self.protocol_notes
         yield from self._comparisons_left_out()
 
     def _comparisons_left_out(self) -> Iterator[str]:

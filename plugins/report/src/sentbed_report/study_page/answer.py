@@ -149,6 +149,8 @@ def _problems(
             yield f"{count(fewest, 'seed')} only, which hardly shows how much seeds differ"
         if main.development:
             yield "all scores are on development data"
+        if main.protocol_notes:
+            yield "protocols differ: see the notes below the table"
     degenerate = {
         row.name: cell.degenerate
         for summary in summaries
