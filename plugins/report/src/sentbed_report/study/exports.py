@@ -21,7 +21,7 @@ from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrat
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
-from sentbed_report.study.selection import select
+from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
@@ -46,11 +46,16 @@ FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
 """Suffix of a table's file -> what writes it."""
 
 
-def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
+def write_exports(
+    directory: Path,
+    data: StudyData,
+    summaries: Sequence[Summary] | None = None,
+    selection: Selection | None = None,
+) -> None:
     """Write `tables/*.md`, `.csv` and `.tex`, `results.json` and, where pyarrow is there, `results.parquet`.
 
-    `summaries` are the study's own where they are left out. Tables of an earlier `results.json` that are none
-    of these are taken away; what else lies in `tables` stays.
+    `summaries` and `selection` are the study's own where they are left out. Tables of an earlier
+    `results.json` that are none of these are taken away; what else lies in `tables` stays.
 
     Raises:
         RunError: if the disk is full.
@@ -60,7 +65,7 @@ def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary]
     scores = score_frame(data, summaries)
     write_atomic(directory / DIRECTORY / SCORES, scores.to_csv(index=False))
     write_tables(directory, summaries)
-    write_atomic(directory / RESULTS, to_json(data, summaries))
+    write_atomic(directory / RESULTS, to_json(data, summaries, selection))
     try:
         with atomic_file(directory / PARQUET) as stream:
             scores.to_parquet(stream, index=False)
@@ -138,9 +143,10 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
+def to_json(data: StudyData, summaries: Sequence[Summary], selection: Selection | None = None) -> str:
     """Return all results as JSON; non-finite numbers are null."""
-    selection = select(data, summaries)
+    if selection is None:
+        selection = select(data, summaries)
     names = table_names(summaries)
     document = {
         "schema": SCHEMA,
