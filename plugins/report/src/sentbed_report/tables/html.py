@@ -53,7 +53,7 @@ def to_html(table: Table) -> str:
 def _legend(table: Table) -> Iterator[str]:
     yield from legend(table, "Bold", "underlined")
     if any(column.address for column in table.columns):
-        yield "A number with a dotted line leads to the items behind it."
+        yield "A coloured number leads to the items behind it."
 
 
 _HEAT = (6, 62)
