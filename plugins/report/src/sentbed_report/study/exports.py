@@ -1,4 +1,4 @@
-"""Exports of a study for papers and programs: `tables/`, `results.json`, `results.parquet`."""
+"""Exports of a study for papers and programs: `tables/` and `results.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import DataError
-from sentbed.helpers import atomic_file, read_json, write_atomic
+from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
@@ -39,7 +39,6 @@ SCHEMA = 2
 
 DIRECTORY = "tables"
 RESULTS = "results.json"
-PARQUET = "results.parquet"
 SCORES = "scores.csv"
 """File with every score of every seed, one per line."""
 FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
@@ -52,7 +51,7 @@ def write_exports(
     summaries: Sequence[Summary] | None = None,
     selection: Selection | None = None,
 ) -> None:
-    """Write `tables/*.md`, `.csv` and `.tex`, `results.json` and, where pyarrow is there, `results.parquet`.
+    """Write `tables/*.md`, `.csv` and `.tex`, and `results.json`.
 
     `summaries` and `selection` are the study's own where they are left out. Tables of an earlier
     `results.json` that are none of these are taken away; what else lies in `tables` stays.
@@ -62,16 +61,9 @@ def write_exports(
     """
     if summaries is None:
         summaries = summarise(data)
-    scores = score_frame(data, summaries)
-    write_atomic(directory / DIRECTORY / SCORES, scores.to_csv(index=False))
+    write_atomic(directory / DIRECTORY / SCORES, score_frame(data, summaries).to_csv(index=False))
     write_tables(directory, summaries)
     write_atomic(directory / RESULTS, to_json(data, summaries, selection))
-    try:
-        with atomic_file(directory / PARQUET) as stream:
-            scores.to_parquet(stream, index=False)
-    except ImportError:
-        # A file written on another machine would have outdated results.
-        (directory / PARQUET).unlink(missing_ok=True)
 
 
 def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
