@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import pytest
 from sentbed_report.statistics import letter_groups
+from sentbed_report.study import rank_groups
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
@@ -201,11 +203,25 @@ def test_a_study_that_has_not_begun(study_of: Make) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("module", "limit", "value", "levels", "reason"),
+    [
+        (letter_groups, "MOST_SETS", 1, ALIKE, "the rows have more than"),
+        (rank_groups, "MOST_ROWS", 2, LEVELS, "3 rows"),
+    ],
+)
 def test_without_letters_nothing_is_said_to_stand_out(
-    study_of: Make, monkeypatch: pytest.MonkeyPatch
+    study_of: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    limit: str,
+    value: int,
+    levels: Mapping[str, float],
+    reason: str,
 ) -> None:
-    data = study_of(around(ALIKE), [POOLER], "first", items=True)
-    monkeypatch.setattr(letter_groups, "MOST_SETS", 1)
+    data = study_of(around(levels), [POOLER], "first", items=True)
+    monkeypatch.setattr(module, limit, value)
     lines = answers(data)
-    assert lines["Not told apart from the best"].startswith("unknown in transfer, p: MR (accuracy): ")
-    assert "Next" not in lines
+    unknown = lines["Not told apart from the best"]
+    assert unknown.startswith(f"unknown in transfer, p: MR (accuracy): {reason}")
+    assert lines["Next"] == "compare the best cells in a study of their own, with fresh seeds"

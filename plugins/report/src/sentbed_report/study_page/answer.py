@@ -37,7 +37,7 @@ def answer_lines(
     best = _best(data, summaries, selection, main)
     if best:
         lines.append(AnswerLine("Best", best))
-    if main is not None and main.groups is not None and main.groups.rows:
+    if main is not None and main.groups is not None and len(data.cells) > 1:
         lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups, chosen)))
     effects = "".join(effects_line(of_table) for of_table in findings if of_table.summary is main)
     if effects:
@@ -125,7 +125,7 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
 
 def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
     title = title_of(main)
-    if not groups.lettered:
+    if not groups.rows or not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
     best = _best_row(groups, chosen)
     others = _other_rows(main, groups, best)
@@ -181,8 +181,8 @@ def _problems(
                 yield f"{best.name} is not the best on test data"
         if main.development:
             yield "all scores are on development data"
-        if main.protocol_notes:
-            yield "protocols differ: see the notes below the table"
+    if any(summary.protocol_notes for summary in summaries):
+        yield "protocols differ: see the notes below the table"
     degenerate: dict[str, str] = {}
     for summary in summaries:
         for row in summary.rows:
@@ -237,8 +237,10 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
     if len(main.seeds) < 2:
         return "run more seeds: with one, other seeds may turn every difference round"
     groups = main.groups
-    if groups is None or not groups.rows or not groups.lettered:
+    if groups is None:
         return ""
+    if not groups.rows or not groups.lettered:
+        return "compare the best cells in a study of their own, with fresh seeds"
     best = _best_row(groups, chosen)
     if _better_rows(groups, best):
         return "use more development data: on test data, which may not choose, the chosen cell is not best"
