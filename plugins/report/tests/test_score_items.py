@@ -252,23 +252,6 @@ def test_many_entries_for_one_array_are_refused(tmp_path: Path) -> None:
     assert "have more than 100,000 arrays" in refused(tmp_path)
 
 
-def test_items_of_a_run_with_flat_protocols_are_still_found(tmp_path: Path) -> None:
-    items.keep_items(tmp_path, [score()])
-    (file,) = (tmp_path / "items").iterdir()
-    with np.load(file) as archive:
-        arrays = dict(archive)
-    (entry,) = json.loads(str(arrays["index"]))
-    flat = {"id": "p", "max_length": 16, "note": "odd"}
-    names = ("encoder", "evaluator", "task", "metric", "value")
-    former = {**{name: entry["score"][name] for name in names}, "protocol": flat}
-    arrays["index"] = np.array(json.dumps([{**entry, "score": former}]))
-    np.savez(file, **arrays)
-    read = read_score({**former, "value": 80.0})
-    assert read.protocol == {"encoder": {"max_length": 16}, "evaluator": {"id": "p"}}
-    assert (read.note, read.direction) == ("odd", "none")
-    same(items.attach_items(tmp_path, [read])[0].items, PAIRS)
-
-
 STATISTIC = '''
 """A statistic."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import pytest
 from sentbed_report.statistics import letter_groups
+from sentbed_report.study import rank_groups
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.decisions import Claim, Decisions, Rule
 from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study_page.answer import answer_lines
@@ -45,7 +48,7 @@ def answers(data: StudyData) -> dict[str, str]:
 def test_a_clear_winner(study_of: Make, baseline: str | None) -> None:
     lines = answers(study_of(around(LEVELS), [POOLER], baseline, items=True))
     assert [*lines] == ["Best", "Not told apart from the best", "Effects", "Next"]
-    assert lines["Best"].startswith("mean: MR 80.02 (")
+    assert lines["Best"].startswith("mean: MR (accuracy) 80.02 (")
     assert lines["Best"].endswith(
         "widened for the choice) over 3 seeds; chosen among 3 cells on this very test data, so that its "
         "score is too good"
@@ -55,14 +58,23 @@ def test_a_clear_winner(study_of: Make, baseline: str | None) -> None:
     )
     assert lines["Effects"].startswith("pooler: mean +20.00 (+")
     assert lines["Effects"].endswith(")‡ against first")
-    assert lines["Next"].startswith("nothing: the best cell stands out")
+    assert lines["Next"].startswith("use the best cell, which stands out, or confirm it")
 
 
 def test_a_tie(study_of: Make) -> None:
     lines = answers(study_of(around(ALIKE), [POOLER], "first", items=True))
-    assert lines["Best"].startswith("last: MR 80.12 (")
+    assert lines["Best"].startswith("last: MR (accuracy) 80.12 (")
     assert lines["Not told apart from the best"] == "mean (1 of 2 others; transfer, p: MR (accuracy))"
-    assert lines["Next"] == "more seeds tell more cells apart (see Power for how many)"
+    assert lines["Next"].startswith("take the cheapest of the best and those not told apart from it, or run")
+
+
+def test_a_task_under_another_protocol_is_a_problem(study_of: Make) -> None:
+    numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
+    data = with_fields(study_of(numbers, [POOLER], "first"), "last", "CR", protocol=DEVELOPMENT)
+    assert "protocols differ" not in answers(data)["Mind"]
+    other = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
+    data = with_fields(data, "last", "CR", protocol=other)
+    assert answers(data)["Mind"].endswith("; protocols differ: see the notes below the table")
 
 
 def test_all_on_development_data(study_of: Make) -> None:
@@ -80,27 +92,33 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
     }
     data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
     lines = answers(with_fields(data, task="D", protocol=DEVELOPMENT))
-    assert lines["Best"].startswith("mean: MR 65.02 (")
+    assert lines["Best"].startswith("mean: MR (accuracy) 65.02 (")
     assert lines["Best"].endswith("chosen among 3 cells on development data")
     assert lines["Not told apart from the best"] == (
         "none; better than mean in transfer, p: MR (accuracy): last; first"
     )
+    assert lines["Mind"] == "mean is not the best on test data"
     assert lines["Next"].startswith("use more development data: on test data, which may not choose,")
 
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, "mean", degenerate="one class only"))
-    assert lines["Best"].startswith("last: MR 70.10 (")
+    assert lines["Best"].startswith("last: MR (accuracy) 70.10 (")
     assert "2 cells that can be compared, of 3 that were tried, on this very test data" in lines["Best"]
-    assert lines["Mind"] == "degenerate scores of mean"
+    assert lines["Mind"] == "degenerate scores of mean (one class only)"
+    assert lines["Next"].startswith("find out why the scores of mean say nothing")
 
 
 @pytest.mark.parametrize(
     ("status", "problem", "step"),
     [
-        ("failed", "1 of 9 runs failed; 2 seeds only", "mend what failed, and run `sentbed study` again"),
-        ("waiting", "1 of 9 runs waiting; 2 seeds only", "let the study finish"),
+        (
+            "failed",
+            "1 of 9 runs failed; 2 seeds only (mean)",
+            "mend what failed, and run `sentbed study` again",
+        ),
+        ("waiting", "1 of 9 runs waiting; 2 seeds only (mean)", "let the study finish"),
     ],
 )
 def test_a_run_that_is_missing(study_of: Make, status: str, problem: str, step: str) -> None:
@@ -114,9 +132,50 @@ def test_a_run_that_is_missing(study_of: Make, status: str, problem: str, step: 
 
 def test_one_seed(study_of: Make) -> None:
     lines = answers(study_of(around(LEVELS, (1,)), [POOLER], "first", items=True))
-    assert lines["Best"].startswith("mean: MR 80.05 (")
+    assert lines["Best"].startswith("mean: MR (accuracy) 80.05 (")
     assert lines["Mind"] == "1 seed only, which hardly shows how much seeds differ"
     assert lines["Next"].startswith("run more seeds: with one,")
+
+
+def test_one_cell_has_nothing_to_be_compared_with(study_of: Make) -> None:
+    lines = answers(study_of(around({"mean": 80.0}), [POOLER], "mean", items=True))
+    assert [*lines] == ["Best", "Next"]
+    assert lines["Best"].endswith(") over 3 seeds; the only cell")
+    assert "widened" not in lines["Best"]
+    assert lines["Next"] == "add cells to compare it with"
+
+
+def test_a_metric_of_which_lower_is_better_says_so(study_of: Make) -> None:
+    data = with_fields(study_of(around(LEVELS), [POOLER], "first", items=True), direction="lower")
+    lines = answers(data)
+    assert lines["Best"].startswith("first: MR (accuracy, lower is better) 60.02 (")
+    assert lines["Not told apart from the best"].startswith("none: first is better than the 2 others")
+
+
+def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of: Make) -> None:
+    seeds = (1, 2, 3, 4, 5, 6)
+    numbers = around(LEVELS, seeds)
+    numbers["first"] = {seed: numbers["first"][seed] for seed in (1, 2)}
+    rule = Rule("best", 0.0, 0.05, (2, 4, 6), tuple(LEVELS), "MR")
+    decisions = Decisions(rule, (Claim("first", "mean", 2, 20.0, 10.0, 0.001),), (2, 4, 6))
+    decide = Decide(test_data=True)
+    data = study_of(numbers, [POOLER], "last", items=True, decide=decide, decisions=decisions, looks=100)
+    lines = answers(data)
+    assert lines["Not told apart from the best"] == (
+        "none: mean is better than the other in transfer, p: MR (accuracy); stopped as worse: first"
+    )
+    assert "seed" not in lines.get("Mind", "")
+    assert lines["Next"].startswith("use the best cell, which stands out")
+
+
+def test_an_effect_that_is_lost_to_the_correction_says_so(study_of: Make) -> None:
+    numbers = {
+        "first": {1: {"MR": 70.0}, 2: {"MR": 70.4}, 3: {"MR": 69.8}},
+        "mean": {1: {"MR": 71.0}, 2: {"MR": 71.8}, 3: {"MR": 70.6}},
+        "last": {1: {"MR": 70.3}, 2: {"MR": 69.9}, 3: {"MR": 70.1}},
+    }
+    effects = answers(study_of(numbers, [POOLER], "first"))["Effects"]
+    assert effects.endswith(" against first, not significant among all labels")
 
 
 def test_an_interaction_of_two_axes(study_of: Make) -> None:
@@ -124,10 +183,10 @@ def test_an_interaction_of_two_axes(study_of: Make) -> None:
     levels = {"first, ctr": 60.0, "first, cls": 70.0, "mean, ctr": 80.0, "mean, cls": 60.0}
     lines = answers(study_of(around(levels), axes, "first, ctr", items=True))
     pooler, loss = lines["Effects"].split("; ")
-    assert pooler.endswith("‡ against first, depending on loss‡")
-    assert loss.endswith("‡ against ctr, depending on pooler‡")
+    assert pooler.endswith("‡ against first, which depends on loss‡")
+    assert loss.endswith("‡ against ctr, which depends on pooler‡")
     added = {"first, ctr": 60.0, "first, cls": 70.0, "mean, ctr": 70.0, "mean, cls": 80.0}
-    assert "depending" not in answers(study_of(around(added), axes, "first, ctr", items=True))["Effects"]
+    assert "depends" not in answers(study_of(around(added), axes, "first, ctr", items=True))["Effects"]
 
 
 def test_runs_without_axes_have_no_effects(study_of: Make) -> None:
@@ -144,11 +203,25 @@ def test_a_study_that_has_not_begun(study_of: Make) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("module", "limit", "value", "levels", "reason"),
+    [
+        (letter_groups, "MOST_SETS", 1, ALIKE, "the rows have more than"),
+        (rank_groups, "MOST_ROWS", 2, LEVELS, "3 rows"),
+    ],
+)
 def test_without_letters_nothing_is_said_to_stand_out(
-    study_of: Make, monkeypatch: pytest.MonkeyPatch
+    study_of: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    limit: str,
+    value: int,
+    levels: Mapping[str, float],
+    reason: str,
 ) -> None:
-    data = study_of(around(ALIKE), [POOLER], "first", items=True)
-    monkeypatch.setattr(letter_groups, "MOST_SETS", 1)
+    data = study_of(around(levels), [POOLER], "first", items=True)
+    monkeypatch.setattr(module, limit, value)
     lines = answers(data)
-    assert lines["Not told apart from the best"].startswith("unknown in transfer, p: MR (accuracy): ")
-    assert "Next" not in lines
+    unknown = lines["Not told apart from the best"]
+    assert unknown.startswith(f"unknown in transfer, p: MR (accuracy): {reason}")
+    assert lines["Next"] == "compare the best cells in a study of their own, with fresh seeds"

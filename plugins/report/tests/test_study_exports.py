@@ -80,24 +80,10 @@ def test_every_file_is_written(tmp_path: Path, data: StudyData) -> None:
     names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert names == {
         *(f"tables/transfer-p.{suffix}" for suffix in ("md", "csv", "tex")),
-        *("tables/scores.csv", "results.json", "results.parquet"),
+        *("tables/scores.csv", "results.json"),
     }
     written = pandas.read_csv(tmp_path / "tables" / "scores.csv", keep_default_na=False)
-    pandas.testing.assert_frame_equal(written, pandas.read_parquet(tmp_path / "results.parquet"))
-
-
-def test_without_pyarrow_there_is_no_parquet_of_earlier_results(
-    tmp_path: Path, data: StudyData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_exports(tmp_path, data)
-
-    def no_pyarrow(*arguments: object, **options: object) -> None:
-        raise ImportError("no pyarrow")
-
-    monkeypatch.setattr(pandas.DataFrame, "to_parquet", no_pyarrow)
-    write_exports(tmp_path, data)
-    assert not (tmp_path / "results.parquet").exists()
-    assert (tmp_path / "results.json").exists()
+    pandas.testing.assert_frame_equal(written, score_frame(data, summarise(data)), check_dtype=False)
 
 
 def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path: Path, study_of: Make) -> None:

@@ -107,6 +107,12 @@ def changed(data: StudyData, cell: str, seed: int, **fields: object) -> StudyDat
     return attrs.evolve(data, cells=tuple(cells))
 
 
+def links_to_runs(report: Report) -> list[str]:
+    """Addresses of the page's links, without those to items."""
+    addresses = [str(element["href"]) for element in report.page.all("a")]
+    return [address for address in addresses if not address.startswith("pages/")]
+
+
 def script_hashes(page: Elements) -> list[str]:
     """The hashes of scripts that the page's policy allows."""
     (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
@@ -130,10 +136,10 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy: Report) -> None
         assert "18 of 18 runs finished." in text
         assert "6 cells, 2 axes, 3 seeds" in text
         assert "schema = 1" in text
-        assert "mean, 0.05: Avg 88.79 (" in text
+        assert "mean, 0.05: Avg (spearman) 88.79 (" in text
     # All but the results is closed until it is opened.
     assert len(toy.page.all("details")) == len(titles)
-    links = [element["href"] for element in toy.page.all("a") if element.get("class") != "items"]
+    links = links_to_runs(toy)
     assert len(links) == 18
     assert links[0] == "cells/cell-0-1/seed-1/report.html"
     assert "](<cells/cell-0-1/seed-1/report.html>)" in toy.markdown
@@ -222,8 +228,7 @@ def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
         assert "failed, 2 of 3" in text
         # What has not finished is not the best.
         assert "the second best, of what has finished." in text
-    links = [element for element in report.page.all("a") if element.get("class") != "items"]
-    assert len(links) == 14 + 2 * 2  # failed runs twice: above, and among all runs
+    assert len(links_to_runs(report)) == 14 + 2 * 2  # failed runs twice: above, and among all runs
     assert report.page.all("span", **{"class": "status failed"})
     (row,) = re.findall(r"^\| mean \| 0.05 \(baseline; failed, 2 of 3\) \|.*$", report.markdown, re.MULTILINE)
     assert "*" not in row
@@ -266,8 +271,8 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path: Path) 
         assert "senteval-sts, spearman, data (STS12 v1 against other, …)" in text
     rows = re.findall(r"^\| first \| 0.01 \|(.*)\|$", report.markdown, re.MULTILINE)
     numbers = [text.strip() for text in rows[0].split("|")]
-    assert "–" not in numbers[:5]
-    assert numbers[5:] == ["–"] * 5
+    assert "–" not in numbers[5:]
+    assert numbers[:5] == ["–"] * 5
 
 
 def test_a_degenerate_number_is_named_below_its_table_and_marked(tmp_path: Path) -> None:

@@ -131,9 +131,9 @@ def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> 
         """
         const mark = one(".mark"), tip = document.getElementById("tip");
         const first = [tip.hidden, all("[aria-describedby]").length];
-        mark.dispatchEvent(new MouseEvent("mouseenter"));
+        mark.dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
         const hovered = [tip.hidden, tip.textContent, tip.getBoundingClientRect().left];
-        mark.dispatchEvent(new MouseEvent("mouseleave"));
+        mark.dispatchEvent(new MouseEvent("mouseout", {bubbles: true}));
         const left = [tip.hidden, all("[aria-describedby]").length];
         mark.focus({preventScroll: true});
         await new Promise(done => setTimeout(done, 300));
@@ -142,7 +142,7 @@ def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> 
         const escaped = tip.hidden;
         mark.blur();
         mark.focus({preventScroll: true});
-        all(".mark")[1].dispatchEvent(new MouseEvent("mouseenter"));
+        all(".mark")[1].dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
         const described = all("[aria-describedby]").map(e => all(".mark").indexOf(e));
         mark.blur();
         tell({first, hovered, left, focused, escaped, described, name: mark.getAttribute("aria-label")});

@@ -54,17 +54,50 @@ def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows: list[tuple
     assert sorted(placed) == sorted(map(id, scores))
 
 
-def test_what_a_row_has_stays_together() -> None:
+def tables_of(rows: list[tuple[str, Score]]) -> list[list[tuple[str, str]]]:
+    return [
+        [(measurement.cell.name, measurement.score.task) for measurement in table.measured]
+        for table in comparable_scores(measured(rows))
+    ]
+
+
+def test_only_the_task_that_has_another_protocol_stands_in_another_table() -> None:
     rows = [
         *(("a", score(task, folds=10)) for task in ("MR", "CR")),
         *(("b", score(task, **protocol)) for task, protocol in (("TREC", {}), ("CR", {"folds": 5}))),
         ("c", score("TREC")),
     ]
-    tables = [
-        [(measurement.cell.name, measurement.score.task) for measurement in table.measured]
-        for table in comparable_scores(measured(rows))
-    ]
-    assert tables == [[("a", "MR"), ("a", "CR"), ("c", "TREC")], [("b", "TREC"), ("b", "CR")]]
+    assert tables_of(rows) == [[("a", "MR"), ("a", "CR"), ("b", "TREC"), ("c", "TREC")], [("b", "CR")]]
+    first, second = comparable_scores(measured(rows))
+    reason = "as the protocol differs in folds (10 against 5)"
+    assert list(first.notes) == [f"Not compared: CR of b, {reason}; see the further table."]
+    assert (list(second.notes), second.tasks_elsewhere) == ([], {"TREC"})
+
+
+def test_an_average_stands_with_the_task_that_has_another_protocol() -> None:
+    tasks = ("MR", "CR", "AVG")
+    rows = [("a", score(task)) for task in tasks]
+    rows += [("b", score(task, **({"folds": 5} if task == "CR" else {}))) for task in tasks]
+    first, second = tables_of(rows)
+    assert first == [("a", "MR"), ("a", "CR"), ("a", "AVG"), ("b", "MR")]
+    assert second == [("b", "CR"), ("b", "AVG")]
+
+
+def test_the_protocol_of_most_rows_stands_first_whichever_row_comes_first() -> None:
+    rows = [("a", score("MR")), ("a", score("CR", folds=5))]
+    for cell in "bc":
+        rows += [(cell, score("MR")), (cell, score("CR", folds=10))]
+    most = [("b", "MR"), ("b", "CR"), ("c", "MR"), ("c", "CR"), ("a", "MR")]
+    assert tables_of(rows) == [most, [("a", "CR")]]
+
+
+def test_what_a_run_evaluated_twice_stands_in_two_tables() -> None:
+    twice = [score(task, folds=folds) for folds in (10, 5) for task in ("MR", "CR")]
+    twice.insert(2, score("TREC"))
+    twice.append(score("TREC"))
+    rows = [(cell, of_cell) for cell in "ab" for of_cell in twice]
+    expected = [(cell, task) for cell in "ab" for task in ("MR", "CR", "TREC")]
+    assert tables_of(rows) == [expected, expected]
 
 
 def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ() -> None:

@@ -21,6 +21,7 @@ from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData, with_runs
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.published_section import published_notes
+from sentbed_report.tables.estimate import Estimate
 from toy_study import with_added, with_fields
 
 Make = Callable[..., StudyData]
@@ -245,16 +246,80 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
 FEWER_FOLDS = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
 
 
-def test_unlike_protocols_stand_in_tables_of_their_own_that_name_the_entries(study_of: Make) -> None:
+def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(
+    study_of: Make,
+) -> None:
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [[row.name for row in one.rows] for one in (longer, other)] == [["first"], ["mean"]]
-    assert [cell.value for cell in other.rows[0].cells] == pytest.approx([77.0, 83.0, 80.0])
-    assert (longer.apart, other.apart) == ("folds (10 against 5) of MR", "folds (5 against 10) of MR")
-    assert other.note == "transfer; accuracy; p; unlike other tables in folds (5 against 10) of MR"
-    for column, folds in zip((longer.columns[0], other.columns[0]), (10, 5), strict=True):
-        assert column.protocol["folds"] == folds
+    assert [[row.name for row in one.rows] for one in (longer, other)] == [["first", "mean"], ["mean"]]
+    assert [cell.value for cell in longer.rows[1].cells] == [None, pytest.approx(83.0), None]
+    assert [cell.value for cell in other.rows[0].cells] == [pytest.approx(77.0)]
+    assert (longer.apart, other.apart) == ("folds (10 against 5) of MR", "folds (5 against 10)")
+    assert other.note == "transfer; accuracy; p; unlike other tables in folds (5 against 10)"
+    reason = "as the protocol differs in folds (10 against 5)"
+    assert f"Not compared: MR of mean, {reason}; see the further table." in longer.notes
+    for summary, folds in ((longer, 10), (other, 5)):
+        assert summary.columns[0].protocol["folds"] == folds
+
+
+def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it_is(study_of: Make) -> None:
+    tasks = {"MR": 70.0, "CR": 80.0, "SUBJ": 90.0}
+    data = study_of({"a": {1: tasks}, "b": {1: tasks}}, protocol={"folds": 10})
+    for task in ("MR", "CR"):
+        data = with_fields(data, "b", task, protocol=FEWER_FOLDS)
+    first, second = summarise(data)
+    assert (first.headings[-1], second.headings[-1]) == ("Avg", "Avg (2 of 3)")
+    assert [row.cells[-1].value for row in first.rows] == [80.0, None]
+    assert [row.cells[-1].value for row in second.rows] == [75.0]
+
+
+def test_an_average_that_an_evaluator_gives_is_not_compared_where_a_task_is_not(study_of: Make) -> None:
+    tasks = {"MR": 70.0, "CR": 80.0, "AVG": 75.0}
+    data = study_of({"a": {1: tasks}, "b": {1: tasks}}, baseline="a", items=True, protocol={"folds": 10})
+    first, second = summarise(with_fields(data, "b", "CR", protocol=FEWER_FOLDS))
+    mr, cr, average = first.rows[1].cells
+    assert mr.judged is not None
+    assert (cr, average) == (Estimate(judged=cr.judged), Estimate(judged=average.judged))
+    assert [cell.value for cell in second.rows[0].cells] == [80.0, 75.0]
+
+
+def measured_as(data: StudyData, name: str, **entries: Any) -> StudyData:
+    protocol = {"encoder": {"precision": "float32", **entries}, "evaluator": {"id": "p"}}
+    return with_fields(data, name, protocol=protocol)
+
+
+def encoding_notes(data: StudyData) -> list[str]:
+    return [note for note in only(data).notes if note.startswith("Encoded in another way")]
+
+
+def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_not_say_it(
+    study_of: Make,
+) -> None:
+    data = measured_as(measured_as(study_of(TWO, baseline="first"), "first"), "mean", precision="bfloat16")
+    assert encoding_notes(data) == [
+        "Encoded in another way than first: precision (float32 against bfloat16) in mean."
+    ]
+    assert encoding_notes(measured_as(data, "mean")) == []
+    calibrated = measured_as(data, "mean", int8={"left_out": ["b"]}, pooler={"test": "mean"})
+    text = 'Encoded in another way than first: int8 (nothing against {"left_out": ["b"]}) in mean'
+    assert encoding_notes(calibrated) == [text + '; pooler (nothing against {"test": "mean"}) in mean.']
+    # What the recipes differ in is no news.
+    first, second = calibrated.cells
+    explained = attrs.evolve(second, differences=("encoder.pooler.use: 'first' -> 'mean'",))
+    assert encoding_notes(attrs.evolve(calibrated, cells=(first, explained))) == [text + "."]
+    axis = AxisInfo("pooling", ("first", "mean"), paths=("encoder.pooler.use",))
+    assert encoding_notes(attrs.evolve(calibrated, axes=(axis,))) == [text + "."]
+
+
+def test_a_seed_that_was_encoded_in_another_way_is_named(study_of: Make) -> None:
+    data = measured_as(study_of(TWO), "")
+    run = data.cells[0].runs[1]
+    other = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
+    runs = tuple(other if each is run else each for each in data.cells[0].runs)
+    data = attrs.evolve(data, cells=(attrs.evolve(data.cells[0], runs=runs), data.cells[1]))
+    text = "precision (float32 against bfloat16) in first under seed 2"
+    assert encoding_notes(data) == [f"Encoded in another way than first: {text}."]
 
 
 def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(study_of: Make) -> None:
@@ -272,7 +337,7 @@ def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
     assert [len(one.rows) for one in (first, second)] == [2, 2]
     assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
-    assert (first.apart, second.apart) == ("folds (10 against 5)", "folds (5 against 10)")
+    assert (first.apart, second.apart) == ("folds (10 against 5) of MR", "folds (5 against 10)")
 
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
@@ -435,7 +500,7 @@ def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
     data = study_of(numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
-    assert [len(one.rows) for one in summarise(data)] == [2, 2]
+    assert [len(one.rows) for one in summarise(data)] == [3, 2]
     late, mean = published_numbers(data, summarise(data))
     assert (late.row.fits, expected_verdict(late.row)) == (1, "not measured")
     assert (mean.row.fits, expected_verdict(mean.row)) == (1, "met")

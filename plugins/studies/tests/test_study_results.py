@@ -136,16 +136,12 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
 
 
 @pytest.mark.parametrize("name", ["pooler", "mean", "seed", "status", "letters", "std"])
-def test_an_axis_has_one_name_in_csv_parquet_and_data_frames(
-    data: StudyData, name: str, tmp_path: Path
-) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra `parquet`")
+def test_an_axis_has_one_name_in_csv_and_data_frames(data: StudyData, name: str, tmp_path: Path) -> None:
     study = LoadedStudy(renamed(data, name, "other"))
     write_exports(tmp_path, study.data)
     column = name if name == "pooler" else f"axis {name}"
     for file in (tmp_path / "tables").glob("*.csv"):
         assert column in file.read_text().splitlines()[0].split(",")
-    assert column in parquet.read_schema(tmp_path / "results.parquet").names
     assert column in study.scores.columns
     assert column in study.groups.columns
 

@@ -142,10 +142,7 @@ def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(paper: s
     assert not study.excluded
     for cell in study.cells:
         assert cell.recipe.stage == ()
-        model = cell.recipe.encoders[cell.recipe.main_encoder].backbone.traits.model
-        assert model is not None
-        # What is not on a machine yet is estimated by its parameters.
-        assert model.startswith("pkg:") or cell.labels["system"] in study.table.numbers["system"]
+        assert cell.recipe.encoders[cell.recipe.main_encoder].backbone.traits.model is not None
 
 
 def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:

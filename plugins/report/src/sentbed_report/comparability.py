@@ -41,15 +41,15 @@ def protocol_entries(score: Score) -> dict[str, str]:
     return entries
 
 
-def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[str]:
-    """Yield `NAME (VALUE against VALUE)` for every difference between two protocols."""
+def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path of every entry in which two protocols differ, and `VALUE against VALUE`."""
     for name in dict.fromkeys([*first, *second]):
         value, other = first.get(name), second.get(name)
         if isinstance(value, Mapping) and isinstance(other, Mapping):
-            for difference in unlike(value, other):
-                yield f"`{name}.{difference[1:]}"
+            for path, values in unlike(value, other):
+                yield f"{name}.{path}", values
         elif value != other:
-            yield f"`{name}` ({_shown(value)} against {_shown(other)})"
+            yield str(name), f"{_shown(value)} against {_shown(other)}"
 
 
 def _plain(part: Mapping[str, Any]) -> dict[str, Any]:

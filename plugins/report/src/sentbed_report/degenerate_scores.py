@@ -12,7 +12,7 @@ def degenerate_of(score: Score) -> str:
     """
     if score.degenerate:
         return score.degenerate
-    found = None if score.items is None else score.items.y
-    if found is not None and len(found) > 1 and found.min() == found.max():
+    predictions = None if score.items is None else score.items.y
+    if predictions is not None and len(predictions) > 1 and predictions.min() == predictions.max():
         return "all predictions are the same"
     return ""

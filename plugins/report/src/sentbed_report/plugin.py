@@ -75,14 +75,14 @@ def write_report(run: Run, data: ReportData) -> Path:
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))
-    found = RunReport(**{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)})
+    report = RunReport(**{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)})
     if (rule := run.recipe.table(Bootstrap)) is not None:
         seed = derive(run.recipe.run.seed, "bootstrap")
         drawn = bootstrapped(data.scores, rule.resamples, rule.confidence, seed)
-        found = attrs.evolve(found, bootstrap=drawn)
+        report = attrs.evolve(report, bootstrap=drawn)
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
-        found = attrs.evolve(found, scatters=())
-    summaries = run_summaries(found)
-    page = write(run.directory, found, summaries=summaries)
+        report = attrs.evolve(report, scatters=())
+    summaries = run_summaries(report)
+    page = write(run.directory, report, summaries=summaries)
     write_tables(run.directory, summaries)
     return page

@@ -17,9 +17,6 @@ from sentbed.tools import record_json, score_record
 
 from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
 
-_OF_ENCODER = ("precision", "pooler", "max_length", "layers", "prompt", "second")
-"""Keys of the flat protocol of schema 1 that belong to the encoder."""
-
 _KEPT = 900
 """Characters of the beginning, and of the end, that are left of a long text."""
 
@@ -116,14 +113,12 @@ def _ranking(ranking: Ranking) -> dict[str, Any]:
 
 
 def read_score(record: Mapping[str, Any]) -> Score:
-    """Return the score of a record of `report.json`, without items; schema 1 is still read.
+    """Return the score of a record of `report.json`, without items.
 
     Raises:
         KeyError: if a key is missing.
         TypeError: if the record is not a score.
     """
-    if "direction" not in record and isinstance(record["protocol"], dict):
-        record = _of_schema_1(record)
     names = {name: record[name] for name in ("task", "metric", "encoder", "evaluator")}
     protocol = record["protocol"]
     if not isinstance(protocol, dict) or not all(isinstance(name, str) for name in names.values()):
@@ -144,12 +139,3 @@ def read_score(record: Mapping[str, Any]) -> Score:
         axis=record.get("axis", ""),
         **names,
     )
-
-
-def _of_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a record of schema 1, which has a flat protocol and no direction."""
-    protocol = dict(record["protocol"])
-    note = str(protocol.pop("note", ""))
-    of_encoder = {key: protocol.pop(key) for key in _OF_ENCODER if key in protocol}
-    parts = {"encoder": of_encoder, "evaluator": protocol}
-    return {**record, "direction": "none", "note": note, "protocol": parts}

@@ -36,10 +36,10 @@ def compared_encoders(runs: Sequence[Path], encoders: Sequence[str], base: Path 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
     """Return a cell with the scores of one encoder, which is called alike in all cells, to be compared."""
-    known = [*dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)]
-    if encoder not in known:
+    encoders = [*dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)]
+    if encoder not in encoders:
         raise RunError(
-            f"the run `{cell.name}` has no scores of an encoder `{encoder}`.{suggest(encoder, known)}"
+            f"the run `{cell.name}` has no scores of an encoder `{encoder}`.{suggest(encoder, encoders)}"
         )
     name = f"{cell.name}/{encoder}"
 

@@ -132,8 +132,8 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     for row, _, *amounts in section["rows"]:
         for part, amount in zip(parts, amounts, strict=True):
             tables[part][row.replace("-", "_")] = None if amount is None else float(amount)
-    own, *shared = parts
-    return RecordedCost(RunCost.of(tables[own]), {part: RunCost.of(tables[part]) for part in shared})
+    unshared, *shared = parts
+    return RecordedCost(RunCost.of(tables[unshared]), {part: RunCost.of(tables[part]) for part in shared})
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:

@@ -61,7 +61,7 @@ class Ranking:
         ranked: list[tuple[int | None, Candidate]] = [*enumerate(self.candidates, start=1)]
         place = sum(candidate.score > self.baseline.score for candidate in self.candidates)
         ranked.insert(place, (None, self.baseline))
-        return tuple((rank, found, found.score - self.baseline.score) for rank, found in ranked)
+        return tuple((rank, entry, entry.score - self.baseline.score) for rank, entry in ranked)
 
     @property
     def winner(self) -> Candidate:
@@ -129,14 +129,14 @@ def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, see
     """
     drawn = [_resampled(score, resamples, seed) for score in scores]
     families: dict[str, dict[str, tuple[Score, Resampled]]] = {}
-    for score, found in zip(scores, drawn, strict=True):
-        if found is not None:
+    for score, bootstrap in zip(scores, drawn, strict=True):
+        if bootstrap is not None:
             key = json.dumps([score.evaluator, score.task, score.metric, evaluation_protocol(score)])
-            families.setdefault(key, {})[score.encoder] = (score, found)
+            families.setdefault(key, {})[score.encoder] = (score, bootstrap)
     return Bootstrapped(
         resamples,
         confidence,
-        tuple(None if found is None else found.interval(confidence) for found in drawn),
+        tuple(None if bootstrap is None else bootstrap.interval(confidence) for bootstrap in drawn),
         tuple(difference for family in families.values() for difference in _differences(family, confidence)),
     )
 

@@ -76,9 +76,9 @@ def base_name(encoder: str) -> str:
 
 def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
     """Return each encoder once, in order of appearance, with `NAME@start` right before `NAME`."""
-    found = tuple(dict.fromkeys(encoders))
-    bases = tuple(dict.fromkeys(base_name(encoder) for encoder in found))
-    return tuple(name for base in bases for name in (base + START, base) if name in found)
+    names = tuple(dict.fromkeys(encoders))
+    bases = tuple(dict.fromkeys(base_name(encoder) for encoder in names))
+    return tuple(name for base in bases for name in (base + START, base) if name in names)
 
 
 def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:

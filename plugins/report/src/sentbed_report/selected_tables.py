@@ -65,14 +65,14 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     Raises:
         RunError: if the table has no such axes.
     """
-    known = list(summary.rows[0].labels) if summary.rows else []
+    axes_of_study = list(summary.rows[0].labels) if summary.rows else []
     down, across = axes
     for axis in axes:
-        if axis not in known:
-            raise RunError(f"the study has no axis `{axis}`.{suggest(axis, known)}")
+        if axis not in axes_of_study:
+            raise RunError(f"the study has no axis `{axis}`.{suggest(axis, axes_of_study)}")
     if down == across:
         raise RunError(f"`{down}` cannot stand on both sides; name two axes")
-    beside = [axis for axis in known if axis not in axes]
+    beside = [axis for axis in axes_of_study if axis not in axes]
     last = summary.columns[-1]
     labels = list(dict.fromkeys(row.labels[across] for row in summary.rows))
     lines: dict[tuple[str, ...], dict[str, Cell]] = {}
@@ -98,9 +98,9 @@ def _only(data: StudyData, what: str, value: str | None, of_score: Callable[[Sco
     if value is None:
         return data
     runs = [run for cell in data.cells for run in cell.runs]
-    known = dict.fromkeys(of_score(score) for run in runs for score in run.scores)
-    if value not in known:
-        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, known)))}")
+    values = dict.fromkeys(of_score(score) for run in runs for score in run.scores)
+    if value not in values:
+        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, values)))}")
 
     def narrowed(run: CellRun) -> CellRun:
         scores = tuple(score for score in run.scores if of_score(score) == value)

@@ -7,39 +7,16 @@ from statistics import fmean
 import attrs
 import pytest
 from drawn_figures import axis_labels, hollow_points, named_lines
-from sentbed_report.figures.number_lines import number_plots, with_sizes
+from sentbed_report.figures.number_lines import number_plots
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.published_number_config import Reference
 from sentbed_report.study.study_data import AxisInfo
 from toy_study import POOLER, TEMPERATURE, collapsed, study, study_of
 
-SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"))
+SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"), (125e6, 1.3e9, 6.7e9))
 
 
-@pytest.mark.parametrize(
-    ("labels", "numbers"),
-    [
-        (("opt-125m", "opt-1.3b", "6.7B"), (125e6, 1.3e9, 6.7e9)),
-        (("pythia 70M", "pythia 160M deduped"), (70e6, 160e6)),
-        (("base", "opt-1.3b"), None),
-        (("v1.5", "v2"), None),
-        (("3 bits", "7 bits"), None),
-        (("bert-1.3b", "opt-1.3b"), None),
-    ],
-)
-def test_a_model_size_is_read_from_labels_that_all_name_one(
-    labels: tuple[str, ...], numbers: tuple[float, ...] | None
-) -> None:
-    assert with_sizes(AxisInfo("model", labels)).numbers == (
-        None if numbers is None else pytest.approx(numbers)
-    )
-
-
-def test_numbers_of_a_numeric_axis_are_left_alone() -> None:
-    assert with_sizes(TEMPERATURE) is TEMPERATURE
-
-
-def test_scores_are_drawn_over_model_size_and_over_every_axis_of_numbers() -> None:
+def test_scores_are_drawn_over_every_axis_of_numbers() -> None:
     data = study((SIZES, TEMPERATURE, POOLER), seeds=(1, 2), baseline=None, expected={})
     (summary,) = summarise(data, resamples=10)
     sizes, temperatures = number_plots(data, summary)

@@ -10,7 +10,7 @@ from typing import get_args
 from sentbed_report.page_template import resource
 from sentbed_report.study.study_data import CellStatus
 
-KINDS = ("mark", "met", "unmet", "none", "better", "worse", "degenerate")
+KINDS = ("loading", "mark", "met", "unmet", "none", "better", "worse", "degenerate")
 """Classes of numbers and marks, which `expected_kind`, `estimate.py` and `html.py` give them."""
 
 

@@ -55,12 +55,8 @@ def samplers() -> Mapping[str, Lazy]:
             "Cells drawn at random without replacement (Bergstra and Bengio, 2012).",
         ),
         "tpe": Lazy(
-            "sentbed_studies.optuna_samplers:TPE",
+            "sentbed_studies.tpe_sampler:TPE",
             "Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.",
-        ),
-        "gp": Lazy(
-            "sentbed_studies.optuna_samplers:GP",
-            "Gaussian process over the axes: the cell of the largest expected improvement; needs PyTorch.",
         ),
     }
 

@@ -150,5 +150,8 @@ def _table(
         power,
         level,
         {many: smallest_difference(spread, many, power, level, comparisons) for many in seeds},
-        {one: seeds_needed(spread, one, power, level, comparisons) for one in differences},
+        {
+            difference: seeds_needed(spread, difference, power, level, comparisons)
+            for difference in differences
+        },
     )

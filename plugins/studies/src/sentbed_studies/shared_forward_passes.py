@@ -276,12 +276,12 @@ class SharedBackbone:
     @cached_property
     def spaces(self) -> list[tuple[EncoderFingerprint, Encoder]]:
         """Fingerprint and encoder of each of the others with a distinct one; of several, the last one."""
-        own, *spaces = self._spaces
-        if own is None or not spaces:
+        own_space, *spaces = self._spaces
+        if own_space is None or not spaces:
             return []
         distinct = {}
         for space, encoder in zip(spaces, self.others, strict=True):
-            if space is not None and space.name != own.name:
+            if space is not None and space.name != own_space.name:
                 distinct[space.name] = space, encoder
         return list(distinct.values())
 

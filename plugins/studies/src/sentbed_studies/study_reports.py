@@ -10,7 +10,7 @@ from sentbed_report.study.axes_without_effect import axes_without_effect
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import write_exports
 from sentbed_report.study.read_study_directory import read_data
-from sentbed_report.study.selection import choose
+from sentbed_report.study.selection import select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study_page.study_report import write_study_report
 
@@ -30,14 +30,14 @@ def write_reports(
     if data is None:
         data = read_data(directory)
     summaries = summarise(data)
-    write_exports(directory, data, summaries)
+    selection = select(data, summaries)
+    write_exports(directory, data, summaries, selection)
     if say is not None:
         for axis in axes_without_effect(data):
             say(
                 f"the axis `{axis}` changes no score: cells that differ in it alone are identical in "
                 "every task"
             )
-        chosen = choose(data)
-        if chosen is not None:
-            say(chosen.sentence)
-    return write_study_report(directory, data, summaries)
+        if selection is not None:
+            say(selection.sentence)
+    return write_study_report(directory, data, summaries, selection)

@@ -286,9 +286,9 @@ class LoadedStudy:
             RunError: if there is no such figure or task, a size is out of range, or the file cannot be
                 written.
         """
-        found = figure_named(self._plots(task), name, task, self.tables)
-        figure = found.figure(width, height, theme)
-        if file is not None and (remark := write_figure(figure, Path(file), found.title, dpi)):
+        plot = figure_named(self._plots(task), name, task, self.tables)
+        figure = plot.figure(width, height, theme)
+        if file is not None and (remark := write_figure(figure, Path(file), plot.title, dpi)):
             warnings.warn(remark, stacklevel=2)
         return figure
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.tools import Plugins, Recipe
-from sentbed_common import Cost, Outline
+from sentbed.tools import Plugins
 from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, duration
 from sentbed_report.study.published_number_comparison import Number
 from sentbed_report.study.read_study_directory import is_study, read_data
 from sentbed_report.tables.terminal import aligned
 from sentbed_workbench.resource_plan import Planner
-from sentbed_workbench.workload_estimates import encoded, listed
 
 from sentbed_studies.cell_keys import CellKeys
 from sentbed_studies.published_table_recipes import (
@@ -30,21 +27,17 @@ from sentbed_studies.published_table_recipes import (
     verdict,
 )
 from sentbed_studies.shared_work_plan import Task, Work, plan_work
-from sentbed_studies.study import Cell, Entries, Study, read_study
+from sentbed_studies.study import Entries, Study, read_study
 from sentbed_studies.study_command import run_plan
 from sentbed_studies.study_plan import plan_study
 from sentbed_studies.study_reports import write_reports
-from sentbed_studies.time_left import RUN, START, Range, time_left
+from sentbed_studies.time_left import Range, time_left
 
 SHOWN = 3
 """Checks named of what is missing."""
 
 INCOMPLETE = 3
 """Exit code where no number was missed, and not all were measured."""
-
-BYTES_OF_A_WEIGHT = 4
-OPERATIONS_OF_A_WEIGHT = 2
-"""Of a token that passes a weight: a multiplication and an addition."""
 
 
 @attrs.frozen
@@ -56,7 +49,7 @@ class Check:
     model: str
     """Hub id or location of the weights; empty if they are random."""
     seconds: Range | None
-    """Minimum and maximum seconds of encoding; None if unknown."""
+    """Minimum and maximum seconds of encoding; None if unknown, as of a model that is not here yet."""
     memory: int | None
     """Memory in bytes of weights and encoding; None if unknown."""
     finished: bool
@@ -166,14 +159,17 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
             lacking.setdefault(cell, []).append(remark.message)
     checks = []
     for task in work.tasks:
-        seconds, memory = _estimate(task.cell, study, work, directory, planner)
+        left = time_left(work.of([task.cell]), directory, planner)
+        seconds = None
+        if not left.problems and left.memory:
+            seconds = left.alone
         recipe = task.cell.recipe
         checks.append(
             Check(
                 name=task.cell.name,
                 model=recipe.encoders[recipe.main_encoder].backbone.traits.model or "",
                 seconds=seconds,
-                memory=memory,
+                memory=left.memory or None,
                 finished=task.is_done(directory),
                 lacking="; ".join(lacking.get(task.cell.name, ())),
             )
@@ -183,54 +179,6 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
     for excluded in study.excluded:
         checks.append(Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons)))
     return checks
-
-
-def _estimate(
-    cell: Cell, study: Study, work: Work, directory: Path, planner: Planner
-) -> tuple[Range | None, int | None]:
-    """Return seconds and memory of a check, by its model or, while that is elsewhere, by its parameters."""
-    left = time_left(work.of([cell]), directory, planner)
-    if not left.problems and left.memory:
-        return left.alone, left.memory
-    for axis, numbers in study.table.numbers.items():
-        label = cell.labels.get(axis, "")
-        if label in numbers:
-            return _estimate_by_parameters(cell.recipe, int(numbers[label]), planner)
-    return None, left.memory or None
-
-
-def _estimate_by_parameters(
-    recipe: Recipe, parameters: int, planner: Planner
-) -> tuple[Range | None, int | None]:
-    device, _ = planner.device(recipe.runtime)
-    memory = BYTES_OF_A_WEIGHT * parameters + device.libraries
-    if device.flops is None:
-        return None, memory
-    encoder = recipe.encoders[recipe.main_encoder]
-    outline = Outline(
-        parameters=parameters,
-        trained={},
-        weight_bytes=BYTES_OF_A_WEIGHT * parameters,
-        copy_bytes=0,
-        width=1,
-        layers=1,
-        inner=None,
-        heads=None,
-        vocabulary=1,
-        max_length=512,
-        forward=Cost(token=OPERATIONS_OF_A_WEIGHT * parameters),
-        backward=Cost(),
-        activations=Cost(),
-        source="the number of parameters",
-    )
-    operations = 0.0
-    for entry in recipe.evaluate:
-        texts = planner.once(("listed", entry.with_), partial(listed, entry.with_))
-        if texts.problem:
-            return None, memory
-        operations += encoded(texts, encoder, outline, device.token_budget)
-    slow, fast = (operations / (device.flops * share) for share in device.share)
-    return (START + RUN + fast, START + RUN + slow), memory
 
 
 def missing_lines(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:

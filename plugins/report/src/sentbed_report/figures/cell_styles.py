@@ -11,6 +11,7 @@ import attrs
 from sentbed_report.figures.colours import SERIES, colour, series_colour
 from sentbed_report.figures.labels import legend_above, short_name
 from sentbed_report.figures.points import draw_points
+from sentbed_report.formatting import first_names
 from sentbed_report.study.study_data import AxisInfo, StudyData
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 MOST_LINES = 12
 """Maximum number of lines, or named points, in a readable figure."""
-
-_MOST_NAMES = 12
-"""Maximum number of names in a sentence of a caption."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -108,7 +106,7 @@ class CellMarkers:
             sentences.append("Ringed: the baseline.")
         hollow = points.loc[points["degenerate"] > 0, "name"]
         if len(hollow):
-            sentences.append(f"Hollow, degenerate: {listed([*hollow])}.")
+            sentences.append(f"Hollow, degenerate: {first_names([*hollow])}.")
         return " ".join(sentences)
 
 
@@ -139,12 +137,4 @@ def sentence_on_missing(data: StudyData, cells: Collection[str], what: str) -> s
     missing = [cell.name for cell in data.cells if cell.name not in cells]
     if not missing:
         return ""
-    return f"Without {what}: {listed(missing)}."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as text, of many the first ones."""
-    text = "; ".join(names[:_MOST_NAMES])
-    if len(names) <= _MOST_NAMES:
-        return text
-    return f"{text}; and {len(names) - _MOST_NAMES:,} more"
+    return f"Without {what}: {first_names(missing)}."

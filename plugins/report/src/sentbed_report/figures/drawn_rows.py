@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from sentbed_report.figures.cell_styles import listed
 from sentbed_report.figures.labels import task_and_metric
+from sentbed_report.formatting import first_names
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 
@@ -41,9 +41,10 @@ class DrawnRows:
         """Sentences on the rows that are not sound; empty if all are."""
         sentences = []
         if len(self.degenerate):
-            sentences.append(f"Hollow, degenerate: {listed([*self.degenerate['name']])}.")
+            sentences.append(f"Hollow, degenerate: {first_names([*self.degenerate['name']])}.")
         if self.undrawn:
-            sentences.append(f"Not drawn: {listed([f'{name} ({reason})' for name, reason in self.undrawn])}.")
+            reasons = [f"{name} ({reason})" for name, reason in self.undrawn]
+            sentences.append(f"Not drawn: {first_names(reasons)}.")
         return " ".join(sentences)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
 from sentbed_report.formatting import number
 from sentbed_report.study.main_effects import AxisEffect, main_effects
-from sentbed_report.study.study_data import AxisInfo, StudyData
+from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary, title_of
 
@@ -34,20 +33,17 @@ _MOST_THIN_LINES = 60
 _DASHES = ((6.0, 3.0), (3.0, 2.0), (1.5, 2.0), (8.0, 2.0, 2.0, 2.0), (4.0, 2.0, 1.0, 2.0), (10.0, 4.0))
 """Lengths of dash and gap of the references, which all have one colour: they are no axis of the study."""
 
-_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s?([KMBT])(?![a-z])", re.IGNORECASE)
-_UNITS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-
 
 def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
-    """Draw the last column over each axis of numbers, model sizes among them, with the references.
+    """Draw the last column over each axis of numbers, with the references.
 
     A cell that computes a reference is a dashed line instead of a point.
     """
     references = {reference.cell for reference in data.references.values()}
     cells = tuple(cell for cell in data.cells if cell.name not in references)
     rows = tuple(row for row in summary.rows if row.cell not in references)
-    axes = {axis.name: with_sizes(axis) for axis in data.axes}
-    data = attrs.evolve(data, cells=cells, axes=tuple(axes.values()))
+    axes = {axis.name: axis for axis in data.axes}
+    data = attrs.evolve(data, cells=cells)
     summary = attrs.evolve(summary, rows=rows)
     drawn = drawn_rows(data, summary)
     plots = []
@@ -61,21 +57,6 @@ def number_plots(data: StudyData, summary: Summary) -> list[Plot]:
         if len(set(numbers.values())) > 1 and len(drawn.sound):
             plots.append(_plot(data, summary, effect, numbers, drawn))
     return plots
-
-
-def with_sizes(axis: AxisInfo) -> AxisInfo:
-    """Return the axis with numbers where each of its labels names a count of parameters, as `opt-1.3b`."""
-    if axis.numbers is not None:
-        return axis
-    numbers = []
-    for label in axis.labels:
-        size = _SIZE.search(label)
-        if size is None:
-            return axis
-        numbers.append(float(size[1]) * _UNITS[size[2].lower()])
-    if len(set(numbers)) < 2:
-        return axis
-    return attrs.evolve(axis, numbers=tuple(numbers))
 
 
 def _plot(

@@ -10,6 +10,20 @@ from sentbed_report.figures.colours import PAGE_COLOURS
 _VARIABLES = {stand_in: f"var(--{name})" for name, stand_in in PAGE_COLOURS.items()}
 
 
+_POINT = r"<use (?:(?!style=)[^>])*"
+"""The beginning of a point, up to its style."""
+
+_ALIKE = rf'(<g[^>]*)>({_POINT}style="([^"]*)"/>(?:{_POINT}style="\3"/>)+)</g>'
+"""A group of points that look alike."""
+
+
+def _with_shared_style(match: re.Match[str]) -> str:
+    """Return a group of points with their style said once."""
+    group, points, style = match.groups()
+    of_point = f' style="{style}"'
+    return f"{group}{of_point}>{points.replace(of_point, '')}</g>"
+
+
 def page_svg(text: str, label: str, prefix: str) -> str:
     """Return an `<svg>` element for a page.
 
@@ -28,6 +42,8 @@ def page_svg(text: str, label: str, prefix: str) -> str:
     # A style sheet would apply to the whole page.
     content = re.sub(r"<(metadata|style)\b.*?</\1>|<!--.*?-->", "", content, flags=re.DOTALL)
     content = re.sub(r"<[^>]+>", page_tag, content)
+    content = re.sub(r">\s*\n\s*<", "><", content)
+    content = re.sub(_ALIKE, _with_shared_style, content)
     # A line to where it starts draws a round cap: a point of a scatter in half the characters.
     content = re.sub(r"M (\S+) (\S+) L \1 \2(?=[ \"])", r"M\1 \2h0", content)
     return f'<svg viewBox="{box}" role="img" aria-label="{html.escape(label)}">{content}'

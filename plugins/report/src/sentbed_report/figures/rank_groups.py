@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.axis_formats import name_rows
-from sentbed_report.figures.cell_styles import listed
 from sentbed_report.figures.colours import colour
 from sentbed_report.figures.drawn_rows import drawn_rows, score_label
 from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.points import draw_points
+from sentbed_report.formatting import first_names
 from sentbed_report.statistics.letter_groups import letters_of
 from sentbed_report.study.rank_groups import GroupedRow
 from sentbed_report.study.study_data import StudyData
@@ -76,7 +76,7 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
     reasons = dict(groups.left)
     apart = [f"{row} ({reasons[row]})" for row in drawn.sound["name"] if row in reasons]
     if apart:
-        captions.append(f"Not compared: {listed(apart)}.")
+        captions.append(f"Not compared: {first_names(apart)}.")
     captions.append(drawn.caption)
     height = 80 + 24 * (len(intervals) + len(hollow))
     title = f"Rank groups, {title_of(summary)}"

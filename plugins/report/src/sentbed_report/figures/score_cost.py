@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.axis_formats import plain_logarithms, spans_powers
-from sentbed_report.figures.cell_styles import CellMarkers, listed
+from sentbed_report.figures.cell_styles import CellMarkers
 from sentbed_report.figures.colours import colour
 from sentbed_report.figures.drawn_rows import drawn_rows, score_label
 from sentbed_report.figures.labels import label_text, task_and_metric
 from sentbed_report.figures.plot import Plot
-from sentbed_report.formatting import count, number
+from sentbed_report.formatting import count, first_names, number
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, title_of_both
 from sentbed_report.study.study_data import StudyData
 
@@ -69,7 +69,7 @@ def cost_plot(data: StudyData, against: ScoreAgainstCost) -> Plot:
     drawn = set(points["name"])
     undrawn = [name for name in names if name not in drawn]
     if undrawn:
-        captions.append(f"Not drawn, since a number is missing: {listed(undrawn)}.")
+        captions.append(f"Not drawn, since a number is missing: {first_names(undrawn)}.")
     height = 320 + 17 * math.ceil(markers.entries / 2)
     return Plot(title_of_both(against), captions, height, paint)
 

@@ -17,7 +17,6 @@ from sentbed_report.figures.cell_scores import is_number, scores_after_training
 from sentbed_report.figures.cell_styles import MOST_LINES, sentence_on_missing
 from sentbed_report.figures.curves import draw_curve
 from sentbed_report.figures.labels import label_text, legend_above, task_and_metric
-from sentbed_report.figures.number_lines import with_sizes
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count
 from sentbed_report.study.study_data import AxisInfo, StudyData
@@ -86,7 +85,7 @@ def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
 
 def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
     """Return what the scores differ in: axes first, in their order, then the encoder, then coordinates."""
-    axes = {axis.name: with_sizes(axis) for axis in data.axes}
+    axes = {axis.name: axis for axis in data.axes}
     variables = []
     for name, column in places.items():
         values = column.dropna().unique().tolist()

@@ -80,11 +80,12 @@ const hide = () => {
   tip.hidden = true;
   shown?.removeAttribute("aria-describedby");
 };
+const hints = new Map();
 const place = (mark) => {
   hide();
   shown = mark;
   mark.setAttribute("aria-describedby", "tip");
-  tip.textContent = mark.dataset.tip;
+  tip.textContent = hints.get(mark);
   tip.hidden = false;
   const at = mark.getBoundingClientRect(), size = tip.getBoundingClientRect();
   const wide = root.clientWidth;
@@ -92,10 +93,15 @@ const place = (mark) => {
   tip.style.top = `${at.top > size.height + 12 ? at.top - size.height - 6 : at.bottom + 6}px`;
 };
 for (const mark of document.querySelectorAll(".mark")) {
-  mark.dataset.tip = mark.title;
+  hints.set(mark, mark.title);
+  mark.ariaLabel = `${mark.textContent} ${mark.title}`;
   mark.removeAttribute("title");
-  for (const event of ["mouseenter", "focus"]) mark.addEventListener(event, () => place(mark));
-  for (const event of ["mouseleave", "blur"]) mark.addEventListener(event, hide);
+  mark.role = "note";
+  mark.tabIndex = 0;
 }
+for (const event of ["mouseover", "focusin"])
+  addEventListener(event, ({target}) => { if (hints.has(target)) place(target); });
+for (const event of ["mouseout", "focusout"])
+  addEventListener(event, ({target}) => { if (target === shown) hide(); });
 addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 addEventListener("scroll", hide, true);

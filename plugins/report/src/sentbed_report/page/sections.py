@@ -73,7 +73,7 @@ def table_of(
     value alone, and None is a number that is not known.
     """
     columns = list(columns)
-    made = []
+    table_rows = []
     for first, *others in rows:
         name, cell = str(first), ""
         if isinstance(first, CellRow):
@@ -84,12 +84,12 @@ def table_of(
         texts = (name, *map(str, others[:ends]))
         # Of a row with more values than columns, the last are left out.
         cells = map(_cell, others[ends:], columns)
-        made.append(Row(texts, tuple(cells), cell=cell))
+        table_rows.append(Row(texts, tuple(cells), cell=cell))
     return Table(
         title,
         tuple(Header(header) if isinstance(header, str) else header for header in headers),
         tuple(Column(column) if isinstance(column, str) else column for column in columns),
-        tuple(made),
+        tuple(table_rows),
         tuple(notes),
     )
 

@@ -415,17 +415,19 @@ def average_column(
 ) -> dict[Key, Scored]:
     """Return the scores of an average over columns: row -> seed -> score.
 
-    `averages` are scores that the evaluator gives. They stand, unless all of them are the means of the
-    columns and have no items, which the columns may have.
+    `averages` are scores that the evaluator gives, and rows without any have none. They stand, unless all of
+    them are the means of the columns and have no items, which the columns may have.
     """
     means: dict[Key, Scored] = {}
     for row in dict.fromkeys(chain.from_iterable(columns)):
         means[row] = mean_column([column.get(row, {}) for column in columns])
+    if not averages:
+        return means
     for row, of_row in averages.items():
         for seed, score in of_row.items():
-            if not _is_mean(score, means[row].get(seed)):
-                return {row: averages.get(row, {}) for row in means}
-    return means
+            if not _is_mean(score, means.get(row, {}).get(seed)):
+                return dict(averages)
+    return {row: means[row] for row in averages}
 
 
 def _is_mean(score: AnyScore, mean: AnyScore | None) -> bool:

@@ -1,4 +1,4 @@
-"""The name of an axis as a column of a table: the same in CSV, Parquet and data frames."""
+"""The name of an axis as a column of a table: the same in CSV and data frames."""
 
 from __future__ import annotations
 

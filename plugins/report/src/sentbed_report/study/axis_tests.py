@@ -109,8 +109,8 @@ def interaction_tests(
     tests = corrected({key: scores.contrast(w) for key, w in contrasts.items()}, summary.looks)
     clearest: dict[tuple[str, str], Judged] = {}
     for (first_axis, second_axis, *_), test in tests.items():
-        known = clearest.get((first_axis, second_axis))
-        if known is None or _p_value(test) < _p_value(known):
+        earlier = clearest.get((first_axis, second_axis))
+        if earlier is None or _p_value(test) < _p_value(earlier):
             clearest[first_axis, second_axis] = test
     return clearest
 

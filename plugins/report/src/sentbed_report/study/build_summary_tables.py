@@ -23,6 +23,7 @@ from sentbed_report.statistics.significance import (
     judge_cell,
 )
 from sentbed_report.study.comparable_scores import ComparableScores, comparable_scores
+from sentbed_report.study.encoder_differences import encoder_differences
 from sentbed_report.study.equivalence import with_equivalence
 from sentbed_report.study.measurements import Measurement, measurements
 from sentbed_report.study.published_number_comparison import with_published
@@ -135,6 +136,10 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
     counts = {len(row.scored) for row in rows if row.status == "finished"}
     seeds = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
     note = _note(comparable, columns)
+    protocol_notes = [*comparable.notes]
+    differences = encoder_differences(data, comparable.measured)
+    if differences:
+        protocol_notes.append(differences)
     return Summary(
         data.name,
         comparable.evaluator,
@@ -157,6 +162,7 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         has_groups=data.groups,
         prompts=data.prompts,
         prompt_factor=data.prompt_factor,
+        protocol_notes=tuple(protocol_notes),
     )
 
 
@@ -175,8 +181,8 @@ def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColum
             average = attrs.evolve(average, tested=average_column(averaged, scores))
         columns.append(average)
     elif len(columns) > 1 and len(averaged) == len(columns):
-        skipped = _skipped_tasks(comparable)
-        part = f"{len(columns)} of {len(columns) + len(skipped)}" if skipped else ""
+        missing = {*_skipped_tasks(comparable), *comparable.tasks_elsewhere} - comparable.protocols.keys()
+        part = f"{len(columns)} of {len(columns) + len(missing)}" if missing else ""
         columns.append(_average([column for column, _ in tasks], average_column(averaged, {}), part))
     return sorted(columns, key=lambda scored: _order(scored.column.task, data.order))
 

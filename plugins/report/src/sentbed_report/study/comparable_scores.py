@@ -7,17 +7,25 @@ further metric there is a further table.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import attrs
 
 from sentbed_report.comparability import evaluation_protocol, unlike
 from sentbed_report.data_splits import is_development
+from sentbed_report.formatting import first_names
 from sentbed_report.study.measurements import Measurement
+from sentbed_report.tables.column import AVERAGE
 
 Protocol: TypeAlias = dict[str, Any]
 """Metric and evaluation protocol of a column."""
+
+
+Row: TypeAlias = tuple[str, str, int, str]
+"""Cell, prompt, seed and encoder."""
 
 
 @attrs.define(eq=False)
@@ -32,8 +40,14 @@ class ComparableScores:
     measured: list[Measurement] = attrs.field(factory=list)
     protocols: dict[str, Protocol] = attrs.field(factory=dict)
     """Task -> metric and protocol."""
+    rows: set[Row] = attrs.field(factory=set)
+    """Whose scores these are."""
     apart: str = ""
     """In what it differs from other tables of the same evaluator and protocol id; empty if there are none."""
+    tasks_elsewhere: set[str] = attrs.field(factory=set)
+    """Tasks of its rows that another table has, as they may be compared there."""
+    left_out: dict[tuple[str, str], dict[str, None]] = attrs.field(factory=dict)
+    """Tasks of its rows that another table has, as they may not be compared, and why -> cells."""
 
     def takes(self, task: str, protocol: Protocol) -> bool:
         """Whether a score may be added: its task has no other protocol here."""
@@ -43,15 +57,51 @@ class ComparableScores:
         """Add a score that it takes."""
         self.measured.append(measurement)
         self.protocols.setdefault(measurement.score.task, protocol)
+        self.rows.add(_row_of(measurement))
 
-    def fits(self, other: ComparableScores) -> bool:
-        """Whether all tasks that both have are under one protocol."""
-        return all(self.takes(task, protocol) for task, protocol in other.protocols.items())
+    def unlike_tasks(self, part: ComparableScores) -> list[str]:
+        """Return the tasks of a row that have another protocol here.
 
-    def join(self, other: ComparableScores) -> None:
-        """Add the scores of another row, which fit."""
-        self.measured += other.measured
-        self.protocols |= other.protocols
+        The average that an evaluator gives is over all tasks, and is unlike where one of them is.
+        """
+        unlike_here = [task for task, protocol in part.protocols.items() if not self.takes(task, protocol)]
+        if unlike_here and AVERAGE in part.protocols and AVERAGE not in unlike_here:
+            unlike_here.append(AVERAGE)
+        return unlike_here
+
+    def take_from(self, part: ComparableScores) -> None:
+        """Take the scores of a row that may be compared, and note why the others may not."""
+        left = self.unlike_tasks(part)
+        if len(left) == len(part.protocols):
+            return
+        if left:
+            reasons: dict[str, None] = {}
+            for task in left:
+                protocol = part.protocols[task]
+                for name, values in unlike(self.protocols.get(task, protocol), protocol):
+                    reasons[f"{name} ({values})"] = None
+            key = ", ".join(left), ", ".join(reasons)
+            self.left_out.setdefault(key, {}).update(dict.fromkeys(cell for cell, _, _ in part.rows))
+        self.tasks_elsewhere |= part.tasks_elsewhere
+        rest = []
+        for measurement in part.measured:
+            task = measurement.score.task
+            if task in left:
+                rest.append(measurement)
+            else:
+                self.add(measurement, part.protocols[task])
+                part.tasks_elsewhere.add(task)
+        part.measured = rest
+        part.protocols = {task: part.protocols[task] for task in left}
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Sentences on the scores of its rows that are not compared, as their protocols differ."""
+        for (tasks, reason), cells in self.left_out.items():
+            yield (
+                f"Not compared: {tasks} of {first_names(list(cells))}, as the protocol differs in {reason}; "
+                "see the further table."
+            )
 
 
 def comparable_scores(measured: Iterable[Measurement]) -> list[ComparableScores]:
@@ -91,7 +141,7 @@ def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measure
 def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[ComparableScores]:
     """Yield the tables of one layer.
 
-    What a run has of an evaluator stays together, unless it has one task under two protocols.
+    What a run has of an evaluator stands together, but for tasks that have another protocol there.
     """
     parts: dict[tuple[Any, ...], list[ComparableScores]] = {}
     for measurement in sorted(layer, key=lambda measurement: is_development(measurement.score)):
@@ -105,14 +155,9 @@ def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[Comparable
             of_row.append(part)
         part.add(measurement, protocol)
     tables: dict[tuple[str, str, bool], list[ComparableScores]] = {}
-    for of_row in parts.values():
-        for part in of_row:
-            siblings = tables.setdefault((part.evaluator, part.protocol_id, part.is_development), [])
-            table = next((table for table in siblings if table.fits(part)), None)
-            if table is None:
-                siblings.append(part)
-            else:
-                table.join(part)
+    for part in _usual_first(list(chain.from_iterable(parts.values()))):
+        siblings = tables.setdefault((part.evaluator, part.protocol_id, part.is_development), [])
+        _add_part(part, siblings)
     for siblings in tables.values():
         for table in siblings:
             others = [other for other in siblings if other is not table]
@@ -120,7 +165,41 @@ def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[Comparable
             yield table
 
 
-def _row_of(measurement: Measurement) -> tuple[str, str, int, str]:
+def _usual_first(parts: Sequence[ComparableScores]) -> list[ComparableScores]:
+    """Return what rows have of evaluators, last that with a protocol that fewer rows have than another.
+
+    Otherwise, one row with another protocol of a task would take this task from the table of all others.
+    """
+    counts: dict[tuple[Any, ...], Counter[str]] = {}
+    keys = []
+    for part in parts:
+        of_table = (part.evaluator, part.protocol_id, part.is_development)
+        of_part = {(*of_table, task): repr(protocol) for task, protocol in part.protocols.items()}
+        for task, protocol in of_part.items():
+            counts.setdefault(task, Counter())[protocol] += 1
+        keys.append(of_part)
+    most = {task: max(of_task.values()) for task, of_task in counts.items()}
+    usual, unusual = [], []
+    for part, of_part in zip(parts, keys, strict=True):
+        if all(counts[task][protocol] == most[task] for task, protocol in of_part.items()):
+            usual.append(part)
+        else:
+            unusual.append(part)
+    return usual + unusual
+
+
+def _add_part(part: ComparableScores, tables: list[ComparableScores]) -> None:
+    """Add what a run has of an evaluator to the first of these tables that take it, or as a new one."""
+    # A table that has the row already has it from another evaluation of the same run.
+    free = [table for table in tables if table.rows.isdisjoint(part.rows)]
+    for table in free:
+        table.take_from(part)
+        if not part.measured:
+            return
+    tables.append(part)
+
+
+def _row_of(measurement: Measurement) -> Row:
     run = measurement.run
     return measurement.cell.name, run.prompt, run.seed, measurement.score.encoder
 
@@ -133,23 +212,20 @@ def _table_of(measurement: Measurement) -> tuple[str, str, bool]:
 def _differences(table: ComparableScores, others: Iterable[ComparableScores]) -> str:
     """Return the protocol entries in which a table differs from others, with its own values."""
     differences: dict[str, dict[str, dict[str, None]]] = {}
-    shared: dict[str, None] = {}
     for other in others:
         for task in table.protocols:
             if task not in other.protocols:
                 continue
-            shared[task] = None
-            for entry in unlike(table.protocols[task], other.protocols[task]):
-                name, _, values = entry.replace("`", "").partition(" (")
-                differences.setdefault(name, {}).setdefault(task, {})[f"({values}"] = None
-    entries = [_entry(name, tasks, len(shared)) for name, tasks in differences.items()]
+            for name, values in unlike(table.protocols[task], other.protocols[task]):
+                differences.setdefault(name, {}).setdefault(task, {})[f"({values})"] = None
+    entries = [_entry(name, tasks, len(table.protocols)) for name, tasks in differences.items()]
     return ", ".join(entries)
 
 
-def _entry(name: str, tasks: dict[str, dict[str, None]], shared: int) -> str:
+def _entry(name: str, tasks: dict[str, dict[str, None]], number_of_tasks: int) -> str:
     """Return an entry with its values, of the first task where they differ, and its tasks, if not all."""
     values = list(dict.fromkeys(" ".join(of_task) for of_task in tasks.values()))
     text = f"{name} {values[0]}"
     if len(values) > 1:
         text = f"{name} {values[0].removesuffix(')')}, …)"
-    return text if len(tasks) == shared else f"{text} of {', '.join(tasks)}"
+    return text if len(tasks) == number_of_tasks else f"{text} of {', '.join(tasks)}"

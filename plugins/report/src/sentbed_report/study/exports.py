@@ -1,4 +1,4 @@
-"""Exports of a study for papers and programs: `tables/`, `results.json`, `results.parquet`."""
+"""Exports of a study for papers and programs: `tables/` and `results.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed.errors import DataError
-from sentbed.helpers import atomic_file, read_json, write_atomic
+from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
@@ -22,7 +22,7 @@ from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prom
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
 from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
-from sentbed_report.study.selection import select
+from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
@@ -40,34 +40,31 @@ SCHEMA = 2
 
 DIRECTORY = "tables"
 RESULTS = "results.json"
-PARQUET = "results.parquet"
 SCORES = "scores.csv"
 """File with every score of every seed, one per line."""
 FORMATS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
 """Suffix of a table's file -> what writes it."""
 
 
-def write_exports(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> None:
-    """Write `tables/*.md`, `.csv` and `.tex`, `results.json` and, where pyarrow is there, `results.parquet`.
+def write_exports(
+    directory: Path,
+    data: StudyData,
+    summaries: Sequence[Summary] | None = None,
+    selection: Selection | None = None,
+) -> None:
+    """Write `tables/*.md`, `.csv` and `.tex`, and `results.json`.
 
-    `summaries` are the study's own where they are left out. Tables of an earlier `results.json` that are none
-    of these are taken away; what else lies in `tables` stays.
+    `summaries` and `selection` are the study's own where they are left out. Tables of an earlier
+    `results.json` that are none of these are taken away; what else lies in `tables` stays.
 
     Raises:
         RunError: if the disk is full.
     """
     if summaries is None:
         summaries = summarise(data)
-    scores = score_frame(data, summaries)
-    write_atomic(directory / DIRECTORY / SCORES, scores.to_csv(index=False))
+    write_atomic(directory / DIRECTORY / SCORES, score_frame(data, summaries).to_csv(index=False))
     write_tables(directory, summaries)
-    write_atomic(directory / RESULTS, to_json(data, summaries))
-    try:
-        with atomic_file(directory / PARQUET) as stream:
-            scores.to_parquet(stream, index=False)
-    except ImportError:
-        # A file written on another machine would have outdated results.
-        (directory / PARQUET).unlink(missing_ok=True)
+    write_atomic(directory / RESULTS, to_json(data, summaries, selection))
 
 
 def write_tables(directory: Path, summaries: Sequence[Summary]) -> None:
@@ -143,9 +140,10 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def to_json(data: StudyData, summaries: Sequence[Summary]) -> str:
+def to_json(data: StudyData, summaries: Sequence[Summary], selection: Selection | None = None) -> str:
     """Return all results as JSON; non-finite numbers are null."""
-    selection = select(data, summaries)
+    if selection is None:
+        selection = select(data, summaries)
     names = table_names(summaries)
     document = {
         "schema": SCHEMA,

@@ -130,8 +130,8 @@ def item_differences(data: StudyData, first: str, second: str, task: str) -> pan
     items = task_items(data, task)
     for cell in (first, second):
         if cell not in items.cells:
-            known = [known.name for known in data.cells]
-            raise RunError(f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, known)}")
+            names = [of_study.name for of_study in data.cells]
+            raise RunError(f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, names)}")
     before, after = items.cells[first], items.cells[second]
     share = after.shares - before.shares
     frame = pandas.DataFrame(

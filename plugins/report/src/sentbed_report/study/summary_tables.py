@@ -81,6 +81,8 @@ class Summary:
     """Labels of the prompts, over which each number is a mean; empty in a study without `prompts`."""
     prompt_factor: PromptFactor = "random"
     """What the prompts are; see `StudyData.prompt_factor`."""
+    protocol_notes: tuple[str, ...] = ()
+    """Sentences on scores of its rows that stand in another table, and on encoders used in unlike ways."""
 
     def with_estimates(self, changed: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with each of its numbers changed."""
@@ -285,6 +287,7 @@ class Summary:
                 f"Stopped cells are not marked as best{rank}, since their means are over other seeds "
                 f"than those of cells that went on: {'; '.join(stopped)}."
             )
+        yield from self.protocol_notes
         yield from self._comparisons_left_out()
 
     def _comparisons_left_out(self) -> Iterator[str]:

@@ -37,7 +37,7 @@ def answer_lines(
     best = _best(data, summaries, selection, main)
     if best:
         lines.append(AnswerLine("Best", best))
-    if main is not None and main.groups is not None and main.groups.rows:
+    if main is not None and main.groups is not None and len(data.cells) > 1:
         lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups, chosen)))
     effects = "".join(effects_line(of_table) for of_table in findings if of_table.summary is main)
     if effects:
@@ -71,29 +71,46 @@ def _best(
         return ""
     if not chosen.cell:
         return f"none could be chosen: {chosen.reason}"
+    if len(data.cells) == 1:
+        return _with_score(chosen, main, "the only cell")
     how = "on development data"
     if chosen.test_data:
         how = "on this very test data, so that its score is too good"
     elif selection is None:
         how = "on development data; no score is on test data"
-    return _with_score(chosen, main, how)
+    return _with_score(chosen, main, f"chosen among {chosen.number_compared} {how}")
 
 
 def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
-    """Return the chosen cell, its score on test data with its interval, and among how many it was chosen."""
+    """Return the chosen cell, its score on test data with its interval, and how it was chosen."""
     score = _score_of(selection, main)
     text = selection.cell
     if score is not None and main is not None:
-        text += f": {main.headings[-1]} {number(score.mean, main.digits)}"
+        text += f": {_score_name(main)} {number(score.mean, main.digits)}"
         if score.low is not None and score.high is not None:
-            widened = "" if selection.fresh_seeds else ", widened for the choice"
+            widened = ""
+            if selection.among > 1 and not selection.fresh_seeds:
+                widened = ", widened for the choice"
             text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
         seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
         if selection.prompts:
             seeds = f"{count(selection.prompts, 'prompt')} and {seeds}"
         text += f" over {seeds}"
     ties = f"; as good: {first_names(selection.ties)}" if selection.ties else ""
-    return f"{text}; chosen among {selection.number_compared} {how}{ties}"
+    return f"{text}; {how}{ties}"
+
+
+def _score_name(main: Summary) -> str:
+    """Return the last column of a table with its metric, and whether lower is better."""
+    column = main.columns[-1]
+    details = []
+    if column.metric not in ("", "mean") and f"({column.metric})" not in column.heading:
+        details.append(column.metric)
+    if column.lower:
+        details.append("lower is better")
+    if not details:
+        return column.heading
+    return f"{column.heading} ({', '.join(details)})"
 
 
 def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
@@ -110,18 +127,31 @@ def _score_of(selection: Selection, main: Summary | None) -> ChosenScore | None:
 
 def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
     title = title_of(main)
-    if not groups.lettered:
+    if not groups.rows or not groups.lettered:
         return f"unknown in {title}: {groups.reason}"
     best = _best_row(groups, chosen)
-    others = [row for row in groups.rows if row is not best]
+    others = _other_rows(main, groups, best)
     alike = [row.name for row in others if row.is_like(best)]
     better = _better_rows(groups, best)
     if better:
         names = first_names(alike) if alike else "none"
         return f"{names}; better than {best.name} in {title}: {first_names(better)}"
+    stopped = [row.name for row in main.rows if row.stopped]
+    shown_to_be_worse = ""
+    if stopped:
+        shown_to_be_worse = f"; stopped as worse: {first_names(stopped)}"
     if not alike:
-        return f"none: {best.name} is better than the {count(len(others), 'other')} in {title}"
-    return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title})"
+        compared = "other"
+        if len(others) > 1:
+            compared = f"{len(others):,} others"
+        return f"none: {best.name} is better than the {compared} in {title}{shown_to_be_worse}"
+    return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){shown_to_be_worse}"
+
+
+def _other_rows(main: Summary, groups: RankGroups, best: GroupedRow) -> list[GroupedRow]:
+    """Return the rows that may be as good as the best: those that were stopped have too few seeds to tell."""
+    stopped = {row.name for row in main.rows if row.stopped}
+    return [row for row in groups.rows if row is not best and row.name not in stopped]
 
 
 def _best_row(groups: RankGroups, chosen: str) -> GroupedRow:
@@ -146,25 +176,47 @@ def _problems(
         if statuses[status]:
             yield f"{statuses[status]:,} of {count(data.total, 'run')} {status}"
     if main is not None:
-        fewest = min((len(row.scored) for row in main.rows if row.scored), default=0)
-        if 0 < fewest < FEW_SEEDS:
-            yield f"{count(fewest, 'seed')} only, which hardly shows how much seeds differ"
+        yield from _few_seeds(main)
+        if main.groups is not None and main.groups.rows and selection is not None:
+            best = _best_row(main.groups, selection.cell)
+            if _better_rows(main.groups, best):
+                yield f"{best.name} is not the best on test data"
         if main.development:
             yield "all scores are on development data"
-    degenerate = {
-        row.name: cell.degenerate
-        for summary in summaries
-        for row in summary.rows
-        for cell in row.cells
-        if cell.degenerate
-    }
+    if any(summary.protocol_notes for summary in summaries):
+        yield "protocols differ: see the notes below the table"
+    degenerate: dict[str, str] = {}
+    for summary in summaries:
+        for row in summary.rows:
+            for cell in row.cells:
+                if cell.degenerate:
+                    degenerate.setdefault(row.name, cell.degenerate)
     if degenerate:
-        yield f"degenerate scores of {first_names(list(degenerate))}"
+        reason = ""
+        if len(set(degenerate.values())) == 1:
+            reason = f" ({next(iter(degenerate.values()))})"
+        yield f"degenerate scores of {first_names(list(degenerate))}{reason}"
     warned = sum(bool(warnings) for _, warnings in warnings_of_runs(data))
     if warned:
         yield f"{count(warned, 'run')} warned of something"
     if selection is not None and not selection.complete:
         yield "the choice is of what has finished"
+
+
+def _few_seeds(main: Summary) -> Iterator[str]:
+    """Yield which rows have too few seeds; those that were stopped have few on purpose."""
+    rows = [row for row in main.rows if row.scored and not row.stopped]
+    few = [row for row in rows if len(row.scored) < FEW_SEEDS]
+    if not few:
+        return
+    counts = sorted(len(row.scored) for row in few)
+    seeds = count(counts[-1], "seed")
+    if counts[0] < counts[-1]:
+        seeds = f"{counts[0]} or {seeds}"
+    of_rows = ""
+    if len(few) < len(rows):
+        of_rows = f" ({first_names([row.name for row in few])})"
+    yield f"{seeds} only{of_rows}, which hardly shows how much seeds differ"
 
 
 def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
@@ -176,16 +228,26 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
         return "let the study finish: `sentbed study` goes on where it was"
     if main is None or main.development:
         return "add an evaluator on test data"
+    if len(data.cells) == 1:
+        return "add cells to compare it with"
+    degenerate = [row.name for row in main.rows if row.cells[-1].degenerate]
+    if degenerate:
+        return (
+            f"find out why the scores of {first_names(degenerate)} say nothing: degenerate ones are neither "
+            "ranked nor tested"
+        )
     if len(main.seeds) < 2:
         return "run more seeds: with one, other seeds may turn every difference round"
     groups = main.groups
-    if groups is None or not groups.rows or not groups.lettered:
+    if groups is None:
         return ""
+    if not groups.rows or not groups.lettered:
+        return "compare the best cells in a study of their own, with fresh seeds"
     best = _best_row(groups, chosen)
     if _better_rows(groups, best):
         return "use more development data: on test data, which may not choose, the chosen cell is not best"
-    if not any(row.is_like(best) for row in groups.rows if row is not best):
-        return "nothing: the best cell stands out; confirm it on data that the study has not seen"
+    if not any(row.is_like(best) for row in _other_rows(main, groups, best)):
+        return "use the best cell, which stands out, or confirm it on data that the study has not seen"
     more = "seeds"
     for power in observed_power([main]):
         if power.hangs_on_prompts:
@@ -195,4 +257,7 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
                 number_text = prompts_text if power.hangs_on_prompts else seeds_text
                 needed = number_text(power, judged)
                 return f"{more} that would tell the best cell from {data.baseline}: {needed} (see Power)"
-    return f"more {more} tell more cells apart (see Power for how many)"
+    return (
+        f"take the cheapest of the best and those not told apart from it, or run more {more} (see Power for "
+        "how many)"
+    )

@@ -72,10 +72,20 @@ def _axis_lines(findings: AxisFindings) -> Iterator[str]:
             text += f" ({signed(low, digits)} to {signed(high, digits)})"
             text += sign_of(test.corrected)
         text += f" against {effect.reference}"
+        if test is not None and _is_lost_to_correction(test):
+            text += ", not significant among all labels"
         others = _interacting(effect.axis, findings.interactions)
         if others:
-            text += f", depending on {' and '.join(others)}"
+            text += f", which depends on {' and '.join(others)}"
         yield text
+
+
+def _is_lost_to_correction(test: Judged) -> bool:
+    """Whether an interval leaves 0 out although the corrected test finds no difference."""
+    if test.interval is None or sign_of(test.corrected):
+        return False
+    low, high = test.interval
+    return low > 0 or high < 0
 
 
 def _interacting(axis: str, interactions: Mapping[tuple[str, str], Judged]) -> list[str]:

@@ -62,8 +62,8 @@ def published_notes(data: StudyData) -> tuple[str, ...]:
     notes = []
     for title, table in data.expected.items():
         hours = "" if table.hours is None else f"about {table.hours:g} h a cell"
-        made = " on ".join(part for part in (hours, table.hardware) if part)
-        parts = [f"{made}."] if made else []
+        conditions = " on ".join(part for part in (hours, table.hardware) if part)
+        parts = [f"{conditions}."] if conditions else []
         if table.note:
             parts.append(table.note)
         if parts:

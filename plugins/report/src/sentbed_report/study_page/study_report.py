@@ -14,7 +14,7 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import Page, page_html
 from sentbed_report.study.axis_tests import axis_findings
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.selection import select
+from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.answer import answer_lines
@@ -22,11 +22,16 @@ from sentbed_report.study_page.runs_section import facts, status_class, status_l
 from sentbed_report.study_page.study_sections import sections_of
 
 
-def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Summary] | None = None) -> Path:
+def write_study_report(
+    directory: Path,
+    data: StudyData,
+    summaries: Sequence[Summary] | None = None,
+    selection: Selection | None = None,
+) -> Path:
     """Write `report.md` and `report.html` into `directory`; return the path of the last.
 
-    `summaries` are the study's own where they are left out. Pages of items to which an earlier `report.html`
-    leads and this one does not are taken away.
+    `summaries` and `selection` are the study's own where they are left out. Pages of items to which an
+    earlier `report.html` leads and this one does not are taken away.
 
     Raises:
         RunError: if a file cannot be written; each file is written atomically.
@@ -36,7 +41,7 @@ def write_study_report(directory: Path, data: StudyData, summaries: Sequence[Sum
     pages = item_pages(summaries, data)
     for of_task in pages:
         write_atomic(directory / of_task.address, of_task.html())
-    page = study_page(data, summaries, pages)
+    page = study_page(data, summaries, pages, selection)
     # The numbers first: whatever happens while figures are drawn, they are on disk.
     write_atomic(directory / "report.md", page_markdown(page))
     earlier = _item_pages_of_report(directory)
@@ -58,9 +63,15 @@ def _item_pages_of_report(directory: Path) -> set[str]:
     return set(re.findall(rf'href="({DIRECTORY}/[\w.-]+\.html)#', text))
 
 
-def study_page(data: StudyData, summaries: Sequence[Summary], item_pages: Sequence[ItemPage]) -> Page:
+def study_page(
+    data: StudyData,
+    summaries: Sequence[Summary],
+    item_pages: Sequence[ItemPage],
+    selection: Selection | None = None,
+) -> Page:
     """Return the content of a study's report, whose numbers lead to these pages of items."""
-    selection = select(data, summaries)
+    if selection is None:
+        selection = select(data, summaries)
     findings = axis_findings(data, summaries)
     return Page(
         data.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -32,16 +32,15 @@ def to_html(table: Table) -> str:
         cell, column = row.cells[place], table.columns[place]
         if isinstance(cell, Bars):
             return _bars(cell, longest, place)
-        text = cell_html(cell, column)
-        if column.address and row.cell and sort_key(cell) is not None:
+        address = ""
+        if column.address and row.cell:
             address = f"{column.address}#second={quote(row.cell)}"
-            text += f'<a class="items" href="{address}" title="the items behind it">items</a>'
-        return text
+        return cell_html(cell, column, address)
 
     return _template().render(
         table=table,
         groups=grouped_headings(table.columns),
-        legend=list(legend(table, "Bold", "underlined")),
+        legend=list(_legend(table)),
         content=content,
         has_bars=bool(bars),
         sort_key=sort_key,
@@ -49,6 +48,12 @@ def to_html(table: Table) -> str:
         is_number=lambda cell: isinstance(cell, Estimate),
         is_long=len(table.rows) > LONG,
     )
+
+
+def _legend(table: Table) -> Iterator[str]:
+    yield from legend(table, "Bold", "underlined")
+    if any(column.address for column in table.columns):
+        yield "A coloured number leads to the items behind it."
 
 
 _HEAT = (6, 62)
@@ -87,8 +92,8 @@ def sort_key(cell: Cell) -> float | None:
     return None
 
 
-def cell_html(cell: Cell, column: Column) -> str:
-    """Return the content of a cell, escaped."""
+def cell_html(cell: Cell, column: Column, address: str = "") -> str:
+    """Return the content of a cell, escaped; `address` is where its number leads."""
     if isinstance(cell, Link):
         text = html.escape(cell.text)
         if cell.address:
@@ -100,6 +105,8 @@ def cell_html(cell: Cell, column: Column) -> str:
     if not cell.is_finite:
         return f'<span class="none">{text}</span>'
     text = _PLACES[cell.place].format(text)
+    if address:
+        text = f'<a href="{address}">{text}</a>'
     marks = "".join(_marked(piece) for piece in pieces_of(cell, column, "mark"))
     beside = " ".join(html.escape(piece.text) for piece in pieces_of(cell, column, "beside"))
     text += f"<small>{beside}{marks}</small>" if beside else marks
@@ -121,11 +128,11 @@ def _bars(bars: Bars, longest: float, place: int) -> str:
 
 
 def _marked(piece: Piece) -> str:
+    text = html.escape(piece.text)
     if not piece.hint:
-        return f"<sup>{html.escape(piece.text)}</sup>"
-    label = html.escape(f"{piece.text} {piece.hint}")
-    mark = html.escape(piece.text)
-    return f'<span{_attributes(piece, "mark")} tabindex="0" role="note" aria-label="{label}">{mark}</span>'
+        return f"<sup>{text}</sup>"
+    # The page's script lets it be reached by keys, and names it for readers of screens.
+    return f"<span{_attributes(piece, 'mark')}>{text}</span>"
 
 
 def _attributes(piece: Piece, style: str = "") -> str:

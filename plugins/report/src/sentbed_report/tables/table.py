@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import TypeAlias
 
 import attrs
 
 from sentbed_report.formatting import SIGNS, share
 from sentbed_report.tables.column import Column
-from sentbed_report.tables.estimate import DEGENERATE, Estimate, pieces_of
+from sentbed_report.tables.estimate import DEGENERATE, Estimate, Place, pieces_of
+
+_SIGNS = {sign for _, sign in SIGNS}
 
 
 @attrs.frozen
@@ -116,23 +117,45 @@ class Table:
 
 def legend(table: Table, best: str, second: str = "") -> Iterator[str]:
     """Yield what the marks of a table say; `best` and `second` are what a format has for these places."""
-    compared = "the table" if table.is_one_score else "a column"
-    places = {estimate.place for _, _, estimate in table.numbers()}
+    places: set[Place | None] = set()
+    has_ranks = False
+    has_signs = False
+    for _, column, estimate in table.numbers():
+        places.add(estimate.place)
+        if estimate.rank is not None:
+            has_ranks = True
+        for piece in pieces_of(estimate, column, "mark"):
+            if piece.text in _SIGNS:
+                has_signs = True
+    compared = "a column"
+    if table.is_one_score:
+        compared = "the table"
     if 1 in places:
-        also = f"; {second}: the second best" if second and 2 in places else ""
-        among = "" if table.is_complete else ", of what has finished"
-        yield f"{best}: the best of {compared}{also}{among}."
-    if any(estimate.rank is not None for _, _, estimate in table.numbers()):
+        if 2 not in places:
+            second = ""
+        yield _legend_of_best(table, best, second, compared)
+    if has_ranks:
         among = ""
         if table.ranked_within:
             among = f", among rows of the same {' and '.join(table.ranked_within)}"
         yield f"Superscripts: the rank in {compared}{among}; equal numbers have the same."
-    signs = {sign for _, sign in SIGNS}
-    marks = (pieces_of(estimate, column, "mark") for _, column, estimate in table.numbers())
-    if any(piece.text in signs for piece in chain.from_iterable(marks)):
+    if has_signs:
         levels = ", ".join(f"{sign} p < {level}" for level, sign in reversed(SIGNS))
-        yield f"{levels}{f', against {table.baseline}' if table.baseline else ''}."
+        against = ""
+        if table.baseline:
+            against = f", against {table.baseline}"
+        yield f"{levels}{against}."
     yield from _degenerate_legend(table)
+
+
+def _legend_of_best(table: Table, best: str, second: str, compared: str) -> str:
+    also = ""
+    if second:
+        also = f"; {second}: the second best"
+    among = ""
+    if not table.is_complete:
+        among = ", of what has finished"
+    return f"{best}: the best of {compared}{also}{among}."
 
 
 def _degenerate_legend(table: Table) -> Iterator[str]:

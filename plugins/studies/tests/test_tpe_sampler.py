@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from sentbed.protocols import CellSampler
-from sentbed_studies.optuna_samplers import GP, TPE, OptunaSampler
 from sentbed_studies.random_sampler import Random
+from sentbed_studies.tpe_sampler import TPE
 from sentbed_testing import check_component
 
 POOLERS, POINTS = ("first", "last", "mean", "mask", "max"), ("end", "best", "start")
@@ -46,9 +46,8 @@ def search(
     return scores
 
 
-@pytest.mark.parametrize("sampler", [TPE, pytest.param(GP, marks=pytest.mark.slow)])
-def test_it_keeps_every_rule(sampler: type[OptunaSampler]) -> None:
-    assert not check_component(sampler).not_run
+def test_it_keeps_every_rule() -> None:
+    assert not check_component(TPE).not_run
 
 
 def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:
@@ -58,14 +57,8 @@ def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:
     assert best.count(0.0) >= 6 > 3 >= by_chance.count(0.0)
 
 
-@pytest.mark.slow
-def test_gp_finds_the_best_cell_more_often_than_chance() -> None:
-    best = [max(score(CELLS[cell]) for cell in search(GP(), seed, 30)) for seed in range(4)]
-    assert best.count(0.0) >= 3
-
-
 @pytest.mark.parametrize("sampler", [TPE(startup=4), TPE(startup=4, multivariate=True)])
-def test_equal_scores_lead_to_equal_cells(sampler: OptunaSampler) -> None:
+def test_equal_scores_lead_to_equal_cells(sampler: TPE) -> None:
     scores = search(sampler, 1, 16)
     assert [*search(sampler, 1, 16)] == [*scores]
     assert [*search(sampler, 2, 16)] != [*scores]

@@ -1,23 +1,20 @@
-"""The samplers `tpe` and `gp`, which are Optuna's."""
+"""The sampler `tpe`: Optuna's tree-structured Parzen estimator over the axes of a study."""
 
 from __future__ import annotations
 
 import importlib.util
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import CellSampler
 
-if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
 
-
-class OptunaSampler(CellSampler):
-    """A sampler of Optuna over the axes of a study.
+@attrs.frozen
+class TPE(CellSampler):
+    """Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells.
 
     Labels are categories. An axis whose labels have numbers is ordered, and Optuna sees the ranks of these,
     as learning rates and temperatures are usually spaced by factors. Optuna proposes a label of each axis. A
@@ -29,25 +26,21 @@ class OptunaSampler(CellSampler):
     of scores, so that a study that is resumed, or run by several processes, chooses the same cells.
     """
 
-    __slots__ = ()
+    name: ClassVar[str] = "tpe"
 
-    @abstractmethod
-    def sampler(self, seed: int) -> BaseSampler:
-        """Return Optuna's sampler."""
+    startup: int = attrs.field(default=10, validator=ge(1))
+    """Cells with a score that are chosen at random before scores are read."""
+    multivariate: bool = False
+    """Whether labels of different axes are modelled together, for axes that depend on each other, rather than
+    each axis alone."""
 
     def check(self) -> Iterator[str]:
-        """Yield a problem if a package is missing."""
-        for package, source in self.needs.items():
-            if importlib.util.find_spec(package) is None:
-                yield (
-                    f"the sampler `{self.name}` needs the package `{package}`, which is not installed; "
-                    f"run `pip install '{source}'`"
-                )
-
-    @property
-    def needs(self) -> Mapping[str, str]:
-        """Package that it imports -> what to install for it."""
-        return {"optuna": "sentbed-studies[optuna]"}
+        """Yield a problem if Optuna is missing."""
+        if importlib.util.find_spec("optuna") is None:
+            yield (
+                "the sampler `tpe` needs the package `optuna`, which is not installed; "
+                "run `pip install 'sentbed-studies[optuna]'`"
+            )
 
     def choose(
         self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
@@ -56,6 +49,7 @@ class OptunaSampler(CellSampler):
         import numpy as np
         import optuna
         from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+        from optuna.samplers import TPESampler
         from optuna.trial import TrialState, create_trial
 
         ordered = {axis for axis, label in cells[0].items() if not isinstance(label, str)}
@@ -76,7 +70,14 @@ class OptunaSampler(CellSampler):
         rng = np.random.default_rng([seed, len(scores)])
         # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        study = optuna.create_study(direction="maximize", sampler=self.sampler(int(rng.integers(2**31))))
+        sampler = TPESampler(
+            seed=int(rng.integers(2**31)),
+            n_startup_trials=self.startup,
+            multivariate=self.multivariate,
+            # Pending cells are taken for bad ones.
+            constant_liar=True,
+        )
+        study = optuna.create_study(direction="maximize", sampler=sampler)
 
         def add(cell: int, state: TrialState, value: float | None = None) -> None:
             study.add_trial(create_trial(state=state, params=places[cell], distributions=space, value=value))
@@ -105,45 +106,3 @@ class OptunaSampler(CellSampler):
             # Its score is not known: what is proposed next keeps away from it.
             add(cell, TrialState.RUNNING)
         return chosen
-
-
-@attrs.frozen
-class TPE(OptunaSampler):
-    """Tree-structured Parzen estimator (Bergstra et al., 2011): labels that are common in good cells."""
-
-    name: ClassVar[str] = "tpe"
-
-    startup: int = attrs.field(default=10, validator=ge(1))
-    """Cells with a score that are chosen at random before scores are read."""
-    multivariate: bool = False
-    """Whether labels of different axes are modelled together, for axes that depend on each other, rather than
-    each axis alone."""
-
-    def sampler(self, seed: int) -> BaseSampler:
-        """Return Optuna's sampler, with pending cells taken for bad ones (`constant_liar`)."""
-        from optuna.samplers import TPESampler
-
-        return TPESampler(
-            seed=seed, n_startup_trials=self.startup, multivariate=self.multivariate, constant_liar=True
-        )
-
-
-@attrs.frozen
-class GP(OptunaSampler):
-    """Gaussian process over the axes: the cell of the largest expected improvement; needs PyTorch."""
-
-    name: ClassVar[str] = "gp"
-
-    startup: int = attrs.field(default=10, validator=ge(1))
-    """Cells with a score that are chosen at random before scores are read."""
-
-    @property
-    def needs(self) -> Mapping[str, str]:
-        """Package that it imports -> what to install for it."""
-        return {**super().needs, "torch": "torch"}
-
-    def sampler(self, seed: int) -> BaseSampler:
-        """Return Optuna's sampler, for scores with noise."""
-        from optuna.samplers import GPSampler
-
-        return GPSampler(seed=seed, n_startup_trials=self.startup)

@@ -1,0 +1,94 @@
+"""Differences between the encoders' parts of protocols that the recipes do not explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+from sentbed.protocols import Score
+
+from sentbed_report.comparability import encoder_protocol, unlike
+from sentbed_report.formatting import first_names
+from sentbed_report.study.measurements import Measurement
+from sentbed_report.study.study_data import StudyData
+
+_NAMES_OF_ENCODERS = {"encoder", "encoders"}
+"""Parts of paths that say nothing on what differs."""
+
+
+@attrs.define
+class _Entry:
+    """An entry of protocols that differs."""
+
+    values: dict[str, None] = attrs.field(factory=dict)
+    """`VALUE against VALUE`, of the reference first."""
+    seeds: dict[str, set[int]] = attrs.field(factory=dict)
+    """Cell -> seeds under which it differs."""
+
+
+def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
+    """Return a sentence on how encoders were used in unlike ways although recipes are alike; else nothing.
+
+    Each score is compared with that of the baseline, or of the first cell, in the same task and by the
+    encoder of the same name, or the only one, under the same prompt of the study. What the recipes of the cells differ in is left out.
+    """
+    if not measured:
+        return ""
+    cells = {measurement.cell.name for measurement in measured}
+    reference = measured[0].cell.name
+    if data.baseline in cells:
+        reference = data.baseline
+    compared: dict[tuple[str, str], dict[str, Score]] = {}
+    for measurement in measured:
+        score = measurement.score
+        if measurement.cell.name == reference:
+            compared.setdefault((score.task, measurement.run.prompt), {}).setdefault(score.encoder, score)
+
+    explained = _varied_by_recipes(data)
+    entries: dict[str, _Entry] = {}
+    for measurement in measured:
+        score = measurement.score
+        of_task = compared.get((score.task, measurement.run.prompt), {})
+        other = of_task.get(score.encoder)
+        if other is None and len(of_task) == 1:
+            (other,) = of_task.values()
+        if other is None or other.protocol["encoder"] == score.protocol["encoder"]:
+            continue
+        for name, values in unlike(encoder_protocol(other), encoder_protocol(score)):
+            if explained.isdisjoint(name.split(".")):
+                entry = entries.setdefault(name, _Entry())
+                entry.values[values] = None
+                entry.seeds.setdefault(measurement.cell.name, set()).add(measurement.run.seed)
+    if not entries:
+        return ""
+    texts = [_text(data, name, entry) for name, entry in entries.items()]
+    return f"Encoded in another way than {reference}: {first_names(texts)}."
+
+
+def _varied_by_recipes(data: StudyData) -> set[str]:
+    """Return the keys that cells set, such as `pooler` of `encoder.pooler.use`."""
+    paths = {difference.partition(": ")[0] for cell in data.cells for difference in cell.differences}
+    for axis in data.axes:
+        paths.update(axis.paths)
+    keys: set[str] = set()
+    for path in paths:
+        keys.update(path.split("."))
+    if any(run.record.get("ranking") for cell in data.cells for run in cell.runs):
+        # Each run searched for a demonstration of its own.
+        keys.add("prompt")
+    return keys - _NAMES_OF_ENCODERS
+
+
+def _text(data: StudyData, name: str, entry: _Entry) -> str:
+    """Return an entry with its first values and where it differs."""
+    first, *others = entry.values
+    more = ", …" if others else ""
+    places = []
+    for cell in data.cells:
+        seeds = entry.seeds.get(cell.name, set())
+        finished = {run.seed for run in cell.runs if run.scores}
+        if seeds and seeds == finished:
+            places.append(cell.name)
+        elif seeds:
+            places.append(f"{cell.name} under seed {', '.join(map(str, sorted(seeds)))}")
+    return f"{name} ({first}{more}) in {', '.join(places)}"
