@@ -22,13 +22,17 @@ def test_plugins_stand_with_version_status_and_api(
     distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "c_plugin")
-    modules = {"a_plugin": "sentbed_api = '2.0'", "b_plugin": "sentbed_api = '3.0'", "c_plugin": ""}
+    modules = {
+        "a_plugin": f"sentbed_api = {API_VERSION!r}",
+        "b_plugin": "sentbed_api = '99.0'",
+        "c_plugin": "",
+    }
     found = describe(load_plugins(distribute("some-dist", modules)), None)
     assert found["api"] == API_VERSION
     about = [(p["name"], p["version"], p["status"], p["api"]) for p in found["plugins"]]
     assert about == [
-        ("a_plugin", "1.0", "loaded", "2.0"),
-        ("b_plugin", "1.0", "refused", "3.0"),
+        ("a_plugin", "1.0", "loaded", API_VERSION),
+        ("b_plugin", "1.0", "refused", "99.0"),
         ("c_plugin", "1.0", "disabled", None),
     ]
     assert [bool(p["problem"]) for p in found["plugins"]] == [False, True, False]

@@ -12,7 +12,7 @@ from typing import get_type_hints
 import attrs
 import pytest
 import toy_plugin
-from sentbed import PluginError, RecipeError, __version__, hookspecs
+from sentbed import API_VERSION, PluginError, RecipeError, __version__, hookspecs
 from sentbed._cli import main as cli
 from sentbed._document.extends import EXTENDS
 from sentbed._recipe.load import load_recipe
@@ -533,7 +533,7 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute: Distribute, tmp_pat
 # --- the API -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("api", ["2.0", None])
+@pytest.mark.parametrize("api", [API_VERSION, None])
 def test_a_plugin_for_this_api_or_for_none_is_taken(api: str | None, distribute: Distribute):
     said = "" if api is None else f"sentbed_api = {api!r}\n"
     (found,) = load_plugins(distribute("d", {"d_plugin": said + LOSS})).plugins

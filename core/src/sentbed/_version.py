@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-API_VERSION = "2.1"
+API_VERSION = "3.0"
 """Version of the plugin API, MAJOR.MINOR; a minor version only adds. See `sentbed_api`."""

@@ -24,7 +24,7 @@ import attrs
 import sentbed
 from sentbed.protocols import Schedule
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ FAULTS = {
         GOOD.replace("import attrs", "import attrs\nimport no_such_module", 1),
         "loads: `tried:tried` is brok",
     ),
-    "other api": (GOOD.replace('"2.0"', '"1.0"'), "loads: `tried:tried` is refused"),
+    "other api": (GOOD.replace('"3.0"', '"1.0"'), "loads: `tried:tried` is refused"),
     "ends": (
         GOOD.replace(
             "import attrs", "import attrs, sys\nif 'pytest' not in sys.modules: raise SystemError", 1
@@ -68,12 +68,12 @@ FAULTS = {
         "there is no hook `schedule`. Did you mean",
     ),
     "wrong return": (GOOD.replace("return [Steady]", "return Steady"), "loads: `tried:tried` is broken"),
-    "no api": (GOOD.replace('sentbed_api = "2.0"', ""), "api: `tried` does not say for which interface"),
+    "no api": (GOOD.replace('sentbed_api = "3.0"', ""), "api: `tried` does not say for which interface"),
     "unmarked": (
         GOOD + "\n\ndef losses():\n    return []\n",
         "hooks: `losses` is named like a hook, and is none; dec",
     ),
-    "nothing": ('"""Nothing."""\n\nsentbed_api = "2.0"\n', "hooks: it implements no hook; mark a function"),
+    "nothing": ('"""Nothing."""\n\nsentbed_api = "3.0"\n', "hooks: it implements no hook; mark a function"),
     "heavy": (
         GOOD.replace("import attrs", "import attrs\nimport numpy", 1),
         "imports: the library `numpy` is loaded",

@@ -19,7 +19,7 @@ __all__ = [
     "sentbed_api",
 ]
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 """The version of sentbed's interface that this plugin is written for."""
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cost", "Threads", "commands", "executors", "recipe_tables", "report_sections"]
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 
 @hookimpl

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sentbed_common import Finding, KnownData
 
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 
 @hookimpl

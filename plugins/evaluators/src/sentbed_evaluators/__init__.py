@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentbed.protocols import Evaluation, ReportData, ReportSection, Run
     from sentbed_common import Finding, KnownData
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 PREDICTIONS = "next-token"
 """Name of the evaluator of predictions, and of the directory of a run that holds them."""

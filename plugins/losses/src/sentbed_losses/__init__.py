@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 
 @hookimpl

@@ -13,7 +13,7 @@ from sentbed.protocols import Evaluation, Lazy, ReportData
 if TYPE_CHECKING:
     from sentbed.protocols import Run
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 required = True
 """A run whose report or items cannot be written ends with the error."""

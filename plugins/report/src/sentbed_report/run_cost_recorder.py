@@ -23,7 +23,7 @@ class RunCostRecorder:
     What was computed after that checkpoint and is computed again is not in it, as in the run's `seconds`.
     """
 
-    sentbed_api = "2.0"
+    sentbed_api = "3.0"
 
     def __init__(self) -> None:
         self._memory = PeakMemory()

@@ -11,7 +11,7 @@ from sentbed.protocols import Lazy
 if TYPE_CHECKING:
     from sentbed_common import KnownData
 
-sentbed_api = "2.0"
+sentbed_api = "3.0"
 
 
 @hookimpl

@@ -81,7 +81,7 @@ class ComparableScores:
                 for name, values in unlike(self.protocols.get(task, protocol), protocol):
                     reasons[f"{name} ({values})"] = None
             key = ", ".join(left), ", ".join(reasons)
-            self.left_out.setdefault(key, {}).update(dict.fromkeys(cell for cell, _, _ in part.rows))
+            self.left_out.setdefault(key, {}).update(dict.fromkeys(cell for cell, *_ in part.rows))
         self.tasks_elsewhere |= part.tasks_elsewhere
         rest = []
         for measurement in part.measured:

@@ -29,8 +29,9 @@ class _Entry:
 def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
     """Return a sentence on how encoders were used in unlike ways although recipes are alike; else nothing.
 
-    Each score is compared with that of the baseline, or of the first cell, in the same task and by the
-    encoder of the same name, or the only one, under the same prompt of the study. What the recipes of the cells differ in is left out.
+    Each score is compared with that of the baseline, or of the first cell, in the same task, under the same
+    prompt of the study, and by the encoder of the same name, or the only one. What the recipes of the cells
+    differ in is left out.
     """
     if not measured:
         return ""
