@@ -36,7 +36,7 @@ import numpy as np
 from scipy import special
 from sentbed_report.study.decisions import Promise
 from sentbed_studies.sequential_test import PRIOR_DEGREES, SequentialTest
-from sentbed_studies.spending import Plan, shares
+from sentbed_studies.spending import shares
 from sequential_studies import (
     ITEM,
     ITEM_CELL,
@@ -54,6 +54,8 @@ from study_statistics import options_of
 
 Generator: TypeAlias = np.random.Generator
 Mode: TypeAlias = Literal["best", "baseline", "stays"]
+SeedPlan: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Seeds in their order, and numbers of seeds at looks."""
 
 ERROR_RATE = 0.05
 HARDLY = 0.1
@@ -98,7 +100,7 @@ class Setting:
         return np.array(self.means or (0.0,) * self.cells)
 
     @property
-    def plans(self) -> tuple[Plan, ...]:
+    def plans(self) -> tuple[SeedPlan, ...]:
         """Seeds and looks by which the study decides, one plan after the other."""
         if self.history == "exchanged":
             looks = tuple(range(self.first_look, self.seeds + 1))
@@ -248,7 +250,7 @@ class Drawn:
         return cls(setting, of_items.scores, of_items.items, variances)
 
 
-def decided_plans(setting: Setting) -> list[tuple[Plan, Mapping[int, float]]]:
+def decided_plans(setting: Setting) -> list[tuple[SeedPlan, Mapping[int, float]]]:
     """Return the plans by which a study is decided, with the shares of the error rate at their looks."""
     plans = setting.plans
     found = [(plan, shares(plan, plans[:number])) for number, plan in enumerate(plans)]
@@ -256,7 +258,7 @@ def decided_plans(setting: Setting) -> list[tuple[Plan, Mapping[int, float]]]:
     return found[-1:] if setting.history == "one by one" else found
 
 
-def make_test(setting: Setting, mode: Mode, plan: Plan, of_looks: Mapping[int, float]) -> SequentialTest:
+def make_test(setting: Setting, mode: Mode, plan: SeedPlan, of_looks: Mapping[int, float]) -> SequentialTest:
     """Return the test of `[study.stop]` by one plan."""
     names = tuple(map(str, range(setting.cells)))
     promise: Promise = "best" if mode == "stays" else "all"

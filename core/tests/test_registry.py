@@ -602,7 +602,7 @@ def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(dis
 
 
 def test_a_plugin_that_is_a_class_has_the_api_of_its_module(distribute: Distribute):
-    distribute("classy", {"classy_plugin": "sentbed_api = '3.0'\nclass Plugin:\n    pass\n"})
+    distribute("classy", {"classy_plugin": "sentbed_api = '99.0'\nclass Plugin:\n    pass\n"})
     (found,) = load_plugins([EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]).plugins
     assert found.status == "refused"
 

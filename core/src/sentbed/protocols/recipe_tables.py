@@ -16,6 +16,7 @@ CORE_TABLES = frozenset(
         "evaluate",
         "expected",
         "extends",
+        "requires",
         "run",
         "runtime",
         "schema",

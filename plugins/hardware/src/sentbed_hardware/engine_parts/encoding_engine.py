@@ -173,7 +173,9 @@ class EncodingEncoder(ModuleEncoder):
         if batch.attention_mask is not None:
             mask = torch.from_numpy(batch.attention_mask)
         self.module.eval()
-        return origin_of_nan(self.module, self.module.backbone, (torch.from_numpy(batch.input_ids), mask))
+        # Batches with more than ids and a mask have been refused.
+        tensors = (torch.from_numpy(batch.input_ids), mask)
+        return origin_of_nan(self.module, self.module.backbone, tensors, keywords={})
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights, code, the engine's facts and what it says of its vectors."""
