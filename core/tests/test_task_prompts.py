@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, RecipeError, SentbedError, build_encoder
+from sentbed import Encoder, ModelError, RecipeError, SentbedError, build_encoder
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Prompt
 from sentbed._recipe.recipe import Recipe
@@ -204,3 +204,24 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(
     ((where, problem),) = misfits(recipe, plugins)
     assert where == "prompt"
     assert "put the prompt into `task_prompts`" in problem
+
+
+def test_a_long_prompt_of_a_task_leaves_fewer_tokens_for_texts(recipe_of: Callable[..., Recipe]) -> None:
+    long = "x" * 54
+    encoder = encoder_with(recipe_of, f'task_prompts = {{ query = {{ template = "{long}{{text}}" }} }}')
+    # The toy backbone has 64 positions, and a token for each character and for the start.
+    assert (encoder.backbone.max_length, encoder.recipe.max_length) == (64, 16)
+    with_prompt = encoder.for_task(TextTask(side="query"))
+    assert with_prompt.recipe.max_length == 64 - 55
+    text = "abcdefghijklmnop"
+    np.testing.assert_array_equal(with_prompt.encode([text]), with_prompt.encode([text[:9]]))
+    (score,) = score_of(encoder, TextTask("Facts", side="query"))
+    assert score.protocol["encoder"]["prompt"]["query"]["max_length"] == 9
+    assert score.protocol["encoder"]["max_length"] == 16
+
+
+def test_a_prompt_of_a_task_that_leaves_no_position_is_refused_when_the_encoder_is_built(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    with pytest.raises(ModelError, match="a prompt has 71 tokens, the backbone has positions for 64"):
+        encoder_with(recipe_of, f'task_prompts = {{ query = {{ template = "{"x" * 70}{{text}}" }} }}')

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -16,12 +17,12 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, locate
 from sentbed._cli.main import main
-from sentbed.protocols import (
-    PoolerTraits,
-)
+from sentbed.protocols import PoolerTraits, TextTask
+from sentbed.tools import Prompt
 from sentbed_interop._torch.sentence_transformers_modules import read_modules
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
+from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES, check_component
 from torch.nn import Identity, ReLU, Tanh
 
@@ -189,6 +190,81 @@ def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     assert_same(encoder, theirs(source, prompt_name=name or "passage"), tmp_path)
     plain = FromSentenceTransformers(prompt="query").read(folder(tiny_bert / "backbone", pooling("mean")))
     assert plain.recipe.prompt is None
+
+
+def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
+    prompts = {
+        "query": "The bird: ",
+        "passage": "A dog ",
+        "STS12": "alike: ",
+        "Retrieval-query": "find it: ",
+        "empty": "",
+        "indented": "  it ",
+        "a place": "a {text} ",
+    }
+    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64, prompts=prompts)
+    encoder = FromSentenceTransformers().read(source)
+    assert encoder.recipe.prompt is None
+    templates = {key: prompt.template for key, prompt in (encoder.recipe.task_prompts or {}).items()}
+    assert templates == {
+        "query": "The bird: {text}",
+        "document": "A dog {text}",
+        "STS12": "alike: {text}",
+        "Retrieval-query": "find it: {text}",
+    }
+    short = list(SENTENCES[:8])
+    for task, name in [
+        (TextTask("NFCorpus", "Retrieval", "query"), "Retrieval-query"),
+        (TextTask("Other", "Other", "query"), "query"),
+        (TextTask("NFCorpus", "Retrieval", "document"), "passage"),
+        (TextTask("STS12", "STS"), "STS12"),
+        (TextTask("STS13", "STS"), "empty"),
+    ]:
+        vectors = encoder.for_task(task).encode(short)
+        expected = theirs(source, prompt_name=name)[: len(short)]
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
+def test_prompts_that_pooling_leaves_out_become_none(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+    prompts = {"prompts": {"query": "query: "}}
+    source = folder(tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts)
+    assert FromSentenceTransformers().read(source).recipe.task_prompts is None
+
+
+def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_bert)
+    prompts = {"query": Prompt("The bird: {text}"), "STS12": Prompt("alike: {text}")}
+    encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=prompts)
+    (tmp_path / "folder").mkdir()
+    ToSentenceTransformers().write(encoder, tmp_path / "folder")
+    config = json.loads((tmp_path / "folder" / "config_sentence_transformers.json").read_text())
+    assert config["prompts"] == {"query": "The bird: ", "STS12": "alike: "}
+    again = FromSentenceTransformers().read(tmp_path / "folder")
+    assert again.recipe.task_prompts == prompts
+
+
+@pytest.mark.parametrize(
+    ("prompt", "own", "message"),
+    [
+        (Prompt("The bird: {text}!"), None, "is more than a text before the sentence"),
+        (
+            Prompt("The bird: {text}", normalizer="prompt-eol"),
+            None,
+            "is more than a text before the sentence",
+        ),
+        (Prompt("{instruction}: {text}"), None, "which sentence-transformers does not fill in"),
+        (Prompt("The bird: {text}"), Prompt("A dog {text}"), "would put both before a text"),
+    ],
+)
+def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
+    tiny_bert: Path, tmp_path: Path, prompt: Prompt, own: Prompt | None, message: str
+) -> None:
+    encoder = Encoder.load(tiny_bert)
+    encoder.recipe = attrs.evolve(encoder.recipe, prompt=own, task_prompts={"query": prompt})
+    with pytest.raises(ModelError, match=message):
+        ToSentenceTransformers().write(encoder, tmp_path)
 
 
 @pytest.mark.parametrize("use", ["opt", "t5"])

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from sentbed import Encoder, ModelError
 from sentbed._cli.main import main
 from sentbed.errors import NotFiniteError
+from sentbed.tools import Prompt
 from sentbed_testing import check_component
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
@@ -249,6 +250,16 @@ def test_weights_below_fp32_are_refused_with_the_alternative(
     with pytest.raises(ModelError, match=message):
         ToONNX().write(encoder, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = Encoder.load(tiny_bert)
+    task_prompts = {"query": Prompt("query: {text}")}
+    encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
+    with pytest.raises(
+        ModelError, match="has prompts for `query`, and the graph's tokenizer has one"
+    ):
+        ToONNX().write(encoder, tmp_path)
 
 
 def test_a_missing_package_is_named_before_anything_is_done(

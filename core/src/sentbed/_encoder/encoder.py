@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 BACKBONE = "backbone"
 """Subdirectory of the backbone in a saved encoder."""
+SHORTEST = 2
+"""Least `max_length` of a recipe."""
 _ANY_SIDE = "text"
 """Key of the prompt of texts that are neither queries nor documents."""
 ENCODER_FILE = "encoder.toml"
@@ -92,8 +94,9 @@ class Encoder:
         if head_seed is not None:
             engine.seed(head_seed)
         encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
-        for variant in (recipe, *recipe.task_recipes):
-            attrs.evolve(encoder, recipe=variant).require_positions(recipe.max_length)
+        encoder.require_positions(recipe.max_length)
+        for variant in recipe.task_recipes:
+            attrs.evolve(encoder, recipe=variant).require_positions(SHORTEST)
         if saved is None and (transform := recipe.head.transform) is not None:
             encoder.fit_texts = transform.texts(encoder.placed.transformed().width)
         return encoder
@@ -205,10 +208,24 @@ class Encoder:
     def for_task(self, task: TextTask) -> Encoder:
         """Return the encoder with the prompt that its recipe has for the texts of a task.
 
+        Where the prompt leaves no more positions for `max_length` tokens of a text, texts are cut to what it
+        leaves, as a model does that cuts prompt and text together.
+
         Raises:
             SentbedError: if that prompt needs an instruction, and the task gives none.
+            ModelError: if the prompt leaves no positions for a text.
         """
-        return attrs.evolve(self, recipe=self.recipe.for_task(task))
+        if not self.recipe.task_prompts:
+            return self
+        encoder = attrs.evolve(self, recipe=self.recipe.for_task(task))
+        if encoder.recipe.resolved_prompt is None:
+            return encoder
+        encoder.require_positions(SHORTEST)
+        template = int(encoder.tokenizer().encode([""], SHORTEST).lengths[0])
+        left = self.backbone.max_length - template
+        if encoder.recipe.max_length > left:
+            encoder.recipe = attrs.evolve(encoder.recipe, max_length=left)
+        return encoder
 
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how it turns text into vectors."""
@@ -496,16 +513,20 @@ class _Seen(TextEncoder):
     def for_task(self, task: TextTask) -> _Seen:
         if not self.encoder.recipe.task_prompts:
             return self
-        recipe = self.encoder.recipe.for_task(attrs.evolve(task, type=task.type or self.task_type))
+        task = attrs.evolve(task, type=task.type or self.task_type)
+        recipe = self.encoder.recipe.for_task(task)
         (prompt,), (resolved,) = recipe.prompts, recipe.resolved_prompts
-        facts = {} if resolved is None else resolved.describe()
-        self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
         if prompt not in self.variants:
-            encoder = attrs.evolve(self.encoder, recipe=recipe)
-            self.variants[prompt] = _Seen(
-                encoder, self.report_progress, self.store, self.bar, self.max_length
-            )
-        return self.variants[prompt]
+            encoder = self.encoder.for_task(task)
+            self.variants[prompt] = _Seen(encoder, self.report_progress, self.store, self.bar)
+        variant = self.variants[prompt]
+        facts: dict[str, Any] = {}
+        if resolved is not None:
+            facts = resolved.describe()
+        if variant.encoder.recipe.max_length != self.encoder.recipe.max_length:
+            facts["max_length"] = variant.encoder.recipe.max_length
+        self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
+        return variant
 
     def prompt_facts(self, task: str) -> dict[str, Any]:
         """Return the prompts that the texts of a task's score had, where the recipe has prompts of tasks."""

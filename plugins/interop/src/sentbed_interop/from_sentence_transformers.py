@@ -22,6 +22,9 @@ NO_LIMIT = 10**6
 LONGEST_PROMPT = 10_000
 """Characters of a folder's prompt, which is read with every text."""
 
+_PLACES = ("{text}", "{mask}", "{instruction}", "*sent_0*")
+"""What a template takes for a place, and a prompt of sentence-transformers for text."""
+
 SUPPORTED = (
     *("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name"),
 )
@@ -37,9 +40,10 @@ class FromSentenceTransformers(Importer):
     also a square `Dense` with tanh (`cls-mlp`). Weights are held in fp32, whatever the files have. Of a
     folder that `sentbed export` wrote, prompt and `max_length` are those of the encoder.
 
-    A folder's default prompt becomes the template. A template strips white space from both ends of the
-    whole and is never cut, so under a prompt texts that are empty or end in white space have other vectors
-    here, and texts that are cut may keep a token more or less.
+    A folder's default prompt becomes the template, and its other prompts `task_prompts`: those of `query`,
+    `document` (or `passage`) and of MTEB's tasks, as far as they can be templates. A template strips white
+    space from both ends of the whole and is never cut, so under a prompt texts that are empty or end in white
+    space have other vectors here, and texts that are cut may keep a token more or less.
     """
 
     name: ClassVar[str] = "sentence-transformers"
@@ -94,6 +98,8 @@ class FromSentenceTransformers(Importer):
         }
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
+        if task_prompts := self._task_prompts(source, modules):
+            table["task_prompts"] = task_prompts
         record = _prompt_record(source)
         if record is None:
             encoder = encoder_of(table, source)
@@ -115,6 +121,21 @@ class FromSentenceTransformers(Importer):
             set_linear(linear, *dense_weights(dense.directory))
         encoder.placed.weights_changed()  # type: ignore[attr-defined]
         return encoder
+
+    def _task_prompts(self, source: Path, modules: Any) -> dict[str, Any]:
+        """Return the prompts that take the place of the default for queries, documents and tasks."""
+        from sentbed_interop._torch.importer_common import read_json, read_setting
+
+        file = source / "config_sentence_transformers.json"
+        if not file.is_file() or not modules.include_prompt:
+            return {}
+        config = read_json(file)
+        prompts = dict(read_setting(config, "prompts", dict, file) or {})
+        prompts.pop(self.prompt or read_setting(config, "default_prompt_name", str, file), None)
+        passage = prompts.pop("passage", None)
+        if not prompts.get("document"):
+            prompts["document"] = passage
+        return {key: {"template": f"{prompt}{{text}}"} for key, prompt in prompts.items() if _fits(prompt)}
 
     def _prompt(self, source: Path, modules: Any) -> str:
         """Return the text before each sentence, which may be empty."""
@@ -159,6 +180,13 @@ class FromSentenceTransformers(Importer):
                 f"loses; take it out in `{file.name}` if the tokenizer does not see it"
             )
         return prompt
+
+
+def _fits(prompt: Any) -> bool:
+    """Whether a prompt can be the beginning of a template."""
+    if not isinstance(prompt, str) or not prompt or len(prompt) > LONGEST_PROMPT:
+        return False
+    return prompt == prompt.lstrip() and not any(place in prompt for place in _PLACES)
 
 
 def _head(modules: Any) -> dict[str, Any]:

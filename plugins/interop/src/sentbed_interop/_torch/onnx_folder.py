@@ -10,7 +10,7 @@ from sentbed import Encoder, ModelError
 from sentbed_interop._torch.onnx_check import difference, longest_input, open_session
 from sentbed_interop._torch.onnx_graph import write_graph
 from sentbed_interop._torch.onnx_readme import write_facts, write_readme
-from sentbed_interop._torch.prompt_limits import require_plain_prompt
+from sentbed_interop._torch.prompt_limits import require_no_task_prompts, require_plain_prompt
 
 TOLERANCE = 1e-4
 """Largest difference from the encoder's vectors, relative to their largest value."""
@@ -20,6 +20,7 @@ GRAPH = "model.onnx"
 def export(encoder: Encoder, directory: Path, opset: int) -> None:
     """Write graph, tokenizer, facts and README into `directory`; see `sentbed_interop.to_onnx.ToONNX`."""
     require_plain_prompt(encoder, "the graph")
+    require_no_task_prompts(encoder, "the graph's tokenizer")
     _require_fp32(encoder)
     tokenizer = _tokenizer(encoder)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from sentbed import Encoder, ModelError
+from sentbed.errors import listed
+
+INSTRUCTION = "{instruction}"
 
 
 def require_plain_prompt(encoder: Encoder, target: str) -> None:
@@ -24,3 +27,45 @@ def require_plain_prompt(encoder: Encoder, target: str) -> None:
             f"the prompt chooses the layers {list(prompt.layers)}, of which {target} knows nothing; give "
             "them to the backbone, as its `layers`"
         )
+
+
+def require_no_task_prompts(encoder: Encoder, target: str) -> None:
+    """Raise `ModelError` for prompts of tasks, where a format has one prompt for all texts."""
+    if encoder.recipe.task_prompts:
+        raise ModelError(
+            f"the encoder has prompts for {listed(encoder.recipe.task_prompts)}, and {target} has one prompt "
+            "for all texts; take `task_prompts` out, and put them before the texts yourself"
+        )
+
+
+def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
+    """Return the prompts of tasks as texts that go before a text, by key.
+
+    Raises:
+        ModelError: for a prompt that is more than that, or where the encoder also has a prompt of its own.
+    """
+    recipe = encoder.recipe
+    task_prompts = recipe.task_prompts or {}
+    if task_prompts and recipe.resolved_prompt is not None:
+        raise ModelError(
+            f"the encoder has a `prompt`, and others in its place for {listed(task_prompts)}; "
+            "sentence-transformers would put both before a text: take one of them out"
+        )
+    prefixes = {}
+    for key, variant in zip(task_prompts, recipe.task_recipes, strict=True):
+        prompt = variant.resolved_prompt
+        if prompt is None:
+            continue
+        template = prompt.template
+        if template.suffix or template.between is not None or prompt.normalizer != "none":
+            raise ModelError(
+                f"the prompt of `{key}`, {str(template)!r}, is more than a text before the sentence, and "
+                "sentence-transformers has no other; take it out of `task_prompts`"
+            )
+        if INSTRUCTION in template.prefix:
+            raise ModelError(
+                f"the prompt of `{key}` has `{INSTRUCTION}`, which sentence-transformers does not fill in; "
+                "give each task a prompt that spells it out"
+            )
+        prefixes[key] = template.prefix
+    return prefixes

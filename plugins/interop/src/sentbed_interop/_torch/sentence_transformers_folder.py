@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from sentbed.tools import unstructure
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from sentbed_interop._torch.prompt_limits import require_plain_prompt
+from sentbed_interop._torch.prompt_limits import prompts_before_texts, require_plain_prompt
 from sentbed_interop._torch.sentence_transformers_check import require_same_vectors
 from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, POOLING, TOKENIZER
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
@@ -49,6 +49,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         ModelError: if stock modules cannot give the encoder's vectors.
     """
     require_plain_prompt(encoder, "sentence-transformers")
+    prompts = prompts_before_texts(encoder)
     pooling, layers = pooling_of(encoder), layers_of(encoder)
     _require_last_layer(encoder)
 
@@ -67,7 +68,7 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         notes += (f"The weights were held in {dtype} and are computed in float32 here: digits differ.",)
 
     _write_modules(directory, pooling, layers, encoder)
-    _write_settings(directory, written.max_seq_length, dtype)
+    _write_settings(directory, written.max_seq_length, dtype, prompts)
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
         after_pooling = torch.nn.Sequential()
@@ -104,14 +105,18 @@ def _write_modules(directory: Path, pooling: str, layers: Sequence[Dense], encod
         _write_dense(directory / f"{number}_Dense", layer)
 
 
-def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
+def _write_settings(directory: Path, max_seq_length: int, dtype: str, prompts: Mapping[str, str]) -> None:
     """Write the settings of the transformer, and those of the whole."""
     transformer: dict[str, Any] = {"max_seq_length": max_seq_length, "do_lower_case": False}
     if dtype != "float32":
         # Dense layers are in fp32 and accept nothing else.
         transformer["model_args"] = {"torch_dtype": "float32"}
     _write_json(directory / "sentence_bert_config.json", transformer)
-    whole: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    whole: dict[str, Any] = {
+        "prompts": dict(prompts),
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
     _write_json(directory / "config_sentence_transformers.json", whole)
 
 
