@@ -208,6 +208,12 @@ def off_centre(placed: Any) -> Any:
     return placed
 
 
+def hashes_anew(placed: Any) -> Any:
+    """Give each placed encoder a fingerprint of its own."""
+    placed.fingerprint = lambda: str(id(placed))
+    return placed
+
+
 def without_ensembles(training: Training) -> Training:
     return attrs.evolve(training, ensembles={})
 
@@ -223,6 +229,7 @@ INFO_NCE, QUEUE, MOMENTUM, DROPPED = "info-nce", "queue", "momentum", "dropped"
 CHECKS = {
     "encode": testing.check_encode,
     "transform": testing.check_transform,
+    "saved": testing.check_saved,
     "gradients": testing.check_loss_and_gradients,
     "grad-cache": testing.check_grad_cache,
     "uneven-batch": testing.check_uneven_batch,
@@ -252,6 +259,7 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         INFO_NCE,
         "a fitted transform differs from",
     ),
+    ("hashes anew", "saved", {"placed": hashes_anew}, INFO_NCE, "`fingerprint` differs after loading"),
     ("takes a step", "gradients", {"trained": TakesAStep}, INFO_NCE, "those of a second call"),
     ("accumulates", "grad-cache", {"trained": AccumulatesOverMicroBatches}, INFO_NCE, "`micro_batch = 2`"),
     ("loses a row", "uneven-batch", {"trained": LosesLastRow}, INFO_NCE, "in a batch of 5 rows"),

@@ -24,7 +24,7 @@ PLAIN = {
     "_registry/user_config.py": "the user's own settings",
     "_recipe/prompts.py": "a table of this package",
     "_torch/built_transformer.py": "texts of this package",
-    "_torch/placed_encoder.py": "a file that this process has just written",
+    "engine_parts/module_encoder.py": "a file that this process has just written",
     "_torch/sentence_transformers_folder.py": "files that this process has just written",
     "_torch/sentence_transformers_tokenizer.py": "files that this process has just written",
     "cgroup_limits.py": "files of the kernel",

@@ -180,12 +180,12 @@ def test_one_that_misspells_a_hook(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
-@pytest.mark.parametrize("api", ["3.0", "2.2"])
+@pytest.mark.parametrize("api", ["4.0", "3.1"])
 def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
     site.install("newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"'))
     reason = (
         f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; "
-        "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 2"
+        "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 3"
     )
     assert site.said_of("newer_plugin") == ["newer_plugin – newer-plugin 1.2 refused", reason]
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
@@ -245,7 +245,7 @@ def test_one_that_registers_mean_again(site: Site) -> None:
 def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_path: Path) -> None:
     site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
     site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
-    site.install("newer-plugin", 'sentbed_api = "3.0"\n')
+    site.install("newer-plugin", 'sentbed_api = "4.0"\n')
     site.install("second-mean", POOLER)
     short = ["encoder.pooler.use=first", "stage.0.epochs=", "stage.0.steps=1", "stage.0.validate="]
     settings = [word for setting in short for word in ("--set", setting)]

@@ -225,3 +225,29 @@ def test_a_prompt_of_a_task_that_leaves_no_position_is_refused_when_the_encoder_
 ) -> None:
     with pytest.raises(ModelError, match="a prompt has 71 tokens, the backbone has positions for 64"):
         encoder_with(recipe_of, f'task_prompts = {{ query = {{ template = "{"x" * 70}{{text}}" }} }}')
+
+
+def test_text_rules_of_a_long_prompt_do_not_lead_beyond_the_positions(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    """The rules append a full stop to texts that have been cut: they are cut by one more token."""
+    prompt = f'{{ template = "{"x" * 54}{{text}}", normalizer = "prompt-eol" }}'
+    encoder = encoder_with(recipe_of, f"task_prompts = {{ query = {prompt} }}").for_task(
+        TextTask(side="query")
+    )
+    texts = ["abcdefghijklmnop", "abcdefgh.", "abc"]
+    together = encoder.encode(texts)
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
+    np.testing.assert_allclose(together[0], encoder.encode(["abcdefgh"])[0], rtol=1e-6)
+
+
+def test_only_the_encoder_of_a_side_has_its_prompt(recipe_of: Callable[..., Recipe]) -> None:
+    first = encoder_with(recipe_of, 'task_prompts = { document = { template = "{instruction}: {text}" } }')
+    second = encoder_with(recipe_of, 'task_prompts = { document = { template = "d {text}" } }')
+    lists = {
+        "left": Texts([TEXT], task=TextTask("left", "Search", "query")),
+        "right": Texts(second=[TEXT], task=TextTask("right", "Search", "document")),
+    }
+    _, score = first.evaluate(Lists(lists), "first", ("second", second)).scores
+    assert score.protocol["encoder"]["second"]["prompt"]["document"]["template"] == "d {text}"

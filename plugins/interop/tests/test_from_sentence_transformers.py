@@ -205,6 +205,11 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
         "a place": "a {text} ",
     }
     source = folder(tiny_bert / "backbone", pooling("mean"), limit=64, prompts=prompts)
+    file = source / "config_sentence_transformers.json"
+    config = json.loads(file.read_text())
+    # Folders of before release 5 lack it.
+    config["prompts"].pop("document", None)
+    file.write_text(json.dumps(config))
     encoder = FromSentenceTransformers().read(source)
     assert encoder.recipe.prompt is None
     templates = {key: prompt.template for key, prompt in (encoder.recipe.task_prompts or {}).items()}
@@ -225,6 +230,31 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
         vectors = encoder.for_task(task).encode(short)
         expected = theirs(source, prompt_name=name)[: len(short)]
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
+def test_a_side_without_a_prompt_does_not_get_the_default_one(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
+    prompts = {"prompts": {"query": "The bird: "}, "default_prompt_name": "query"}
+    source = folder(tiny_bert / "backbone", pooling("mean"), limit=64, **prompts)
+    encoder = FromSentenceTransformers().read(source)
+    short = list(SENTENCES[:8])
+    documents = encoder.for_task(TextTask(side="document")).encode(short)
+    expected = theirs(source, prompt_name="document")[: len(short)]
+    np.testing.assert_allclose(documents, expected, rtol=0, atol=1e-5)
+    queries = encoder.for_task(TextTask(side="query")).encode(short)
+    np.testing.assert_allclose(queries, theirs(source)[: len(short)], rtol=0, atol=1e-5)
+
+
+def test_passage_is_the_document_only_where_there_is_no_document(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
+    prompts = {"document": "doc: ", "passage": "pass: ", "query": "q: ", "Query": "q: "}
+    source = folder(tiny_bert / "backbone", pooling("mean"), prompts=prompts, default_prompt_name="document")
+    encoder = FromSentenceTransformers().read(source)
+    templates = {key: prompt.template for key, prompt in (encoder.recipe.task_prompts or {}).items()}
+    assert list(templates.values()) == ["q: {text}"]
+    assert encoder.recipe.prompt == Prompt("doc: {text}")
 
 
 def test_prompts_that_pooling_leaves_out_become_none(tiny_bert: Path, folder: Callable[..., Path]) -> None:

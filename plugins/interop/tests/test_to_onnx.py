@@ -256,9 +256,7 @@ def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert: Path, tmp_path: Path
     encoder = Encoder.load(tiny_bert)
     task_prompts = {"query": Prompt("query: {text}")}
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
-    with pytest.raises(
-        ModelError, match="has prompts for `query`, and the graph's tokenizer has one"
-    ):
+    with pytest.raises(ModelError, match="has prompts for `query`, and the graph's tokenizer has one"):
         ToONNX().write(encoder, tmp_path)
 
 

@@ -69,6 +69,8 @@ class Encoder:
     """Directory that the encoder was loaded from."""
     fit_texts: Sequence[str] = ()
     """Texts to fit the head's transform on."""
+    cuts_to_positions: bool = False
+    """Whether texts are cut where their prompt leaves no more positions; see `for_task`."""
 
     @classmethod
     def build(
@@ -195,7 +197,8 @@ class Encoder:
         prompt, tokenizer = self.recipe.resolved_prompt, self.backbone.tokenizer
         if prompt is None:
             return tokenizer
-        return PromptTokenizer(tokenizer, prompt, self.backbone.max_length, normalize)
+        longest = self.backbone.max_length
+        return PromptTokenizer(tokenizer, prompt, longest, normalize, self.cuts_to_positions)
 
     def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
         """Return the tokenizer of each prompt; see `tokenizer`."""
@@ -225,6 +228,8 @@ class Encoder:
         left = self.backbone.max_length - template
         if encoder.recipe.max_length > left:
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=left)
+            # Text rules and tokens that merge with the template's may take some more.
+            encoder.cuts_to_positions = True
         return encoder
 
     def protocol(self) -> dict[str, Any]:

@@ -277,6 +277,8 @@ class PromptTokenizer(Tokenizer):
     longest: int
     """Number of tokens that the backbone has positions for."""
     normalize: bool = True
+    cuts_to_positions: bool = False
+    """Whether a text whose prompt is longer is cut until it fits, which otherwise is an error."""
 
     @property
     def pad_id(self) -> int:
@@ -302,20 +304,32 @@ class PromptTokenizer(Tokenizer):
                 "token; take it out, or choose a model with a mask token"
             )
         cut = self.original.truncate(texts, max_length)
-        prompts = [self.prompt.apply(t, self.normalize, mask or MASK) for t in cut]
-        once, layers = self.prompt.template.between is None, self.prompt.layers
-        if once and layers is None:
-            tokens = self.original.encode(prompts, NO_LIMIT)
-        else:
-            starts = None if once else [self.prompt.start(text, self.normalize) for text in cut]
-            tokens = self.original.encode_marked(prompts, starts, layers)
-        if len(texts) and (longest := int(tokens.lengths.max())) > self.longest:
-            raise ModelError(
-                f"a prompt has {longest} tokens, the backbone has positions for {self.longest}; "
-                f"lower `max_length` (it is {max_length}, for the sentence without its template) "
-                "or shorten the template"
-            )
+        tokens = self._encode_prompts(cut, mask or MASK)
+        limits: dict[int, int] = {}
+        while too_long := [row for row, length in enumerate(tokens.lengths) if length > self.longest]:
+            for row in too_long:
+                excess = int(tokens.lengths[row]) - self.longest
+                limits[row] = limits.get(row, max_length) - excess
+                if not self.cuts_to_positions or limits[row] < 1:
+                    raise ModelError(
+                        f"a prompt has {tokens.lengths[row]} tokens, the backbone has positions for "
+                        f"{self.longest}; lower `max_length` (it is {max_length}, for the sentence without "
+                        "its template) or shorten the template"
+                    )
+                (cut[row],) = self.original.truncate([cut[row]], limits[row])
+            tokens = self._encode_prompts(cut, mask or MASK)
         return tokens
+
+    def _encode_prompts(self, texts: Sequence[str], mask: str) -> TokenIds:
+        """Tokenise the prompts of texts that have been cut."""
+        prompts = [self.prompt.apply(text, self.normalize, mask) for text in texts]
+        is_once = self.prompt.template.between is None
+        if is_once and self.prompt.layers is None:
+            return self.original.encode(prompts, NO_LIMIT)
+        starts = None
+        if not is_once:
+            starts = [self.prompt.start(text, self.normalize) for text in texts]
+        return self.original.encode_marked(prompts, starts, self.prompt.layers)
 
     def shareable(self, ids: Any) -> int:
         """Return how many of a prompt's first ids may be shared."""

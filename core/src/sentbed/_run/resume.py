@@ -174,7 +174,7 @@ def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins
     undecisive = [
         key for key in table if key in plugins.tables and not plugins.tables[key].value.traits.decides
     ]
-    for key in ("checkpoint", "expected", "tracker", *undecisive):
+    for key in ("checkpoint", "expected", "requires", "tracker", *undecisive):
         table.pop(key, None)
     remove_machine_settings(table, recipe)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
+from attrs.converters import optional
 
 from sentbed.errors import RunError, printable
 from sentbed.protocols.components import AnyEncoder, Backbone, BuiltBackbone, Component, Pooler
@@ -241,6 +242,22 @@ class Texts:
 
 
 @attrs.frozen(eq=False)
+class _OnlyEncodes(TextEncoder):
+    encoder: Any
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = self.encoder.encode(texts)
+        return vectors
+
+
+def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
+    """Return an encoder, or anything with `encode(texts)`, as a text encoder."""
+    if isinstance(encoder, TextEncoder):
+        return encoder
+    return _OnlyEncodes(encoder)
+
+
+@attrs.frozen(eq=False)
 class Vectors:
     """Mapping from the names of prepared lists to their vectors.
 
@@ -249,8 +266,8 @@ class Vectors:
     """
 
     lists: Mapping[str, Texts]
-    encoder: TextEncoder
-    second: TextEncoder | None = None
+    encoder: TextEncoder = attrs.field(converter=text_encoder)
+    second: TextEncoder | None = attrs.field(default=None, converter=optional(text_encoder))
     """Encoder of the second side; None means `encoder`."""
     device: str = "cpu"
     """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
@@ -265,15 +282,16 @@ class Vectors:
         import numpy as np
 
         texts = self.lists[name]
-        encoder = self.encoder.for_task(texts.task)
         if self.second is None:
-            return encoder.encode(texts.both)
-        second = self.second.for_task(texts.task)
+            return self.encoder.for_task(texts.task).encode(texts.both)
         if not texts.second:
-            return encoder.encode(list(texts.first))
+            return self.encoder.for_task(texts.task).encode(list(texts.first))
         if not texts.first:
-            return second.encode(list(texts.second))
-        sides = encoder.encode(list(texts.first)), second.encode(list(texts.second))
+            return self.second.for_task(texts.task).encode(list(texts.second))
+        sides = (
+            self.encoder.for_task(texts.task).encode(list(texts.first)),
+            self.second.for_task(texts.task).encode(list(texts.second)),
+        )
         first_width, second_width = (np.shape(side)[-1] for side in sides)
         if first_width != second_width:
             raise RunError(
@@ -305,9 +323,7 @@ class Prepared:
         progress: PartProgress | None = None,
     ) -> Evaluation:
         """Encode with any text encoders, or anything with `encode(texts)`, and score."""
-        if second is not None:
-            second = text_encoder(second)
-        return self.score(Vectors(self.lists, text_encoder(encoder), second, device, progress or _untold))
+        return self.score(Vectors(self.lists, encoder, second, device, progress or _untold))
 
 
 @attrs.frozen(eq=False)
@@ -322,22 +338,6 @@ class DrivesEncoder:
     def evaluate(self, encoder: TextEncoder | Any) -> Evaluation:
         """Return the scores of an encoder, or of anything with `encode(texts)`."""
         return self.drive(text_encoder(encoder))
-
-
-def text_encoder(encoder: TextEncoder | Any) -> TextEncoder:
-    """Return an encoder, or anything with `encode(texts)`, as a text encoder."""
-    if isinstance(encoder, TextEncoder):
-        return encoder
-    return _OnlyEncodes(encoder)
-
-
-@attrs.frozen(eq=False)
-class _OnlyEncodes(TextEncoder):
-    encoder: Any
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors: NDArray[np.float32] = self.encoder.encode(texts)
-        return vectors
 
 
 Preparation: TypeAlias = Prepared | DrivesEncoder

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVALUATOR = "mteb"
 RECIPE = "resolved.toml"
-_WITHOUT_INFLUENCE = ("evaluate", "expected", "report", "bootstrap", "study")
+_WITHOUT_INFLUENCE = ("evaluate", "expected", "report", "requires", "bootstrap", "study")
 """Tables of a recipe that do not change an encoder."""
 
 AGGREGATE_REVISION = "1"

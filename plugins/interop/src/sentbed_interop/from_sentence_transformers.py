@@ -131,11 +131,21 @@ class FromSentenceTransformers(Importer):
             return {}
         config = read_json(file)
         prompts = dict(read_setting(config, "prompts", dict, file) or {})
-        prompts.pop(self.prompt or read_setting(config, "default_prompt_name", str, file), None)
-        passage = prompts.pop("passage", None)
-        if not prompts.get("document"):
-            prompts["document"] = passage
-        return {key: {"template": f"{prompt}{{text}}"} for key, prompt in prompts.items() if _fits(prompt)}
+        default = self.prompt or read_setting(config, "default_prompt_name", str, file)
+        if "document" not in prompts and "passage" in prompts:
+            prompts["document"] = prompts["passage"]
+
+        task_prompts = {}
+        keys: set[str] = set()
+        for name, prompt in prompts.items():
+            if name not in (default, "passage") and _fits(prompt) and name.lower() not in keys:
+                keys.add(name.lower())
+                task_prompts[name] = {"template": f"{prompt}{{text}}"}
+        for side in ("query", "document"):
+            # sentence-transformers puts nothing before the texts of such a side, its default neither.
+            if default is not None and side != default and not prompts.get(side):
+                task_prompts[side] = {"template": "{text}"}
+        return task_prompts
 
     def _prompt(self, source: Path, modules: Any) -> str:
         """Return the text before each sentence, which may be empty."""

@@ -184,7 +184,9 @@ def decisive(recipe: Recipe) -> Recipe:
     """Return the recipe with everything reset that cannot affect a score."""
     run = attrs.evolve(recipe.run, name="any", cache=True)
     tables = {key: table for key, table in recipe.tables.items() if table.traits.decides}
-    return attrs.evolve(recipe, run=run, checkpoint=Checkpoint(), tracker=(), expected={}, tables=tables)
+    return attrs.evolve(
+        recipe, run=run, checkpoint=Checkpoint(), tracker=(), expected={}, requires=None, tables=tables
+    )
 
 
 @cache

@@ -31,6 +31,7 @@ NO_SCORE = (
     "bootstrap",
     "checkpoint",
     "expected",
+    "requires",
     "tracker",
     "run.cache",
     "run.name",

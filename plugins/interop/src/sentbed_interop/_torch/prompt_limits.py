@@ -67,5 +67,6 @@ def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
                 f"the prompt of `{key}` has `{INSTRUCTION}`, which sentence-transformers does not fill in; "
                 "give each task a prompt that spells it out"
             )
-        prefixes[key] = template.prefix
+        # A template is stripped of white space around the whole.
+        prefixes[key] = template.prefix.lstrip()
     return prefixes
