@@ -350,6 +350,36 @@ def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(load: Lo
             assert prompts == set(study.prompts)
 
 
+def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt(
+    load: Load, finished: Path
+) -> None:
+    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
+    text = PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}')
+    run_study(load(text + AXES), finished)
+    decisions = read_decisions(finished)
+    assert decisions is not None
+    assert (decisions.looks, decisions.ended) == ((2,), True)
+    whole = read_data(finished)
+    assert [cell.seeds for cell in whole.cells] == [(1, 2, 3), (1, 2, 3)]
+
+    (best,) = decisions.at_work
+    cell = next(cell for cell in whole.cells if cell.name == best)
+    (lost,) = (run for run in cell.runs if (run.prompt, run.seed) == ("named", 3))
+    assert lost.directory is not None
+    (finished / lost.directory / "manifest.json").unlink()
+    data = read_data(finished)
+    cell = next(cell for cell in data.cells if cell.name == best)
+    assert cell.seeds == cell.finished_seeds == (1, 2)
+    assert (data.finished, data.total, data.needless) == (15, 15, 3)
+    values = []
+    for run in cell.runs:
+        values += [score.value for score in run.scores if score.task == "near"][:1]
+    chosen = select(data, summarise(data))
+    assert chosen is not None
+    assert (chosen.cell, chosen.seeds) == (best, 2)
+    assert chosen.score == pytest.approx(np.mean(values))
+
+
 # --- shared work -------------------------------------------------------------------------------------------
 
 PROBE = """
