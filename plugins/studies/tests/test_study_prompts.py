@@ -23,7 +23,9 @@ from sentbed_report.study.exports import score_frame, to_json
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.selection import select
+from sentbed_report.study_page.decisions_section import decisions_section
 from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
@@ -378,6 +380,36 @@ def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt
     assert chosen is not None
     assert (chosen.cell, chosen.seeds) == (best, 2)
     assert chosen.score == pytest.approx(np.mean(values))
+
+
+def test_decisions_with_another_prompt_factor_are_those_of_another_rule(
+    load: Load, plugins: Plugins, finished: Path
+) -> None:
+    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
+    random = load(PROMPTS.replace("baseline", stop) + AXES)
+    fixed = load(PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}') + AXES)
+    run_study(fixed, finished)
+    first = read_decisions(finished)
+    assert first is not None
+    assert (first.rule.prompt_factor, first.ended, first.earlier) == ("fixed", True, ())
+    work = plan_work(random.cells, CellKeys(plugins))
+    last = [task for task in work.tasks if task.cell.seed == 3]
+    assert set(needless_runs(fixed, last, finished)) == set(last)
+    assert needless_runs(random, last, finished) == ()
+
+    run_study(random, finished)
+    again = read_decisions(finished)
+    assert again is not None
+    assert again.rule.prompt_factor == "random"
+    assert again.earlier == (first.rule,)
+    data = read_data(finished)
+    section = decisions_section(data)
+    assert section is not None
+    assert any(
+        note.startswith("The `prompt_factor` was changed while the study ran, to `random`.")
+        for note in section.notes
+    )
+    assert not any("The rule or the cells were changed" in note for note in section.notes)
 
 
 # --- shared work -------------------------------------------------------------------------------------------

@@ -130,10 +130,17 @@ def _changes(decisions: Decisions) -> Iterator[str]:
             "The prompts were changed while the study ran. Each look at other prompts is one that was not "
             "planned, and spends a part of the error rate that was kept for such looks."
         )
+    prompt_factors = {earlier.prompt_factor for earlier in decisions.earlier if earlier.prompts}
+    if decisions.rule.prompts and prompt_factors - {decisions.rule.prompt_factor}:
+        yield (
+            f"The `prompt_factor` was changed while the study ran, to `{decisions.rule.prompt_factor}`. Each "
+            "look under another one than the first is one that was not planned, and spends a part of the "
+            "error rate that was kept for such looks."
+        )
 
 
 def _without_seeds(rule: Rule) -> Rule:
-    return attrs.evolve(rule, seeds=(), looks=(), prompts=())
+    return attrs.evolve(rule, seeds=(), looks=(), prompts=(), prompt_factor=None)
 
 
 def rule_sentence(rule: Rule) -> str:
