@@ -29,3 +29,17 @@ def test_what_stopping_saves_is_without_shared_stages(
     data = StudyData("toy", (), (stopped,), None, (1, 2), decisions=DECISIONS, needless=4)
     (sentence,) = saved(data)
     assert f"would have taken about {expected} more" in sentence
+
+
+def test_what_stopping_saves_counts_the_runs_of_each_prompt() -> None:
+    runs = []
+    for prompt in ("p", "q", "r"):
+        for seed in (1, 2):
+            runs.append(CellRun("b", seed, "finished", seconds=100.0, prompt=prompt))
+    stopped = CellInfo("b", {}, tuple(runs))
+    data = StudyData(
+        "toy", (), (stopped,), None, (1, 2), decisions=DECISIONS, needless=12, prompts=("p", "q", "r")
+    )
+    # Four seeds under three prompts, of 100 s each.
+    assert "The 12 runs" in saved(data)[0]
+    assert "would have taken about 20 min more" in saved(data)[0]

@@ -61,8 +61,9 @@ def saved(data: StudyData) -> tuple[str, ...]:
     for cell in data.cells:
         times = [seconds for seconds in map(_seconds_without_shared_stages, cell.runs) if seconds is not None]
         if times and (decisions.ended or cell.name not in decisions.at_work):
-            needless = max(decisions.rule.looks[-1] - len(cell.runs), 0)
-            total += needless * sum(times) / len(times)
+            needless_seeds = max(decisions.rule.looks[-1] - len(cell.seeds), 0)
+            runs_a_seed = max(len(data.prompts), 1)
+            total += needless_seeds * runs_a_seed * sum(times) / len(times)
     return (
         f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
         f"{duration(total)} more, if as long as the others of their cells.",
