@@ -154,6 +154,27 @@ def test_what_the_prompts_would_replace_is_refused(load: Load) -> None:
     axis = '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n'
     (message,) = problems(load, without_baseline + axis)
     assert message.startswith("the axis sets `encoder.prompt.template`, and so do the `prompts` of the study")
+    # Neither is a table replaced in part, which would leave two labels with the same cells.
+    templates = """
+[study]
+prompts = [
+    { label = "x", "encoder.prompt.template" = "s {text}" },
+    { label = "y", "encoder.prompt.template" = "t {text}" },
+]
+"""
+    tables = """
+[study.axes.frame]
+path = "encoder.prompt"
+labels = ["a", "b"]
+values = [{ template = "q {text}" }, { template = "r {text}" }]
+"""
+    (message,) = problems(load, templates + tables)
+    assert message.startswith("the axis sets `encoder.prompt.template`, and so do the `prompts` of the study")
+    (message,) = problems(load, templates + AXES, 'encoder.prompt={ template = "q {text}" }')
+    assert message.startswith("found the override `encoder.prompt`, but its value is that of the")
+    others = tables.replace('template = "q {text}"', 'normalizer = "none"')
+    others = others.replace('template = "r {text}"', 'normalizer = "prompt-eol"')
+    assert load(templates + others).prompts == ("x", "y")
     (message,) = problems(load, PROMPTS + AXES, "encoder.prompt.normalizer=none")
     assert message.startswith("found the override `encoder.prompt.normalizer`, but its value is that of the")
     (message,) = problems(load, without_baseline + AXES.replace("axes.lr", "axes.prompt"))

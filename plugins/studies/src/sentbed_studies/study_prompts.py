@@ -194,7 +194,8 @@ def _problems_with_axes(
             yield document.problem(message, ("study", "axes", axis.name))
         paths: dict[str, None] = {}
         for settings in axis.settings.values():
-            paths |= dict.fromkeys(settings)
+            for path, value in settings.items():
+                paths |= dict.fromkeys(_paths_of_values(path, value))
         for path in paths:
             if _is_replaced(path, prompts, document):
                 message = (
@@ -209,12 +210,24 @@ def _problems_with_overrides(prompts: Sequence[StudyPrompt], document: Document)
     """Yield a problem for each override that the prompts would replace."""
     for override in document.overrides:
         path = override.partition("=")[0].strip()
-        if _is_replaced(path, prompts, document):
+        value = document.value(document.key_path(path))
+        if any(_is_replaced(inner, prompts, document) for inner in _paths_of_values(path, value)):
             message = (
                 f"found the override `{path}`, but its value is that of the study's `prompts`; take it out, "
                 "or change the prompts (`--set study.prompts=[...]`)"
             )
             yield Problem(message, path)
+
+
+def _paths_of_values(path: str, value: Any) -> Iterator[str]:
+    """Yield the path of each single value that is set where `path` is set to a value, table or array."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, Mapping) or not value:
+        yield path
+        return
+    for key, inner in value.items():
+        yield from _paths_of_values(f"{path}.{key}", inner)
 
 
 def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) -> bool:
