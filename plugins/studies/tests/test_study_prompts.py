@@ -193,10 +193,30 @@ def test_what_would_not_count_prompts_is_refused(load: Load, put: Put, plugins: 
     sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
     (message,) = problems(load, PROMPTS + sampler + AXES)
     assert message.startswith("a sampler compares single runs of cells, and with `prompts` a cell has one a")
-    put("d.tsv", "sentence\tword\nA man.\tman\n")
+    put("d.tsv", "sentence\tword\na b c\tab\nd e f\tcd\ng h\tef\n")
     search = put("search.toml", SEARCH + PROMPTS + AXES)
     with pytest.raises(RecipeError, match=r"a `\[search\]` chooses the prompt of each run by its score"):
         read_study(search, (), plugins)
+    # Nor may an axis give its cells one.
+    axis = """
+[study.axes.search]
+path = "search"
+labels = ["two", "three"]
+values = [
+    { candidates = "d.tsv", limit = 2, with = { use = "gap", development = true } },
+    { candidates = "d.tsv", limit = 3, with = { use = "gap", development = true } },
+]
+"""
+    prompts = """
+[study]
+prompts = [
+    { label = "x", template = "prompt-eol" },
+    { label = "y", template = "prompt-eol", normalizer = "none" },
+]
+"""
+    (message,) = problems(load, prompts + axis)
+    assert message.startswith("a `[search]` chooses the prompt of each run by its score")
+    assert "study.axes.search" in message
 
 
 # --- running -----------------------------------------------------------------------------------------------

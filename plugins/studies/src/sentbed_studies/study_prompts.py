@@ -70,7 +70,7 @@ def read_prompts(
         problems += _problems_together(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
         problems += _problems_with_overrides(prompts, document)
-        problems += _not_counted(table, document)
+        problems += _not_counted(table, axes, document)
     if problems:
         raise RecipeError(problems)
     return tuple(prompts)
@@ -241,7 +241,7 @@ def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) 
     return False
 
 
-def _not_counted(table: StudyTable, document: Document) -> Iterator[Problem]:
+def _not_counted(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
     """Yield what cannot go with prompts, as it would not count them."""
     if table.sampler is not None:
         message = (
@@ -249,9 +249,21 @@ def _not_counted(table: StudyTable, document: Document) -> Iterator[Problem]:
             "of the two out, or keep the prompts for a study of the cells that were sampled"
         )
         yield document.problem(message, ("study", "sampler"))
+    message = (
+        "a `[search]` chooses the prompt of each run by its score, so that `prompts` would be no sample; "
+        "take one of the two out"
+    )
     if "search" in document.data:
-        message = (
-            "a `[search]` chooses the prompt of each run by its score, so that `prompts` would be no sample; "
-            "take one of the two out"
-        )
         yield document.problem(message, ("search",))
+        return
+    for axis in axes:
+        if _sets_search(axis):
+            yield document.problem(message, ("study", "axes", axis.name))
+
+
+def _sets_search(axis: Axis) -> bool:
+    """Whether a label of an axis gives its cells a search."""
+    for settings in axis.settings.values():
+        if any(path.partition(".")[0] == "search" for path in settings):
+            return True
+    return False
