@@ -360,9 +360,17 @@ def test_status_and_report_name_the_prompts(finished: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed_toy", "quick")
-def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(load: Load, directory: Path) -> None:
+def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
+    load: Load, plugins: Plugins, directory: Path
+) -> None:
     decide = 'decide = { test_data = true, tasks = ["near"], confirm = 2 }\nbaseline'
-    run_study(load(PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES), directory)
+    study = load(PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES)
+    planned = [*plan_study(study, directory, plugins, workers=1).lines()]
+    said: list[str] = []
+    run_study(study, directory, say=said.append)
+    fresh = "run with 2 fresh seeds under each of 3 prompts"
+    assert any(fresh in line for line in planned)
+    assert any(line.endswith(fresh) for line in said)
     data = read_data(directory)
     chosen = select(data, summarise(data))
     assert chosen is not None
