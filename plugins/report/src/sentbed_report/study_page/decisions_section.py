@@ -126,7 +126,9 @@ def _changes(decisions: Decisions) -> Iterator[str]:
             f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
             "first spend a part of the error rate that was kept for them, so that it holds all the same."
         )
-    if {earlier.prompts for earlier in decisions.earlier} - {decisions.rule.prompts}:
+    # In another order they are the same prompts, and nothing is spent.
+    prompts = {frozenset(earlier.prompts) for earlier in decisions.earlier}
+    if prompts - {frozenset(decisions.rule.prompts)}:
         yield (
             "The prompts were changed while the study ran. Each look at other prompts is one that was not "
             "planned, and spends a part of the error rate that was kept for such looks."
