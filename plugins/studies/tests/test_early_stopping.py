@@ -470,5 +470,10 @@ def test_a_look_at_other_prompts_is_one_that_was_not_planned() -> None:
     # The same prompts in another order are the same looks.
     turned = attrs.evolve(rule, prompts=("y", "x"))
     assert shares((_runs_of_seeds(turned), rule.looks), [(_runs_of_seeds(rule), rule.looks)]) == first
+    # A test over prompts as a sample is another one than that over them as all that are of interest.
+    fixed = attrs.evolve(rule, prompt_factor="fixed")
+    random = attrs.evolve(rule, prompt_factor="random")
+    again = shares((_runs_of_seeds(random), rule.looks), [(_runs_of_seeds(fixed), rule.looks)])
+    assert again == {2: pytest.approx(0.1 * 3 / 12), 3: pytest.approx(0.1 * 3 / 20)}
     without = attrs.evolve(rule, prompts=())
     assert _runs_of_seeds(without) == (1, 2, 3)

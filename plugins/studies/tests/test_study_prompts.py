@@ -23,7 +23,9 @@ from sentbed_report.study.exports import score_frame, to_json
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.runs_as_study import runs_as_study
 from sentbed_report.study.selection import select
+from sentbed_report.study_page.decisions_section import decisions_section
 from sentbed_studies.cell_keys import CellKeys
+from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.runner import run_study
 from sentbed_studies.shared_work_plan import plan_work
 from sentbed_studies.study import Study, read_study
@@ -152,6 +154,27 @@ def test_what_the_prompts_would_replace_is_refused(load: Load) -> None:
     axis = '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n'
     (message,) = problems(load, without_baseline + axis)
     assert message.startswith("the axis sets `encoder.prompt.template`, and so do the `prompts` of the study")
+    # Neither is a table replaced in part, which would leave two labels with the same cells.
+    templates = """
+[study]
+prompts = [
+    { label = "x", "encoder.prompt.template" = "s {text}" },
+    { label = "y", "encoder.prompt.template" = "t {text}" },
+]
+"""
+    tables = """
+[study.axes.frame]
+path = "encoder.prompt"
+labels = ["a", "b"]
+values = [{ template = "q {text}" }, { template = "r {text}" }]
+"""
+    (message,) = problems(load, templates + tables)
+    assert message.startswith("the axis sets `encoder.prompt.template`, and so do the `prompts` of the study")
+    (message,) = problems(load, templates + AXES, 'encoder.prompt={ template = "q {text}" }')
+    assert message.startswith("found the override `encoder.prompt`, but its value is that of the")
+    others = tables.replace('template = "q {text}"', 'normalizer = "none"')
+    others = others.replace('template = "r {text}"', 'normalizer = "prompt-eol"')
+    assert load(templates + others).prompts == ("x", "y")
     (message,) = problems(load, PROMPTS + AXES, "encoder.prompt.normalizer=none")
     assert message.startswith("found the override `encoder.prompt.normalizer`, but its value is that of the")
     (message,) = problems(load, without_baseline + AXES.replace("axes.lr", "axes.prompt"))
@@ -170,10 +193,30 @@ def test_what_would_not_count_prompts_is_refused(load: Load, put: Put, plugins: 
     sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
     (message,) = problems(load, PROMPTS + sampler + AXES)
     assert message.startswith("a sampler compares single runs of cells, and with `prompts` a cell has one a")
-    put("d.tsv", "sentence\tword\nA man.\tman\n")
+    put("d.tsv", "sentence\tword\na b c\tab\nd e f\tcd\ng h\tef\n")
     search = put("search.toml", SEARCH + PROMPTS + AXES)
     with pytest.raises(RecipeError, match=r"a `\[search\]` chooses the prompt of each run by its score"):
         read_study(search, (), plugins)
+    # Nor may an axis give its cells one.
+    axis = """
+[study.axes.search]
+path = "search"
+labels = ["two", "three"]
+values = [
+    { candidates = "d.tsv", limit = 2, with = { use = "gap", development = true } },
+    { candidates = "d.tsv", limit = 3, with = { use = "gap", development = true } },
+]
+"""
+    prompts = """
+[study]
+prompts = [
+    { label = "x", template = "prompt-eol" },
+    { label = "y", template = "prompt-eol", normalizer = "none" },
+]
+"""
+    (message,) = problems(load, prompts + axis)
+    assert message.startswith("a `[search]` chooses the prompt of each run by its score")
+    assert "study.axes.search" in message
 
 
 # --- running -----------------------------------------------------------------------------------------------
@@ -317,9 +360,17 @@ def test_status_and_report_name_the_prompts(finished: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed_toy", "quick")
-def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(load: Load, directory: Path) -> None:
+def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
+    load: Load, plugins: Plugins, directory: Path
+) -> None:
     decide = 'decide = { test_data = true, tasks = ["near"], confirm = 2 }\nbaseline'
-    run_study(load(PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES), directory)
+    study = load(PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES)
+    planned = [*plan_study(study, directory, plugins, workers=1).lines()]
+    said: list[str] = []
+    run_study(study, directory, say=said.append)
+    fresh = "run with 2 fresh seeds under each of 3 prompts"
+    assert any(fresh in line for line in planned)
+    assert any(line.endswith(fresh) for line in said)
     data = read_data(directory)
     chosen = select(data, summarise(data))
     assert chosen is not None
@@ -348,6 +399,66 @@ def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(load: Lo
         for seed in cell.seeds:
             prompts = {run.prompt for run in cell.runs if run.seed == seed and run.status == "finished"}
             assert prompts == set(study.prompts)
+
+
+def test_a_seed_after_the_last_look_counts_if_it_has_finished_under_every_prompt(
+    load: Load, finished: Path
+) -> None:
+    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
+    text = PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}')
+    run_study(load(text + AXES), finished)
+    decisions = read_decisions(finished)
+    assert decisions is not None
+    assert (decisions.looks, decisions.ended) == ((2,), True)
+    whole = read_data(finished)
+    assert [cell.seeds for cell in whole.cells] == [(1, 2, 3), (1, 2, 3)]
+
+    (best,) = decisions.at_work
+    cell = next(cell for cell in whole.cells if cell.name == best)
+    (lost,) = (run for run in cell.runs if (run.prompt, run.seed) == ("named", 3))
+    assert lost.directory is not None
+    (finished / lost.directory / "manifest.json").unlink()
+    data = read_data(finished)
+    cell = next(cell for cell in data.cells if cell.name == best)
+    assert cell.seeds == cell.finished_seeds == (1, 2)
+    assert (data.finished, data.total, data.needless) == (15, 15, 3)
+    values = []
+    for run in cell.runs:
+        values += [score.value for score in run.scores if score.task == "near"][:1]
+    chosen = select(data, summarise(data))
+    assert chosen is not None
+    assert (chosen.cell, chosen.seeds) == (best, 2)
+    assert chosen.score == pytest.approx(np.mean(values))
+
+
+def test_decisions_with_another_prompt_factor_are_those_of_another_rule(
+    load: Load, plugins: Plugins, finished: Path
+) -> None:
+    stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.9 }\nbaseline'
+    random = load(PROMPTS.replace("baseline", stop) + AXES)
+    fixed = load(PROMPTS.replace("baseline", f'prompt_factor = "fixed"\n{stop}') + AXES)
+    run_study(fixed, finished)
+    first = read_decisions(finished)
+    assert first is not None
+    assert (first.rule.prompt_factor, first.ended, first.earlier) == ("fixed", True, ())
+    work = plan_work(random.cells, CellKeys(plugins))
+    last = [task for task in work.tasks if task.cell.seed == 3]
+    assert set(needless_runs(fixed, last, finished)) == set(last)
+    assert needless_runs(random, last, finished) == ()
+
+    run_study(random, finished)
+    again = read_decisions(finished)
+    assert again is not None
+    assert again.rule.prompt_factor == "random"
+    assert again.earlier == (first.rule,)
+    data = read_data(finished)
+    section = decisions_section(data)
+    assert section is not None
+    assert any(
+        note.startswith("The `prompt_factor` was changed while the study ran, to `random`.")
+        for note in section.notes
+    )
+    assert not any("The rule or the cells were changed" in note for note in section.notes)
 
 
 # --- shared work -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
+from sentbed_report.formatting import count
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.study.selection import choose
@@ -30,6 +31,15 @@ class Confirmation:
     def number_left(self) -> int:
         """Number of runs that have not finished."""
         return self.runs if self.work is None else len(self.left)
+
+
+def fresh_seeds_in_words(study: Study) -> str:
+    """Return with how many fresh seeds the chosen cell is run, and under how many prompts."""
+    decide = study.table.decide
+    seeds = count(0 if decide is None else decide.confirm, "fresh seed")
+    if not study.prompts:
+        return seeds
+    return f"{seeds} under each of {count(len(study.prompts), 'prompt')}"
 
 
 def confirmation_of(

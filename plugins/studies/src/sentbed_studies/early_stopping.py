@@ -123,15 +123,19 @@ def rule_of(study: Study, stop: Stop) -> Rule:
         study.seeds,
         stop.promise,
         study.prompts,
+        study.table.prompt_factor if study.prompts else None,
     )
 
 
 def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
-    """Return what tells each seed of a rule from those of another: other prompts give another score."""
+    """Return what tells each seed of a rule from those of another.
+
+    Other prompts give another score, and prompts that are a sample give another test of it.
+    """
     if not rule.prompts:
         return rule.seeds
     prompts = frozenset(rule.prompts)
-    return tuple((seed, prompts) for seed in rule.seeds)
+    return tuple((seed, prompts, rule.prompt_factor) for seed in rule.seeds)
 
 
 def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tuple[Task, ...]:

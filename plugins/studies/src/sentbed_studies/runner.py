@@ -49,7 +49,7 @@ from sentbed_studies.added_evaluations import (
 )
 from sentbed_studies.branched_run import branch
 from sentbed_studies.cell_keys import CellKeys, prompt_slug, slug
-from sentbed_studies.confirmation import confirmation_of
+from sentbed_studies.confirmation import confirmation_of, fresh_seeds_in_words
 from sentbed_studies.demonstration_search import search
 from sentbed_studies.demonstration_search_config import Search
 from sentbed_studies.early_stopping import parts_between_looks
@@ -237,8 +237,7 @@ def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Ru
         return
     work = confirmation.work
     note_confirmation(runner.directory, work)
-    seeds = count(len(work.tasks), "fresh seed")
-    runner.say(f"the chosen cell is {work.tasks[0].cell.name}; it is run with {seeds}")
+    runner.say(f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}")
     if runner.left is not None:
         runner.left.chosen([task.directory for task in confirmation.left])
     _run_work(study, work, runner)

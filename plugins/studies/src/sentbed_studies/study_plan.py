@@ -18,7 +18,7 @@ from sentbed_report.study_page.decisions_section import outcome
 from sentbed_studies.added_evaluations import KeptRun, kept_runs
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.confirmation import Confirmation, confirmation_of
+from sentbed_studies.confirmation import Confirmation, confirmation_of, fresh_seeds_in_words
 from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
@@ -56,7 +56,7 @@ class StudyPlan:
         yield self._sizes()
         yield from _description(self.study)
         if self.confirmation is not None:
-            yield f"  confirms: {_words_on_confirmation(self.confirmation)}"
+            yield f"  confirms: {_words_on_confirmation(self.study, self.confirmation)}"
         if self.needless:
             decisions = read_decisions(self.directory)
             if decisions is not None:
@@ -254,9 +254,9 @@ def _description(study: Study) -> Iterator[str]:
         )
 
 
-def _words_on_confirmation(confirmation: Confirmation) -> str:
+def _words_on_confirmation(study: Study, confirmation: Confirmation) -> str:
     """Return what a study does with fresh seeds, and how that is estimated."""
-    seeds = count(confirmation.runs, "fresh seed")
+    seeds = fresh_seeds_in_words(study)
     runs = f"{count(confirmation.number_left, 'run')} of a mean cell"
     if confirmation.work is None:
         return (

@@ -70,7 +70,7 @@ def read_prompts(
         problems += _problems_together(prompts, document)
         problems += _problems_with_axes(prompts, axes, document)
         problems += _problems_with_overrides(prompts, document)
-        problems += _not_counted(table, document)
+        problems += _not_counted(table, axes, document)
     if problems:
         raise RecipeError(problems)
     return tuple(prompts)
@@ -194,7 +194,8 @@ def _problems_with_axes(
             yield document.problem(message, ("study", "axes", axis.name))
         paths: dict[str, None] = {}
         for settings in axis.settings.values():
-            paths |= dict.fromkeys(settings)
+            for path, value in settings.items():
+                paths |= dict.fromkeys(_paths_of_values(path, value))
         for path in paths:
             if _is_replaced(path, prompts, document):
                 message = (
@@ -209,12 +210,24 @@ def _problems_with_overrides(prompts: Sequence[StudyPrompt], document: Document)
     """Yield a problem for each override that the prompts would replace."""
     for override in document.overrides:
         path = override.partition("=")[0].strip()
-        if _is_replaced(path, prompts, document):
+        value = document.value(document.key_path(path))
+        if any(_is_replaced(inner, prompts, document) for inner in _paths_of_values(path, value)):
             message = (
                 f"found the override `{path}`, but its value is that of the study's `prompts`; take it out, "
                 "or change the prompts (`--set study.prompts=[...]`)"
             )
             yield Problem(message, path)
+
+
+def _paths_of_values(path: str, value: Any) -> Iterator[str]:
+    """Yield the path of each single value that is set where `path` is set to a value, table or array."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, Mapping) or not value:
+        yield path
+        return
+    for key, inner in value.items():
+        yield from _paths_of_values(f"{path}.{key}", inner)
 
 
 def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) -> bool:
@@ -228,7 +241,7 @@ def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) 
     return False
 
 
-def _not_counted(table: StudyTable, document: Document) -> Iterator[Problem]:
+def _not_counted(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
     """Yield what cannot go with prompts, as it would not count them."""
     if table.sampler is not None:
         message = (
@@ -236,9 +249,21 @@ def _not_counted(table: StudyTable, document: Document) -> Iterator[Problem]:
             "of the two out, or keep the prompts for a study of the cells that were sampled"
         )
         yield document.problem(message, ("study", "sampler"))
+    message = (
+        "a `[search]` chooses the prompt of each run by its score, so that `prompts` would be no sample; "
+        "take one of the two out"
+    )
     if "search" in document.data:
-        message = (
-            "a `[search]` chooses the prompt of each run by its score, so that `prompts` would be no sample; "
-            "take one of the two out"
-        )
         yield document.problem(message, ("search",))
+        return
+    for axis in axes:
+        if _sets_search(axis):
+            yield document.problem(message, ("study", "axes", axis.name))
+
+
+def _sets_search(axis: Axis) -> bool:
+    """Whether a label of an axis gives its cells a search."""
+    for settings in axis.settings.values():
+        if any(path.partition(".")[0] == "search" for path in settings):
+            return True
+    return False

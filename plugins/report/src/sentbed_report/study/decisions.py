@@ -58,6 +58,8 @@ class Rule:
     """What the error rate is of."""
     prompts: tuple[str, ...] = ()
     """Labels of the prompts under each of which every seed of a look is run."""
+    prompt_factor: Literal["random", "fixed"] | None = None
+    """What the prompts are, as `StudyData.prompt_factor`; None without prompts."""
 
 
 @attrs.frozen

@@ -146,12 +146,15 @@ def _number_of_runs(cells: Sequence[CellInfo]) -> int:
 
 
 def _without_needless_runs(cell: CellInfo, decisions: Decisions | None) -> CellInfo:
-    """Return a cell without the runs that will not be done, since the study has stopped it or has ended."""
+    """Return a cell without the runs that will not be done, since the study has stopped it or has ended.
+
+    Of a later seed all runs stay or none: one that has finished under some prompts alone has no score.
+    """
     last = None if decisions is None else decisions.last_seeds(cell.name)
     if last is None:
         return cell
-    needed = cell.seeds[:last]
-    runs = tuple(run for run in cell.runs if run.seed in needed or run.status == "finished")
+    seeds = {*cell.seeds[:last], *cell.finished_seeds}
+    runs = tuple(run for run in cell.runs if run.seed in seeds)
     return attrs.evolve(cell, runs=runs)
 
 

@@ -61,8 +61,9 @@ def saved(data: StudyData) -> tuple[str, ...]:
     for cell in data.cells:
         times = [seconds for seconds in map(_seconds_without_shared_stages, cell.runs) if seconds is not None]
         if times and (decisions.ended or cell.name not in decisions.at_work):
-            needless = max(decisions.rule.looks[-1] - len(cell.runs), 0)
-            total += needless * sum(times) / len(times)
+            needless_seeds = max(decisions.rule.looks[-1] - len(cell.seeds), 0)
+            runs_a_seed = max(len(data.prompts), 1)
+            total += needless_seeds * runs_a_seed * sum(times) / len(times)
     return (
         f"The {count(data.needless, 'run')} that stopping made needless would have taken about "
         f"{duration(total)} more, if as long as the others of their cells.",
@@ -125,15 +126,24 @@ def _changes(decisions: Decisions) -> Iterator[str]:
             f"The seeds were changed while the study ran (before: {listed}). Looks that were not planned at "
             "first spend a part of the error rate that was kept for them, so that it holds all the same."
         )
-    if {earlier.prompts for earlier in decisions.earlier} - {decisions.rule.prompts}:
+    # In another order they are the same prompts, and nothing is spent.
+    prompts = {frozenset(earlier.prompts) for earlier in decisions.earlier}
+    if prompts - {frozenset(decisions.rule.prompts)}:
         yield (
             "The prompts were changed while the study ran. Each look at other prompts is one that was not "
             "planned, and spends a part of the error rate that was kept for such looks."
         )
+    prompt_factors = {earlier.prompt_factor for earlier in decisions.earlier if earlier.prompts}
+    if decisions.rule.prompts and prompt_factors - {decisions.rule.prompt_factor}:
+        yield (
+            f"The `prompt_factor` was changed while the study ran, to `{decisions.rule.prompt_factor}`. Each "
+            "look under another one than the first is one that was not planned, and spends a part of the "
+            "error rate that was kept for such looks."
+        )
 
 
 def _without_seeds(rule: Rule) -> Rule:
-    return attrs.evolve(rule, seeds=(), looks=(), prompts=())
+    return attrs.evolve(rule, seeds=(), looks=(), prompts=(), prompt_factor=None)
 
 
 def rule_sentence(rule: Rule) -> str:
