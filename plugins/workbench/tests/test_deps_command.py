@@ -27,6 +27,14 @@ def test_the_table_of_a_recipe_has_the_distributions_of_its_components(installed
     }
 
 
+def test_tables_of_plugins_are_needed_too(installed_toy: Path, put: Put) -> None:
+    study = '\n[study.axes.width]\npath = "encoder.backbone.width"\nvalues = [4, 8]\n'
+    path = put("recipe.toml", RECIPE + study)
+    result = CliRunner().invoke(cli.main, ["deps", str(path)])
+    assert result.exit_code == 0, result.output
+    assert f'sentbed-studies = ">={version("sentbed-studies")}"' in result.output
+
+
 @pytest.mark.parametrize(
     ("requirement", "message"),
     [

@@ -46,9 +46,9 @@ class ModelScores:
 def export_results(directory: Path, output: Path, model: str) -> list[Path]:
     """Write the scores of a run or study as `output/results/MODEL/REVISION/TASK.json`.
 
-    `model` is `OWNER/NAME`. The name of a study's cell, and that of the encoder where a run has several, is
-    added to it. The revision is a hash of the run's recipe, with its seed. A score is the main score
-    of a split and subset, as a share of 1; MTEB's further metrics are not kept by runs.
+    `model` is `OWNER/NAME`. The name of a study's cell, the label of its prompt, and the name of the encoder
+    where a run has several, are added to it. The revision is a hash of the run's recipe, with its seed. A
+    score is the main score of a split and subset, as a share of 1; MTEB's further metrics are not kept.
 
     Returns:
         The files of results, a task each.
@@ -84,7 +84,10 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
         for cell in data.cells:
             for run in cell.runs:
                 if run.directory is not None:
-                    yield from _models_of_run(directory / run.directory, run.scores, names[cell.name])
+                    name = names[cell.name]
+                    if run.prompt:
+                        name += f"-{reduced(run.prompt)}"
+                    yield from _models_of_run(directory / run.directory, run.scores, name)
     else:
         yield from _models_of_run(directory, read_run(directory, "", 0, directory).scores, model)
 

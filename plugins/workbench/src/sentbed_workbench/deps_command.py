@@ -19,13 +19,18 @@ def deps(recipe: str, overrides: tuple[str, ...]) -> None:
     """Say which distributions RECIPE needs: those of its components and tables, as they are installed.
 
     The first lines are a table `[requires]` for the recipe, with which `sentbed check` compares what is
-    installed. The last line installs them with pip.
+    installed. The last line installs them with pip. Components that only an axis of a study names are not
+    among them.
     """
     from sentbed.tools import components_of, load_plugins, load_recipe
 
     plugins = load_plugins()
     loaded = load_recipe(recipe, overrides, plugins, look=False)
     versions = versions_of(components_of(loaded), plugins)
+    for key in loaded.tables:
+        offer = plugins.tables[key]
+        versions[offer.distribution] = offer.version
+    versions = dict(sorted(versions.items()))
     echo("[requires]")
     for name, version in versions.items():
         echo(f'{name} = ">={version}"')
@@ -40,4 +45,4 @@ def versions_of(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
         origin = plugins.origin(cls)
         if origin is not None:
             versions[origin.distribution] = origin.version
-    return dict(sorted(versions.items()))
+    return versions
