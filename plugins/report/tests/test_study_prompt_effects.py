@@ -7,13 +7,16 @@ import math
 import attrs
 import numpy as np
 import pytest
+from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.best_prompt import best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.selection import select
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_runs
 from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
@@ -221,3 +224,28 @@ def test_the_answer_asks_for_more_of_what_varies_most() -> None:
         lines = {line.question: line.answer for line in answer_lines(data, tables, None, [])}
         assert f"run more {more} (see Power" in lines["Next"] or f"{more} that would tell" in lines["Next"]
         assert "over 4 prompts and 3 seeds" in lines["Best"]
+
+
+# --- the chosen cell ---------------------------------------------------------------------------------------
+
+
+def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items() -> None:
+    rng = np.random.default_rng(12)
+    values = rng.normal(size=(1, 4, 3, 30)) + rng.normal(size=(1, 4, 1, 1))
+    decide = Decide(("T",), "e", test_data=True)
+    data = attrs.evolve(study_of(values, baseline=None), decide=decide)
+
+    def without_last_items(run: CellRun) -> CellRun:
+        prompt = data.prompts.index(run.prompt)
+        return attrs.evolve(run, scores=(score_of(values[0, prompt, run.seed, : 30 - run.seed]),))
+
+    unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
+    means = np.array([[run[: 30 - seed].mean() for seed, run in enumerate(of)] for of in values[0]])
+    selection = select(unlike, summarise(unlike))
+    assert selection is not None
+    (score,) = selection.scores
+    of_prompts, of_seeds = means.mean(1).var(ddof=1) / 4, means.mean(0).var(ddof=1) / 3
+    squares = of_prompts * stats.t.isf(0.025, 3) ** 2 + of_seeds * stats.t.isf(0.025, 2) ** 2
+    assert score.over == "prompts and seeds"
+    assert score.low == pytest.approx(means.mean() - math.sqrt(squares))
+    assert score.high == pytest.approx(means.mean() + math.sqrt(squares))
