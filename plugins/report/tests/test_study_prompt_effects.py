@@ -8,11 +8,13 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
+from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.best_prompt import best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.item_differences import has_items, item_differences, task_items
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
 from sentbed_report.study.selection import select
@@ -53,6 +55,17 @@ def study_of(values: np.ndarray, direction: str = "higher", baseline: str | None
         cells.append(CellInfo(f"c{number}", {}, tuple(runs)))
     seeds = tuple(range(values.shape[2]))
     return StudyData("s", (), tuple(cells), baseline, seeds, prompts=prompts)
+
+
+def without_score(data: StudyData, cell: str, prompt: str, seed: int) -> StudyData:
+    """The study after one of its runs has failed."""
+
+    def failed(run: CellRun) -> CellRun:
+        if (run.cell, run.prompt, run.seed) != (cell, prompt, seed):
+            return run
+        return attrs.evolve(run, status="failed", error="no memory left", scores=())
+
+    return attrs.evolve(data, cells=with_runs(data.cells, failed))
 
 
 # --- the best prompt ---------------------------------------------------------------------------------------
@@ -249,3 +262,29 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
     assert score.over == "prompts and seeds"
     assert score.low == pytest.approx(means.mean() - math.sqrt(squares))
     assert score.high == pytest.approx(means.mean() + math.sqrt(squares))
+
+
+# --- runs that are missing ---------------------------------------------------------------------------------
+
+
+def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt() -> None:
+    rng = np.random.default_rng(13)
+    values = rng.normal(size=(2, 3, 3, 20)) + 5 * np.arange(3)[:, None, None]
+    data = without_score(study_of(values), "c1", "q", 0)
+    shares = item_differences(data, "c0", "c1", "T").sort_values("item")["share"]
+    expected = values[1][:, 1:].mean((0, 1)) - values[0].mean((0, 1))
+    assert shares.to_numpy() == pytest.approx(expected / 20)
+    for seed in (1, 2):
+        data = without_score(data, "c1", "q", seed)
+    (summary,) = summarise(data)
+    assert summary.rows[1].cells[0].value is None
+    assert list(task_items(data, "T").cells) == ["c0"]
+    with pytest.raises(RunError, match="no cell `c1` has items"):
+        item_differences(data, "c0", "c1", "T")
+
+
+def test_a_task_without_a_seed_that_has_every_prompt_has_no_items() -> None:
+    data = study_of(np.random.default_rng(14).normal(size=(2, 3, 1, 20)))
+    for cell in ("c0", "c1"):
+        data = without_score(data, cell, "r", 0)
+    assert not has_items(data, "T", "e", "accuracy", {"id": "p"})
