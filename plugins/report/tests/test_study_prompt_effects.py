@@ -159,6 +159,35 @@ def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
     assert row.sources.shares["prompts"] == pytest.approx(share)
 
 
+def sources_of_study(data: StudyData) -> tuple[set[str], list[str]]:
+    """The sources that are known of the last row, and the headings of their table."""
+    tables = summarise(data)
+    sources = rows_under_prompts(tables[0])[-1].sources
+    assert sources is not None
+    assert sources.shares.keys() == sources.stds.keys()
+    assert sum(sources.shares.values()) == pytest.approx(1)
+    section = prompts_section(data, tables)
+    assert section is not None
+    return set(sources.stds), [column.heading for column in section.tables[0].columns]
+
+
+def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> None:
+    values = np.random.default_rng(15).normal(size=(2, 3, 3, 40)) + np.arange(3)[:, None, None] ** 2
+    data = attrs.evolve(study_of(values), prompt_factor="fixed")
+    sources, headings = sources_of_study(data)
+    assert sources == {"seeds", "items"}
+    assert headings == ["std over seeds", "error of items", "share of seeds", "share of items"]
+
+
+def test_one_seed_is_no_seed_spread_of_zero() -> None:
+    values = np.random.default_rng(16).normal(size=(2, 3, 1, 40)) + np.arange(3)[:, None, None]
+    data = study_of(values)
+    sources, headings = sources_of_study(data)
+    assert sources == {"prompts", "items"}
+    assert headings == ["std over prompts", "error of items", "share of prompts", "share of items"]
+    assert power_section(data, summarise(data)) is None
+
+
 @pytest.mark.parametrize("direction", ["higher", "lower"])
 def test_ranks_are_those_under_each_prompt(direction: str) -> None:
     values = np.random.default_rng(7).normal(size=(4, 3, 2, 20))
