@@ -317,3 +317,13 @@ def test_a_task_without_a_seed_that_has_every_prompt_has_no_items() -> None:
     for cell in ("c0", "c1"):
         data = without_score(data, cell, "r", 0)
     assert not has_items(data, "T", "e", "accuracy", {"id": "p"})
+
+
+def test_a_table_of_seeds_that_each_lack_a_prompt_says_so() -> None:
+    data = study_of(np.random.default_rng(17).normal(size=(2, 3, 1, 20)))
+    for cell in ("c0", "c1"):
+        data = without_score(data, cell, "q", 0)
+    (table,) = summarise(data)
+    assert table.over == "No seed has a score under every prompt."
+    none_finished = [attrs.evolve(row, encoder="") for row in table.rows]
+    assert attrs.evolve(table, rows=tuple(none_finished)).over == "Nothing has finished."

@@ -147,6 +147,10 @@ class Summary:
         most = max(counts, default=0)
         listed = ", ".join(map(str, self.seeds))
         if most == 0:
+            # Rows of cells without a finished run have no encoder.
+            has_finished = any(row.encoder for row in self.rows)
+            if self.prompts and has_finished:
+                return "No seed has a score under every prompt."
             return "Nothing has finished."
         if self.prompts:
             return self._over_prompts(counts)
