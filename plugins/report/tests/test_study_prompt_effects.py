@@ -327,3 +327,43 @@ def test_a_table_of_seeds_that_each_lack_a_prompt_says_so() -> None:
     assert table.over == "No seed has a score under every prompt."
     none_finished = [attrs.evolve(row, encoder="") for row in table.rows]
     assert attrs.evolve(table, rows=tuple(none_finished)).over == "Nothing has finished."
+
+
+def with_folds(data: StudyData, cell: str, prompts: str, tasks: str) -> StudyData:
+    """The study with a score of each task, some of them by five folds."""
+
+    def scored(run: CellRun) -> CellRun:
+        scores = []
+        for task in ("T", "U"):
+            score = attrs.evolve(run.scores[0], task=task)
+            if run.cell == cell and run.prompt in prompts and task in tasks:
+                score = attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}})
+            scores.append(score)
+        return attrs.evolve(run, scores=tuple(scores))
+
+    return attrs.evolve(data, cells=with_runs(data.cells, scored))
+
+
+@pytest.mark.parametrize(("tasks", "listed"), [("T", "T"), ("TU", "T, U")])
+def test_a_run_by_another_protocol_is_named_with_its_prompt_and_makes_no_empty_table(
+    tasks: str, listed: str
+) -> None:
+    data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
+    (table,) = summarise(with_folds(data, "c1", "q", tasks))
+    assert [row.cells[0].value is None for row in table.rows] == [False, True, False]
+    assert table.apart == ""
+    assert list(table.protocol_notes) == [
+        f"Not compared: {listed} of c1 under prompt q, as the protocol differs in folds (nothing against 5); "
+        "a seed that lacks a score under one of the prompts does not count."
+    ]
+
+
+def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table() -> None:
+    data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
+    first, further = summarise(with_folds(data, "c1", "pqr", "T"))
+    (note,) = first.protocol_notes
+    assert note.startswith("Not compared: T of c1, as")
+    assert note.endswith("; see the further table.")
+    assert further.rows[0].cells[0].value is not None
+    first, further = summarise(with_folds(data, "c1", "pqr", "TU"))
+    assert first.protocol_notes == further.protocol_notes == ()

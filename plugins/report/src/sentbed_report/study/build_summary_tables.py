@@ -45,7 +45,8 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
     measured = measurements(data)
     if not start:
         measured = iter(_without_start(list(measured)))
-    summaries = [_summary(data, scores, resamples) for scores in comparable_scores(measured)]
+    tables = comparable_scores(measured, data.prompts)
+    summaries = [_summary(data, scores, resamples) for scores in tables]
     summaries = _with_corrections(data, summaries)
     return tuple(with_equivalence(summary) for summary in with_published(data, summaries))
 
