@@ -14,6 +14,7 @@ from sentbed_report.statistics.best_prompt import best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.exports import score_frame
 from sentbed_report.study.item_differences import has_items, item_differences, task_items
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
@@ -367,3 +368,18 @@ def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_tab
     assert further.rows[0].cells[0].value is not None
     first, further = summarise(with_folds(data, "c1", "pqr", "TU"))
     assert first.protocol_notes == further.protocol_notes == ()
+
+
+def test_frames_call_only_the_runs_degenerate_that_are() -> None:
+    data = study_of(np.random.default_rng(19).normal(size=(2, 3, 2, 20)))
+
+    def degenerate(run: CellRun) -> CellRun:
+        if (run.cell, run.prompt, run.seed) != ("c1", "q", 1):
+            return run
+        return attrs.evolve(run, scores=(attrs.evolve(run.scores[0], degenerate="one class predicted"),))
+
+    data = attrs.evolve(data, cells=with_runs(data.cells, degenerate))
+    frame = score_frame(data, summarise(data))
+    marked = frame[frame["degenerate"] != ""]
+    columns = ["cell", "prompt", "seed", "degenerate"]
+    assert marked[columns].to_numpy().tolist() == [["c1", "q", 1, "one class predicted"]]

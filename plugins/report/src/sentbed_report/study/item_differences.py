@@ -125,7 +125,8 @@ def item_differences(data: StudyData, first: str, second: str, task: str) -> pan
     """Return the items that make the difference of two cells, a row an item, the largest shares first.
 
     Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the cells,
-    as means over their seeds and prompts), `share` (of the second less the first, in the unit of the score), `group`.
+    as means over their seeds and prompts), `share` (of the second less the first, in the unit of the score),
+    `group`.
 
     Raises:
         RunError: if a cell has no items in the task, or there is no such cell.
