@@ -383,3 +383,30 @@ def test_frames_call_only_the_runs_degenerate_that_are() -> None:
     marked = frame[frame["degenerate"] != ""]
     columns = ["cell", "prompt", "seed", "degenerate"]
     assert marked[columns].to_numpy().tolist() == [["c1", "q", 1, "one class predicted"]]
+
+
+@pytest.mark.parametrize(
+    ("runs", "where"),
+    [
+        ([("q", 0), ("q", 1)], "c1 under prompt q"),
+        ([("p", 1), ("q", 1), ("r", 1)], "c1 under seed 1"),
+        ([("q", 1)], "c1 under prompt q and seed 1"),
+        ([("p", 0), ("q", 1)], "c1 under prompt p and seed 0, prompt q and seed 1"),
+        ([(prompt, seed) for prompt in "pqr" for seed in (0, 1)], "c1"),
+    ],
+)
+def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(
+    runs: list[tuple[str, int]], where: str
+) -> None:
+    data = study_of(np.random.default_rng(20).normal(size=(2, 3, 2, 20)))
+
+    def encoded(run: CellRun) -> CellRun:
+        is_unlike = run.cell == "c1" and (run.prompt, run.seed) in runs
+        precision = "fp16" if is_unlike else "fp32"
+        protocol = {"encoder": {"precision": precision}, "evaluator": {"id": "p"}}
+        return attrs.evolve(run, scores=(attrs.evolve(run.scores[0], protocol=protocol),))
+
+    (table,) = summarise(attrs.evolve(data, cells=with_runs(data.cells, encoded)))
+    assert list(table.protocol_notes) == [
+        f"Encoded in another way than c0: precision (fp32 against fp16) in {where}."
+    ]
