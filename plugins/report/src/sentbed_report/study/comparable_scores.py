@@ -134,7 +134,7 @@ def _cells_with_all_prompts(rows: Iterable[Row], prompts: Collection[str]) -> li
     prompts_of_seeds: dict[tuple[str, int, str], set[str]] = {}
     for cell, prompt, seed, encoder in rows:
         prompts_of_seeds.setdefault((cell, seed, encoder), set()).add(prompt)
-    cells = {}
+    cells: dict[str, None] = {}
     for (cell, *_), of_seed in prompts_of_seeds.items():
         if of_seed.issuperset(prompts):
             cells[cell] = None
