@@ -277,6 +277,7 @@ def test_the_observed_spread_over_prompts_is_pooled() -> None:
     spread, seeds = observed
     assert spread.prompt_std == pytest.approx(math.sqrt(5))
     assert (spread.prompts, seeds) == (2, 2)
-    one_seed = observed_spread([attrs.evolve(first, differences={1: 1.0})])
-    assert one_seed is not None
-    assert (one_seed[0].seed_std, one_seed[1]) == (0.0, 1)
+
+
+def test_one_seed_shows_no_spread_over_seeds_whatever_the_prompts_vary_by() -> None:
+    assert observed_spread([Judged({1: 1.0}, 1.0, 99, {"a": 0.0, "b": 2.0})]) is None

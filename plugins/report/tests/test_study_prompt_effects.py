@@ -7,13 +7,19 @@ import math
 import attrs
 import numpy as np
 import pytest
+from scipy import stats
+from sentbed.errors import RunError
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.best_prompt import best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.deciding_score import Decide
+from sentbed_report.study.exports import score_frame
+from sentbed_report.study.item_differences import has_items, item_differences, task_items
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
+from sentbed_report.study.selection import select
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_runs
 from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section
@@ -50,6 +56,17 @@ def study_of(values: np.ndarray, direction: str = "higher", baseline: str | None
         cells.append(CellInfo(f"c{number}", {}, tuple(runs)))
     seeds = tuple(range(values.shape[2]))
     return StudyData("s", (), tuple(cells), baseline, seeds, prompts=prompts)
+
+
+def without_score(data: StudyData, cell: str, prompt: str, seed: int) -> StudyData:
+    """The study after one of its runs has failed."""
+
+    def failed(run: CellRun) -> CellRun:
+        if (run.cell, run.prompt, run.seed) != (cell, prompt, seed):
+            return run
+        return attrs.evolve(run, status="failed", error="no memory left", scores=())
+
+    return attrs.evolve(data, cells=with_runs(data.cells, failed))
 
 
 # --- the best prompt ---------------------------------------------------------------------------------------
@@ -143,6 +160,35 @@ def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
     assert row.sources.shares["prompts"] == pytest.approx(share)
 
 
+def sources_of_study(data: StudyData) -> tuple[set[str], list[str]]:
+    """The sources that are known of the last row, and the headings of their table."""
+    tables = summarise(data)
+    sources = rows_under_prompts(tables[0])[-1].sources
+    assert sources is not None
+    assert sources.shares.keys() == sources.stds.keys()
+    assert sum(sources.shares.values()) == pytest.approx(1)
+    section = prompts_section(data, tables)
+    assert section is not None
+    return set(sources.stds), [column.heading for column in section.tables[0].columns]
+
+
+def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> None:
+    values = np.random.default_rng(15).normal(size=(2, 3, 3, 40)) + np.arange(3)[:, None, None] ** 2
+    data = attrs.evolve(study_of(values), prompt_factor="fixed")
+    sources, headings = sources_of_study(data)
+    assert sources == {"seeds", "items"}
+    assert headings == ["std over seeds", "error of items", "share of seeds", "share of items"]
+
+
+def test_one_seed_is_no_seed_spread_of_zero() -> None:
+    values = np.random.default_rng(16).normal(size=(2, 3, 1, 40)) + np.arange(3)[:, None, None]
+    data = study_of(values)
+    sources, headings = sources_of_study(data)
+    assert sources == {"prompts", "items"}
+    assert headings == ["std over prompts", "error of items", "share of prompts", "share of items"]
+    assert power_section(data, summarise(data)) is None
+
+
 @pytest.mark.parametrize("direction", ["higher", "lower"])
 def test_ranks_are_those_under_each_prompt(direction: str) -> None:
     values = np.random.default_rng(7).normal(size=(4, 3, 2, 20))
@@ -221,3 +267,146 @@ def test_the_answer_asks_for_more_of_what_varies_most() -> None:
         lines = {line.question: line.answer for line in answer_lines(data, tables, None, [])}
         assert f"run more {more} (see Power" in lines["Next"] or f"{more} that would tell" in lines["Next"]
         assert "over 4 prompts and 3 seeds" in lines["Best"]
+
+
+# --- the chosen cell ---------------------------------------------------------------------------------------
+
+
+def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items() -> None:
+    rng = np.random.default_rng(12)
+    values = rng.normal(size=(1, 4, 3, 30)) + rng.normal(size=(1, 4, 1, 1))
+    decide = Decide(("T",), "e", test_data=True)
+    data = attrs.evolve(study_of(values, baseline=None), decide=decide)
+
+    def without_last_items(run: CellRun) -> CellRun:
+        prompt = data.prompts.index(run.prompt)
+        return attrs.evolve(run, scores=(score_of(values[0, prompt, run.seed, : 30 - run.seed]),))
+
+    unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
+    means = np.array([[run[: 30 - seed].mean() for seed, run in enumerate(of)] for of in values[0]])
+    selection = select(unlike, summarise(unlike))
+    assert selection is not None
+    (score,) = selection.scores
+    of_prompts, of_seeds = means.mean(1).var(ddof=1) / 4, means.mean(0).var(ddof=1) / 3
+    squares = of_prompts * stats.t.isf(0.025, 3) ** 2 + of_seeds * stats.t.isf(0.025, 2) ** 2
+    assert score.over == "prompts and seeds"
+    assert score.low == pytest.approx(means.mean() - math.sqrt(squares))
+    assert score.high == pytest.approx(means.mean() + math.sqrt(squares))
+
+
+# --- runs that are missing ---------------------------------------------------------------------------------
+
+
+def test_item_shares_are_of_the_seeds_that_have_a_score_under_every_prompt() -> None:
+    rng = np.random.default_rng(13)
+    values = rng.normal(size=(2, 3, 3, 20)) + 5 * np.arange(3)[:, None, None]
+    data = without_score(study_of(values), "c1", "q", 0)
+    shares = item_differences(data, "c0", "c1", "T").sort_values("item")["share"]
+    expected = values[1][:, 1:].mean((0, 1)) - values[0].mean((0, 1))
+    assert shares.to_numpy() == pytest.approx(expected / 20)
+    for seed in (1, 2):
+        data = without_score(data, "c1", "q", seed)
+    (summary,) = summarise(data)
+    assert summary.rows[1].cells[0].value is None
+    assert list(task_items(data, "T").cells) == ["c0"]
+    with pytest.raises(RunError, match="no cell `c1` has items"):
+        item_differences(data, "c0", "c1", "T")
+
+
+def test_a_task_without_a_seed_that_has_every_prompt_has_no_items() -> None:
+    data = study_of(np.random.default_rng(14).normal(size=(2, 3, 1, 20)))
+    for cell in ("c0", "c1"):
+        data = without_score(data, cell, "r", 0)
+    assert not has_items(data, "T", "e", "accuracy", {"id": "p"})
+
+
+def test_a_table_of_seeds_that_each_lack_a_prompt_says_so() -> None:
+    data = study_of(np.random.default_rng(17).normal(size=(2, 3, 1, 20)))
+    for cell in ("c0", "c1"):
+        data = without_score(data, cell, "q", 0)
+    (table,) = summarise(data)
+    assert table.over == "No seed has a score under every prompt."
+    none_finished = [attrs.evolve(row, encoder="") for row in table.rows]
+    assert attrs.evolve(table, rows=tuple(none_finished)).over == "Nothing has finished."
+
+
+def with_folds(data: StudyData, cell: str, prompts: str, tasks: str) -> StudyData:
+    """The study with a score of each task, some of them by five folds."""
+
+    def scored(run: CellRun) -> CellRun:
+        scores = []
+        for task in ("T", "U"):
+            score = attrs.evolve(run.scores[0], task=task)
+            if run.cell == cell and run.prompt in prompts and task in tasks:
+                score = attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}})
+            scores.append(score)
+        return attrs.evolve(run, scores=tuple(scores))
+
+    return attrs.evolve(data, cells=with_runs(data.cells, scored))
+
+
+@pytest.mark.parametrize(("tasks", "listed"), [("T", "T"), ("TU", "T, U")])
+def test_a_run_by_another_protocol_is_named_with_its_prompt_and_makes_no_empty_table(
+    tasks: str, listed: str
+) -> None:
+    data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
+    (table,) = summarise(with_folds(data, "c1", "q", tasks))
+    assert [row.cells[0].value is None for row in table.rows] == [False, True, False]
+    assert table.apart == ""
+    assert list(table.protocol_notes) == [
+        f"Not compared: {listed} of c1 under prompt q, as the protocol differs in folds (nothing against 5); "
+        "a seed that lacks a score under one of the prompts does not count."
+    ]
+
+
+def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table() -> None:
+    data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
+    first, further = summarise(with_folds(data, "c1", "pqr", "T"))
+    (note,) = first.protocol_notes
+    assert note.startswith("Not compared: T of c1, as")
+    assert note.endswith("; see the further table.")
+    assert further.rows[0].cells[0].value is not None
+    first, further = summarise(with_folds(data, "c1", "pqr", "TU"))
+    assert first.protocol_notes == further.protocol_notes == ()
+
+
+def test_frames_call_only_the_runs_degenerate_that_are() -> None:
+    data = study_of(np.random.default_rng(19).normal(size=(2, 3, 2, 20)))
+
+    def degenerate(run: CellRun) -> CellRun:
+        if (run.cell, run.prompt, run.seed) != ("c1", "q", 1):
+            return run
+        return attrs.evolve(run, scores=(attrs.evolve(run.scores[0], degenerate="one class predicted"),))
+
+    data = attrs.evolve(data, cells=with_runs(data.cells, degenerate))
+    frame = score_frame(data, summarise(data))
+    marked = frame[frame["degenerate"] != ""]
+    columns = ["cell", "prompt", "seed", "degenerate"]
+    assert marked[columns].to_numpy().tolist() == [["c1", "q", 1, "one class predicted"]]
+
+
+@pytest.mark.parametrize(
+    ("runs", "where"),
+    [
+        ([("q", 0), ("q", 1)], "c1 under prompt q"),
+        ([("p", 1), ("q", 1), ("r", 1)], "c1 under seed 1"),
+        ([("q", 1)], "c1 under prompt q and seed 1"),
+        ([("p", 0), ("q", 1)], "c1 under prompt p and seed 0, prompt q and seed 1"),
+        ([(prompt, seed) for prompt in "pqr" for seed in (0, 1)], "c1"),
+    ],
+)
+def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(
+    runs: list[tuple[str, int]], where: str
+) -> None:
+    data = study_of(np.random.default_rng(20).normal(size=(2, 3, 2, 20)))
+
+    def encoded(run: CellRun) -> CellRun:
+        is_unlike = run.cell == "c1" and (run.prompt, run.seed) in runs
+        precision = "fp16" if is_unlike else "fp32"
+        protocol = {"encoder": {"precision": precision}, "evaluator": {"id": "p"}}
+        return attrs.evolve(run, scores=(attrs.evolve(run.scores[0], protocol=protocol),))
+
+    (table,) = summarise(attrs.evolve(data, cells=with_runs(data.cells, encoded)))
+    assert list(table.protocol_notes) == [
+        f"Encoded in another way than c0: precision (fp32 against fp16) in {where}."
+    ]

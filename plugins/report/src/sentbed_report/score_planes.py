@@ -44,8 +44,8 @@ class ScorePlane:
     y: str
     directions: tuple[Direction, Direction]
     points: pandas.DataFrame
-    """A row a position: `cell`, `seed`, `encoder`, `step`, `x`, `y`, and `degenerate`, whether a score of it
-    says nothing about the encoder."""
+    """A row a position: `cell`, `prompt`, `seed`, `encoder`, `step`, `x`, `y`, and `degenerate`, whether
+    a score of it says nothing about the encoder."""
 
     @property
     def title(self) -> str:

@@ -25,6 +25,19 @@ def test_curves_are_means_over_the_seeds_at_steps_that_all_reached() -> None:
     assert plot.caption.endswith("Without validations: first, 0.05.")
 
 
+def test_curves_of_prompts_are_means_at_the_steps_that_their_runs_reached() -> None:
+    runs = []
+    for prompt, scores in (("short", [10.0, 20.0]), ("long", [20.0, 40.0, 90.0])):
+        for seed in (0, 1):
+            validations = [[25 * number, score + seed] for number, score in enumerate(scores)]
+            stage = {"name": "nli", "metric": "dev", "validations": validations}
+            runs.append(CellRun("a", seed, "finished", record={"stages": [stage]}, prompt=prompt))
+    data = StudyData("s", (), (CellInfo("a", {}, tuple(runs)),), None, (0, 1), prompts=("short", "long"))
+    (plot,) = learning_curves(data)
+    assert named_lines(plot) == {"a": [(0.0, 15.5), (25.0, 30.5)]}
+    assert "Mean over the prompts and seeds, at the steps that all of the runs reached." in plot.caption
+
+
 def test_records_that_hold_something_else_are_left_out() -> None:
     records = (
         {"stages": "none"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sentbed_report.figures.cell_scores import mean_over_seeds, scores_after_training
+from sentbed_report.figures.cell_scores import mean_over_runs, scores_after_training
 from sentbed_report.figures.cell_styles import MOST_LINES, CellMarkers, sentence_on_missing
 from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.plot import Plot
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def geometry_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two scores, one point a cell: the mean over its seeds."""
+    """Draw each plane of two scores, one point a cell: the mean over its prompts and seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
         scores.append(PlaneScore(score, cell=cell.name, prompt=run.prompt, seed=run.seed))
     shades = _scores_of_task(data, data.colour)
     plots = []
     for plane in score_planes(scores):
-        points = mean_over_seeds(plane.points, ["cell", "encoder"]).merge(shades, how="left")
+        points = mean_over_runs(plane.points, ["cell", "encoder"]).merge(shades, how="left")
         points["name"] = points["cell"]
         if points["encoder"].nunique() > 1:
             points["name"] += ": " + points["encoder"]
@@ -37,7 +37,7 @@ def geometry_plots(data: StudyData) -> list[Plot]:
 
 def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
     """Return `shade` of each `cell` and `encoder`: the score of a task, by its first metric, as the mean over
-    the seeds."""
+    the prompts and seeds."""
     import numpy as np
     import pandas
 
@@ -70,9 +70,10 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
         if not named:
             markers.draw_legend(figure, 3)
 
+    over = "prompts and seeds" if data.prompts else "seeds"
     captions = [
         plane.better,
-        f"{count(len(points), 'point')}, each a cell's mean over seeds.",
+        f"{count(len(points), 'point')}, each a cell's mean over {over}.",
         markers.sentences(points),
     ]
     if coloured:

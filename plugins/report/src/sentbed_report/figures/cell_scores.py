@@ -42,13 +42,24 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def mean_over_seeds(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:
-    """Return the mean of each line over its seeds, at the steps that all of them reached.
+def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:
+    """Return the mean of each line over its prompts and seeds, at the steps that all of its runs reached.
 
-    `curves` has a row a seed and step of a line, with the columns `lines`, `seed`, `step` and numbers.
+    `curves` has a row a run and step of a line, with the columns `lines`, `prompt`, `seed`, `step` and
+    numbers.
     """
-    seeds = curves.groupby([*lines])["seed"].transform("nunique")
-    reached = curves.groupby([*lines, "step"])["seed"].transform("nunique")
-    shared = curves[reached == seeds].drop(columns="seed")
+    with_runs = curves.assign(run=curves.groupby(["prompt", "seed"]).ngroup())
+    runs = with_runs.groupby([*lines])["run"].transform("nunique")
+    reached = with_runs.groupby([*lines, "step"])["run"].transform("nunique")
+    shared = with_runs[reached == runs].drop(columns=["run", "seed"])
     means = shared.groupby([*lines, "step"], sort=False).mean(numeric_only=True)
     return means.reset_index()
+
+
+def sentence_on_mean(curves: pandas.DataFrame) -> str:
+    """Return what `mean_over_runs` is over; empty if that is one run."""
+    if curves["prompt"].nunique() > 1:
+        return "Mean over the prompts and seeds, at the steps that all of the runs reached."
+    if curves["seed"].nunique() > 1:
+        return "Mean over the seeds, at the steps that all of them reached."
+    return ""

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from sentbed.protocols import Watched
 
-from sentbed_report.figures.cell_scores import mappings, mean_over_seeds, stages
+from sentbed_report.figures.cell_scores import mappings, mean_over_runs, sentence_on_mean, stages
 from sentbed_report.figures.cell_styles import best_cells, sentence_on_missing
 from sentbed_report.figures.colours import SERIES
 from sentbed_report.figures.plot import Plot
@@ -20,7 +20,7 @@ from sentbed_report.study.study_data import StudyData
 
 
 def trajectory_plots(data: StudyData) -> list[Plot]:
-    """Draw each plane of two watched scores, one line a cell: the mean over its seeds at each step."""
+    """Draw each plane of two watched scores, a line a cell: the mean of its runs at each step."""
     scores: list[PlaneScore] = []
     for run, stage in stages(data):
         watched = [_watched(entry) for entry in mappings(stage.get("watched"))]
@@ -51,7 +51,7 @@ def _watched(entry: Mapping[str, Any]) -> Watched | None:
 
 
 def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
-    means = mean_over_seeds(plane.points, ["cell", "encoder"])
+    means = mean_over_runs(plane.points, ["cell", "encoder"])
     if means.empty:
         return None
     cells = means["cell"].unique()
@@ -63,9 +63,7 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
         names = means["cell"] + ": " + means["encoder"]
     points = means.assign(encoder=names)[means["cell"].isin(shown)]
     plot = trajectory_plot(attrs.evolve(plane, points=points))
-    captions = [plot.caption]
-    if plane.points["seed"].nunique() > 1:
-        captions.append("Mean over the seeds, at the steps that all of them reached.")
+    captions = [plot.caption, sentence_on_mean(plane.points)]
     if len(shown) < len(cells):
         captions.append(f"Of {len(cells):,} cells {len(shown)} are drawn: the baseline and the first ones.")
     captions.append(sentence_on_missing(data, cells, "watched scores"))

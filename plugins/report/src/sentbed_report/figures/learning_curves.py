@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sentbed_report.figures.cell_scores import is_number, mean_over_seeds, stages
+from sentbed_report.figures.cell_scores import is_number, mean_over_runs, sentence_on_mean, stages
 from sentbed_report.figures.cell_styles import best_cells, sentence_on_choice, sentence_on_missing
 from sentbed_report.figures.curves import curves_plot
 from sentbed_report.figures.labels import primary_score
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 
 def learning_curves(data: StudyData) -> list[Plot]:
-    """Draw the validations of each stage, one line a cell: the mean over its seeds."""
+    """Draw the validations of each stage, one line a cell: the mean over its prompts and seeds."""
     import pandas
 
     rows = []
     for run, stage in stages(data):
         panel = (str(stage.get("name", "")), str(stage.get("metric", "validation")))
         for step, score in _validations(stage):
-            rows.append((*panel, run.cell, run.seed, step, score))
-    curves = pandas.DataFrame(rows, columns=["stage", "metric", "cell", "seed", "step", "score"])
+            rows.append((*panel, run.cell, run.prompt, run.seed, step, score))
+    columns = ["stage", "metric", "cell", "prompt", "seed", "step", "score"]
+    curves = pandas.DataFrame(rows, columns=columns)
     plots = []
     for (stage_name, metric), of_stage in curves.groupby(["stage", "metric"], sort=False):
         title = f"Validation in stage {stage_name}" if stage_name else "Validation"
@@ -45,14 +46,12 @@ def _validations(stage: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
 
 
 def _plot(data: StudyData, curves: pandas.DataFrame, title: str, axis: str) -> Plot | None:
-    means = mean_over_seeds(curves, ["cell"])
+    means = mean_over_runs(curves, ["cell"])
     if means.empty:
         return None
     of_cells = means.groupby("cell", sort=False)
     cells = best_cells(of_cells["score"].max().to_dict(), data.baseline)
-    captions = []
-    if curves["seed"].nunique() > 1:
-        captions.append("Mean over the seeds, at the steps that all of them reached.")
+    captions = [sentence_on_mean(curves)]
     if data.baseline in cells:
         captions.append("Thick: the baseline.")
     captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))

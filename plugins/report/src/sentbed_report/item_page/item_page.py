@@ -123,7 +123,7 @@ def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
         estimate = row.cells[page.place]
         if row.cell in items.cells and estimate.value is not None and estimate.is_finite:
             worth[row.cell] = -estimate.value if lower else estimate.value
-    size = next((len(of_cell.of_seeds[0].x) for of_cell in items.cells.values()), 1)
+    size = next((len(of_cell.of_runs[0].x) for of_cell in items.cells.values()), 1)
     most = max(2, min(MOST_CELLS, MOST_NUMBERS // max(1, size)))
     best = sorted(worth, key=lambda cell: (cell != baseline, -worth[cell]))[:most]
     for cell in page.data.cells:

@@ -72,6 +72,14 @@ def is_degenerate(score: AnyScore) -> bool:
     return any(degenerate_of(part) for part in parts_of(score))
 
 
+def degenerate_reason(score: Score | MeanScore) -> str:
+    """Return why a score, or one that a mean is over, says nothing about its encoder; empty if all do."""
+    degenerate = {part.task: degenerate_of(part) for part in parts_of(score) if degenerate_of(part)}
+    if degenerate and isinstance(score, MeanScore):
+        return f"it includes {', '.join(degenerate)}, where the score is degenerate"
+    return "".join(degenerate.values())
+
+
 def require_same_items(scores: Sequence[AnyScore]) -> None:
     """Raise `RunError` if scores cannot be paired item by item; those without items are not looked at."""
     for score in scores[1:]:

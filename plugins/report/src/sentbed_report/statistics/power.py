@@ -128,11 +128,11 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
     """Return the spread that comparisons show, and the number of seeds that most of them have.
 
     Over seeds and prompts it is pooled, over items the root of the mean variance. None without a comparison
-    under two seeds or more, or two prompts, or where nothing varies.
+    under two seeds or more, since one does not show how much seeds differ, or where nothing varies.
     """
     seed_variance, seeds = _pooled((each.seed_variance, len(each.differences)) for each in judged)
     prompt_variance, prompts = _pooled((each.prompt_variance, len(each.prompts)) for each in judged)
-    if not seeds and not prompts:
+    if not seeds:
         return None
     of_items = [each.item_variance for each in judged if each.item_variance is not None]
     item_variance = sum(of_items) / len(of_items) if of_items else 0.0
@@ -146,7 +146,7 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
         math.sqrt(prompt_variance),
         prompts or 1,
     )
-    return spread, seeds or 1
+    return spread, seeds
 
 
 def _pooled(variances: Iterable[tuple[float | None, int]]) -> tuple[float, int]:

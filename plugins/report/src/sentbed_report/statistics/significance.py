@@ -247,7 +247,7 @@ def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -
     _, first = terms[0]
     seeds = [seed for seed in first if all(seed in scores for _, scores in terms)]
     try:
-        prompts = _under_prompts(terms, seeds)
+        prompts = sums_under_prompts(terms, seeds)
         components = store.of_all([scores[seed] for seed in seeds for _, scores in terms])
     except RunError as error:
         return Judged(reason=str(error))
@@ -261,7 +261,7 @@ def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -
     return estimated(values, components, parts, prompts)
 
 
-def _under_prompts(terms: Sequence[tuple[float, Scored]], seeds: Sequence[int]) -> dict[str, float]:
+def sums_under_prompts(terms: Sequence[tuple[float, Scored]], seeds: Sequence[int]) -> dict[str, float]:
     """Return the sum of weight times score under each prompt, as the mean over the seeds.
 
     Empty without prompts, and where they are no sample.

@@ -11,7 +11,12 @@ from sentbed.protocols import START, Direction, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import cost_digits
-from sentbed_report.statistics.item_components import ComponentStore, MeanScore, PromptScores, parts_of
+from sentbed_report.statistics.item_components import (
+    ComponentStore,
+    PromptScores,
+    degenerate_reason,
+    parts_of,
+)
 from sentbed_report.statistics.significance import (
     RESAMPLES,
     Judged,
@@ -45,7 +50,8 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
     measured = measurements(data)
     if not start:
         measured = iter(_without_start(list(measured)))
-    summaries = [_summary(data, scores, resamples) for scores in comparable_scores(measured)]
+    tables = comparable_scores(measured, data.prompts)
+    summaries = [_summary(data, scores, resamples) for scores in tables]
     summaries = _with_corrections(data, summaries)
     return tuple(with_equivalence(summary) for summary in with_published(data, summaries))
 
@@ -91,14 +97,10 @@ def _degenerate_reason(scores: Scored) -> str:
     for seed, score in scores.items():
         if isinstance(score, PromptScores):
             reason = _degenerate_under_prompts(score)
-            if reason:
-                reasons[seed] = reason
-            continue
-        degenerate = {part.task: degenerate_of(part) for part in parts_of(score) if degenerate_of(part)}
-        if degenerate and isinstance(score, MeanScore):
-            reasons[seed] = f"it includes {', '.join(degenerate)}, where the score is degenerate"
-        elif degenerate:
-            reasons[seed] = "".join(degenerate.values())
+        else:
+            reason = degenerate_reason(score)
+        if reason:
+            reasons[seed] = reason
     text = "; ".join(dict.fromkeys(reasons.values()))
     if len(reasons) in (0, len(scores)):
         return text

@@ -8,7 +8,7 @@ further metric there is a further table.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -46,8 +46,12 @@ class ComparableScores:
     """In what it differs from other tables of the same evaluator and protocol id; empty if there are none."""
     tasks_elsewhere: set[str] = attrs.field(factory=set)
     """Tasks of its rows that another table has, as they may be compared there."""
-    left_out: dict[tuple[str, str], dict[str, None]] = attrs.field(factory=dict)
-    """Tasks of its rows that another table has, as they may not be compared, and why -> cells."""
+    left_out: dict[tuple[str, str], dict[Row, None]] = attrs.field(factory=dict)
+    """Tasks of its rows that another table has, as they may not be compared, and why -> whose they are."""
+    refused: dict[tuple[str, str], dict[Row, None]] = attrs.field(factory=dict)
+    """Like `left_out`, of runs of which it has no score."""
+    prompts: tuple[str, ...] = ()
+    """Labels of the study's prompts."""
 
     def takes(self, task: str, protocol: Protocol) -> bool:
         """Whether a score may be added: its task has no other protocol here."""
@@ -72,8 +76,7 @@ class ComparableScores:
     def take_from(self, part: ComparableScores) -> None:
         """Take the scores of a row that may be compared, and note why the others may not."""
         left = self.unlike_tasks(part)
-        if len(left) == len(part.protocols):
-            return
+        is_refused = len(left) == len(part.protocols)
         if left:
             reasons: dict[str, None] = {}
             for task in left:
@@ -81,7 +84,10 @@ class ComparableScores:
                 for name, values in unlike(self.protocols.get(task, protocol), protocol):
                     reasons[f"{name} ({values})"] = None
             key = ", ".join(left), ", ".join(reasons)
-            self.left_out.setdefault(key, {}).update(dict.fromkeys(cell for cell, *_ in part.rows))
+            noted = self.refused if is_refused else self.left_out
+            noted.setdefault(key, {}).update(dict.fromkeys(sorted(part.rows)))
+        if is_refused:
+            return
         self.tasks_elsewhere |= part.tasks_elsewhere
         rest = []
         for measurement in part.measured:
@@ -97,18 +103,64 @@ class ComparableScores:
     @property
     def notes(self) -> Iterator[str]:
         """Sentences on the scores of its rows that are not compared, as their protocols differ."""
-        for (tasks, reason), cells in self.left_out.items():
-            yield (
-                f"Not compared: {tasks} of {first_names(list(cells))}, as the protocol differs in {reason}; "
-                "see the further table."
-            )
+        for (tasks, reason), rows in self.left_out.items():
+            cells = _cells_with_all_prompts(rows, self.prompts)
+            if cells:
+                yield (
+                    f"Not compared: {tasks} of {first_names(cells)}, as the protocol differs in {reason}; "
+                    "see the further table."
+                )
+        for noted in (self.left_out, self.refused):
+            for (tasks, reason), rows in noted.items():
+                places = _cells_under_some_prompts(rows, self.prompts)
+                if places:
+                    yield (
+                        f"Not compared: {tasks} of {first_names(places)}, as the protocol differs in "
+                        f"{reason}; a seed that lacks a score under one of the prompts does not count."
+                    )
+
+    @property
+    def has_means(self) -> bool:
+        """Whether a task has a score of a seed under each of the prompts."""
+        prompts: dict[tuple[str, int, str, str], set[str]] = {}
+        for measurement in self.measured:
+            cell, prompt, seed, encoder = _row_of(measurement)
+            prompts.setdefault((cell, seed, encoder, measurement.score.task), set()).add(prompt)
+        return any(of_seed.issuperset(self.prompts) for of_seed in prompts.values())
 
 
-def comparable_scores(measured: Iterable[Measurement]) -> list[ComparableScores]:
-    """Return the scores of each table, in the order of evaluators and protocols; development data last."""
+def _cells_with_all_prompts(rows: Iterable[Row], prompts: Collection[str]) -> list[str]:
+    """Return the cells of which a seed is there under each of the prompts; all in a study without prompts."""
+    prompts_of_seeds: dict[tuple[str, int, str], set[str]] = {}
+    for cell, prompt, seed, encoder in rows:
+        prompts_of_seeds.setdefault((cell, seed, encoder), set()).add(prompt)
+    cells: dict[str, None] = {}
+    for (cell, *_), of_seed in prompts_of_seeds.items():
+        if of_seed.issuperset(prompts):
+            cells[cell] = None
+    return list(cells)
+
+
+def _cells_under_some_prompts(rows: Iterable[Row], prompts: Collection[str]) -> list[str]:
+    """Return `CELL under prompt PROMPT` for the other cells; none in a study without prompts."""
+    whole = _cells_with_all_prompts(rows, prompts)
+    prompts_of_cells: dict[str, dict[str, None]] = {}
+    for cell, prompt, _, _ in rows:
+        if cell not in whole:
+            prompts_of_cells.setdefault(cell, {})[prompt] = None
+    return [f"{cell} under prompt {', '.join(of_cell)}" for cell, of_cell in prompts_of_cells.items()]
+
+
+def comparable_scores(
+    measured: Iterable[Measurement], prompts: tuple[str, ...] = ()
+) -> list[ComparableScores]:
+    """Return the scores of each table, in the order of evaluators and protocols; development data last.
+
+    In a study with `prompts`, a further table in which no seed has a score under all of them is left out.
+    """
     tables: list[ComparableScores] = []
     for metric, layer in _layers(measured):
-        tables += _tables_of(layer, metric)
+        tables += _tables_of(layer, metric, prompts)
     order = list(dict.fromkeys((table.evaluator, table.protocol_id) for table in tables))
     return sorted(tables, key=lambda table: order.index((table.evaluator, table.protocol_id)))
 
@@ -138,7 +190,9 @@ def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measure
         is_first = False
 
 
-def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[ComparableScores]:
+def _tables_of(
+    layer: Sequence[Measurement], metric: str, prompts: tuple[str, ...]
+) -> Iterator[ComparableScores]:
     """Yield the tables of one layer.
 
     What a run has of an evaluator stands together, but for tasks that have another protocol there.
@@ -151,7 +205,7 @@ def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[Comparable
         # The latest first: what follows each other in a run was scored together.
         part = next((part for part in reversed(of_row) if part.takes(score.task, protocol)), None)
         if part is None:
-            part = ComparableScores(*_table_of(measurement), metric)
+            part = ComparableScores(*_table_of(measurement), metric, prompts=prompts)
             of_row.append(part)
         part.add(measurement, protocol)
     tables: dict[tuple[str, str, bool], list[ComparableScores]] = {}
@@ -159,8 +213,9 @@ def _tables_of(layer: Sequence[Measurement], metric: str) -> Iterator[Comparable
         siblings = tables.setdefault((part.evaluator, part.protocol_id, part.is_development), [])
         _add_part(part, siblings)
     for siblings in tables.values():
-        for table in siblings:
-            others = [other for other in siblings if other is not table]
+        kept = [table for table in siblings if table.has_means] or siblings[:1]
+        for table in kept:
+            others = [other for other in kept if other is not table]
             table.apart = _differences(table, others)
             yield table
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 import attrs
 from sentbed.protocols import Score
@@ -16,14 +17,18 @@ _NAMES_OF_ENCODERS = {"encoder", "encoders"}
 """Parts of paths that say nothing on what differs."""
 
 
+_PromptAndSeed: TypeAlias = tuple[str, int]
+"""What tells a run from the others of its cell; the prompt is empty in a study without `prompts`."""
+
+
 @attrs.define
 class _Entry:
     """An entry of protocols that differs."""
 
     values: dict[str, None] = attrs.field(factory=dict)
     """`VALUE against VALUE`, of the reference first."""
-    seeds: dict[str, set[int]] = attrs.field(factory=dict)
-    """Cell -> seeds under which it differs."""
+    runs: dict[str, set[_PromptAndSeed]] = attrs.field(factory=dict)
+    """Cell -> runs in which it differs."""
 
 
 def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str:
@@ -59,7 +64,8 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
             if explained.isdisjoint(name.split(".")):
                 entry = entries.setdefault(name, _Entry())
                 entry.values[values] = None
-                entry.seeds.setdefault(measurement.cell.name, set()).add(measurement.run.seed)
+                run = measurement.run
+                entry.runs.setdefault(measurement.cell.name, set()).add((run.prompt, run.seed))
     if not entries:
         return ""
     texts = [_text(data, name, entry) for name, entry in entries.items()]
@@ -86,10 +92,27 @@ def _text(data: StudyData, name: str, entry: _Entry) -> str:
     more = ", …" if others else ""
     places = []
     for cell in data.cells:
-        seeds = entry.seeds.get(cell.name, set())
-        finished = {run.seed for run in cell.runs if run.scores}
-        if seeds and seeds == finished:
-            places.append(cell.name)
-        elif seeds:
-            places.append(f"{cell.name} under seed {', '.join(map(str, sorted(seeds)))}")
+        runs = entry.runs.get(cell.name, set())
+        if runs:
+            finished = [(run.prompt, run.seed) for run in cell.runs if run.scores]
+            places.append(f"{cell.name}{_which_runs(runs, finished)}")
     return f"{name} ({first}{more}) in {', '.join(places)}"
+
+
+def _which_runs(runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]) -> str:
+    """Return the prompts and the seeds of runs of a cell, each if they are not those of all that finished.
+
+    Where the runs differ in both, and are not all under these prompts and seeds, they are listed.
+    """
+    of_runs = {prompt for prompt, _ in runs}
+    prompts = list(dict.fromkeys(prompt for prompt, _ in finished if prompt in of_runs))
+    seeds = sorted({seed for _, seed in runs})
+    if {run for run in finished if run[0] in prompts and run[1] in seeds} != set(runs):
+        listed = [f"prompt {prompt} and seed {seed}" for prompt, seed in finished if (prompt, seed) in runs]
+        return f" under {', '.join(listed)}"
+    places = []
+    if len(prompts) < len({prompt for prompt, _ in finished}):
+        places.append(f"prompt {', '.join(prompts)}")
+    if len(seeds) < len({seed for _, seed in finished}):
+        places.append(f"seed {', '.join(map(str, seeds))}")
+    return f" under {' and '.join(places)}" if places else ""

@@ -14,6 +14,7 @@ from sentbed.helpers import read_json, write_atomic
 from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
+from sentbed_report.statistics.item_components import degenerate_reason
 from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
@@ -89,7 +90,8 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
     """Return every score of every seed, one a row, as the tables have them.
 
     Columns: evaluator, protocol, metric, cell, encoder, a column an axis, prompt in a study with `prompts`,
-    seed, task, value, direction, degenerate.
+    seed, task, value, direction, degenerate: why the number says nothing of its encoder, of a study without
+    `prompts` with the seeds of which that holds.
     """
     import pandas
 
@@ -100,7 +102,8 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
             labels = {column: row.labels.get(axis) for column, axis in axes.items()}
             for number, (column, cell) in enumerate(zip(summary.columns, row.cells, strict=True)):
                 task = f"{column.task} ({column.part})" if column.part else column.task
-                for prompt, seed, value in summary.values_of_runs(row.key, number):
+                for prompt, seed, score in summary.scores_of_runs(row.key, number):
+                    degenerate = degenerate_reason(score) if prompt else cell.degenerate
                     rows.append(
                         {
                             "evaluator": summary.evaluator,
@@ -113,9 +116,9 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
                             **labels,
                             "seed": seed,
                             "task": task,
-                            "value": value,
+                            "value": score.value,
                             "direction": column.direction,
-                            "degenerate": cell.degenerate,
+                            "degenerate": degenerate,
                         }
                     )
     about = ("evaluator", "protocol", "metric", "cell", "encoder")

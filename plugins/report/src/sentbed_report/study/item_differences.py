@@ -8,8 +8,8 @@ influence (`influence_values.py`): the shares then say which items move the scor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, suggest
@@ -19,7 +19,7 @@ from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.statistics.influence_values import influences
 from sentbed_report.statistics.resampling import require_same, require_usable
 from sentbed_report.statistics.weighted_statistics import columns_of, group_weights, members_of
-from sentbed_report.study.study_data import CellInfo, StudyData
+from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,23 +28,26 @@ if TYPE_CHECKING:
 
     from sentbed_report.statistics.weighted_statistics import Floats
 
+_RunScore: TypeAlias = tuple[CellRun, Score]
+"""A run and its score of a task."""
+
 SUMS = ("mean", "pearson", "spearman")
 """Statistics that are sums over items."""
 
 
 @attrs.frozen(eq=False)
 class CellItems:
-    """Items of one cell in one task. Means over its seeds are made when they are asked for."""
+    """Items of one cell in one task. Means over its runs are made when they are asked for."""
 
-    of_seeds: tuple[Items, ...]
-    """Items under each seed, which are the same ones; at least one."""
+    of_runs: tuple[Items, ...]
+    """Items under each seed and prompt, which are the same ones; at least one."""
 
     @property
     def predictions(self) -> Floats:
         """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
         import numpy as np
 
-        predictions = [items.x if items.y is None else items.y for items in self.of_seeds]
+        predictions = [items.x if items.y is None else items.y for items in self.of_runs]
         mean: Floats = np.mean(predictions, axis=0, dtype=float)
         return mean
 
@@ -53,7 +56,7 @@ class CellItems:
         """`(items,)`, in the unit of the score."""
         import numpy as np
 
-        mean: Floats = np.mean([item_shares(items) for items in self.of_seeds], axis=0)
+        mean: Floats = np.mean([item_shares(items) for items in self.of_runs], axis=0)
         return mean
 
 
@@ -88,17 +91,20 @@ def task_items(
     name = metric
     cells = {}
     for cell in data.cells:
-        scores = _scores(cell, task, evaluator, name, protocol)
+        scores = _scores(data, cell, task, evaluator, name, protocol)
         if first is None and scores:
-            first, name = scores[0].items, scores[0].metric
-        of_seeds = [
-            score.items for score in scores if score.items is not None and _has_same_items(score.items, first)
-        ]
-        if of_seeds:
-            cells[cell.name] = CellItems(tuple(of_seeds))
+            first, name = scores[0][1].items, scores[0][1].metric
+        comparable = []
+        for run, score in scores:
+            if score.items is not None and _has_same_items(score.items, first):
+                comparable.append((run, score))
+        of_runs = tuple(score.items for _, score in _under_every_prompt(data, comparable) if score.items)
+        if of_runs:
+            cells[cell.name] = CellItems(of_runs)
     if first is None:
         tasks = {score.task for cell in data.cells for run in cell.runs for score in run.scores}
-        raise RunError(f"no score of the task `{task}` has items.{suggest(task, sorted(tasks))}")
+        under = " under every prompt" if data.prompts else ""
+        raise RunError(f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}")
     is_mean = first.statistic == "mean"
     return TaskItems(
         task,
@@ -112,14 +118,15 @@ def task_items(
 
 def has_items(data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]) -> bool:
     """Whether a cell has items in a task, as `task_items`."""
-    return any(_scores(cell, task, evaluator, metric, protocol) for cell in data.cells)
+    return any(_scores(data, cell, task, evaluator, metric, protocol) for cell in data.cells)
 
 
 def item_differences(data: StudyData, first: str, second: str, task: str) -> pandas.DataFrame:
     """Return the items that make the difference of two cells, a row an item, the largest shares first.
 
     Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the cells,
-    as means over their seeds), `share` (of the second less the first, in the unit of the score), `group`.
+    as means over their seeds and prompts), `share` (of the second less the first, in the unit of the score),
+    `group`.
 
     Raises:
         RunError: if a cell has no items in the task, or there is no such cell.
@@ -148,9 +155,17 @@ def item_differences(data: StudyData, first: str, second: str, task: str) -> pan
 
 
 def _scores(
-    cell: CellInfo, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any] | None
-) -> list[Score]:
-    """Return the score of a task under each seed: its first one that has items, after training."""
+    data: StudyData,
+    cell: CellInfo,
+    task: str,
+    evaluator: str,
+    metric: str,
+    protocol: Mapping[str, Any] | None,
+) -> list[_RunScore]:
+    """Return the score of a task in each run: its first one that has items, after training.
+
+    As in the tables, a seed counts when it has a score under every prompt.
+    """
     scores = []
     for run in cell.runs:
         for score in run.scores:
@@ -158,9 +173,19 @@ def _scores(
             is_wanted = is_wanted and metric in ("", score.metric) and not score.encoder.endswith(START)
             is_wanted = is_wanted and score.items is not None
             if is_wanted and (protocol is None or evaluation_protocol(score) == protocol):
-                scores.append(score)
+                scores.append((run, score))
                 break
-    return scores
+    return _under_every_prompt(data, scores)
+
+
+def _under_every_prompt(data: StudyData, scores: Sequence[_RunScore]) -> list[_RunScore]:
+    """Return the scores of those seeds that have one under each prompt; all in a study without prompts."""
+    if not data.prompts:
+        return list(scores)
+    prompts: dict[int, set[str]] = {}
+    for run, _ in scores:
+        prompts.setdefault(run.seed, set()).add(run.prompt)
+    return [(run, score) for run, score in scores if prompts[run.seed] == set(data.prompts)]
 
 
 def _has_same_items(items: Items, first: Items | None) -> bool:

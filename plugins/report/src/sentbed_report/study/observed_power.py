@@ -78,8 +78,7 @@ class ObservedPower:
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
     """Return the power in the last column of each table that has a better and a worse.
 
-    A table without comparisons under two seeds or more, or several prompts, is left out: how much these
-    differ is not known.
+    A table without comparisons under two seeds or more is left out: how much seeds differ is not known.
     """
     powers = []
     for summary in summaries:

@@ -18,7 +18,11 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 @attrs.frozen
 class VarianceSources:
-    """How large each source of a difference from the baseline is; without a baseline, of the score itself."""
+    """How large each source of a difference from the baseline is; without a baseline, of the score itself.
+
+    A source of which nothing is known is left out: seeds where there is one, items of scores without any, and
+    prompts where they are no sample.
+    """
 
     stds: Mapping[SourceName, float]
     """Source -> standard deviation of one prompt, or of one seed, and for items the standard error."""
@@ -115,12 +119,15 @@ def sources_of(judged: Judged) -> VarianceSources | None:
     total = judged.estimate.variance
     if total <= 0:
         return None
-    stds: dict[SourceName, float] = {
-        "prompts": math.sqrt(judged.prompt_variance or 0.0),
-        "seeds": math.sqrt(judged.seed_variance or 0.0),
-        "items": math.sqrt(judged.item_variance or 0.0),
+    variances: dict[SourceName, float | None] = {
+        "prompts": judged.prompt_variance,
+        "seeds": judged.seed_variance,
+        "items": judged.item_variance,
     }
-    shares: dict[SourceName, float] = dict.fromkeys(stds, 0.0)
-    for name, source in judged.sources.items():
-        shares[name] = source.variance / total
+    stds: dict[SourceName, float] = {}
+    shares: dict[SourceName, float] = {}
+    for name, variance in variances.items():
+        if variance is not None:
+            stds[name] = math.sqrt(variance)
+            shares[name] = judged.sources[name].variance / total
     return VarianceSources(stds, shares)

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 import attrs
+from sentbed.errors import RunError
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
@@ -19,6 +20,7 @@ from sentbed_report.statistics.resampling import CONFIDENCE
 from sentbed_report.statistics.significance import (
     Judged,
     Scored,
+    sums_under_prompts,
     weighted_sum,
     with_test,
 )
@@ -53,10 +55,10 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Bounds of the interval; None where there are neither items nor several seeds."""
+    """Bounds of the interval; None where there are neither items, several seeds nor prompts that differ."""
     high: float | None
     over: str
-    """What the interval is over: `items`, `seeds` or `items and seeds`; empty without one."""
+    """What the interval is over, such as `items and seeds`, see `Basis`; empty without one."""
     decided: bool
     """Whether the cell was chosen by it."""
 
@@ -300,9 +302,18 @@ def _scores_of_row(
 
 
 def _judged_mean(scores: Scored, store: ComponentStore, confidence: float) -> Judged:
-    """Return a mean over seeds with its interval, over the items where all seeds have the same ones."""
+    """Return a mean over seeds with its interval, over the items where all seeds have the same ones.
+
+    Prompts of a sample count in either case.
+    """
     judged = weighted_sum([(1.0, scores)], store)
-    if judged.reason:
-        # Other items under each seed: what they add is in the spread over the seeds.
-        judged = Judged({seed: score.value for seed, score in scores.items()})
-    return with_test(judged, confidence)
+    if not judged.reason:
+        return with_test(judged, confidence)
+    # Other items under each seed: what they add is in the spread over the seeds. Prompts are a source still.
+    try:
+        prompts = sums_under_prompts([(1.0, scores)], list(scores))
+    except RunError:
+        # Under each seed other prompts: the intervals would be of nothing in particular.
+        return judged
+    values = {seed: score.value for seed, score in scores.items()}
+    return with_test(Judged(values, prompts=prompts), confidence)

@@ -7,9 +7,10 @@ from functools import cached_property
 
 import attrs
 from sentbed.helpers import score_digits
+from sentbed.protocols import Score
 
 from sentbed_report.formatting import count
-from sentbed_report.statistics.item_components import PromptScores
+from sentbed_report.statistics.item_components import MeanScore, PromptScores
 from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.statistics.significance import Scored, TableScores, common_basis
 from sentbed_report.study.axis_columns import axis_column
@@ -89,17 +90,17 @@ class Summary:
         rows = [attrs.evolve(row, cells=tuple(map(changed, row.cells))) for row in self.rows]
         return attrs.evolve(self, rows=tuple(rows))
 
-    def values_of_runs(self, row: RowKey, column: int) -> Iterator[tuple[str, int, float]]:
-        """Yield prompt, seed and number of each run of a row; the prompt is empty in a study without some.
+    def scores_of_runs(self, row: RowKey, column: int) -> Iterator[tuple[str, int, Score | MeanScore]]:
+        """Yield prompt, seed and score of each run of a row; the prompt is empty in a study without some.
 
         Of a seed that lacks a score under one of the prompts there is none.
         """
         for seed, score in self.measured[column].get(row, {}).items():
             if not isinstance(score, PromptScores):
-                yield "", seed, score.value
+                yield "", seed, score
                 continue
             for prompt, of_prompt in score.of_prompts.items():
-                yield prompt, seed, of_prompt.value
+                yield prompt, seed, of_prompt
 
     @cached_property
     def groups(self) -> RankGroups | None:
@@ -147,6 +148,10 @@ class Summary:
         most = max(counts, default=0)
         listed = ", ".join(map(str, self.seeds))
         if most == 0:
+            # Rows of cells without a finished run have no encoder.
+            has_finished = any(row.encoder for row in self.rows)
+            if self.prompts and has_finished:
+                return "No seed has a score under every prompt."
             return "Nothing has finished."
         if self.prompts:
             return self._over_prompts(counts)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from sentbed_report.formatting import count
 from sentbed_report.page.sections import Section, Value, table_of
+from sentbed_report.statistics.significance import SourceName
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
@@ -69,21 +70,20 @@ def _sentences(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
 
 def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     digits = summary.digits
-    columns = (
-        Column("std over prompts", digits=digits),
-        Column("std over seeds", digits=digits),
-        Column("error of items", digits=digits),
-        Column("share of prompts", form="share"),
-        Column("share of seeds", form="share"),
-        Column("share of items", form="share"),
-    )
+    headings: dict[SourceName, str] = {
+        "prompts": "std over prompts",
+        "seeds": "std over seeds",
+        "items": "error of items",
+    }
+    rows_with_sources = [(row.row, row.sources) for row in rows if row.sources is not None]
+    known = [name for name in headings if any(name in sources.stds for _, sources in rows_with_sources)]
+    columns = [Column(headings[name], digits=digits) for name in known]
+    columns += [Column(f"share of {name}", form="share") for name in known]
     lines = []
-    for row in rows:
-        if row.sources is not None:
-            stds, shares = row.sources.stds, row.sources.shares
-            values: list[Value] = [stds["prompts"], stds["seeds"], stds["items"]]
-            values += [shares["prompts"], shares["seeds"], shares["items"]]
-            lines.append([row.row, *values])
+    for row, sources in rows_with_sources:
+        values: list[Value] = [sources.stds.get(name) for name in known]
+        values += [sources.shares.get(name) for name in known]
+        lines.append([row, *values])
     what = "score"
     if summary.baseline is not None:
         what = f"difference from {summary.baseline}"
