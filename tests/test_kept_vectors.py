@@ -18,7 +18,7 @@ from sentbed_common import source_code_hashes as sources
 from sentbed_evaluators.mteb import as_mteb_model
 from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_workbench.cache_contents import held
+from sentbed_workbench.cache_contents import contents
 from sentbed_workbench.vector_cache import VectorCache
 
 RECIPE = """
@@ -113,7 +113,7 @@ def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
     assert [score.value for score in off.scores] == [score.value for score in warm.scores]
     # Only to see whether the weights still give numbers after training.
     assert counts[0] == counts[1] > counts[2] == 1
-    assert len(held(VectorCache())) == 2
+    assert len(contents(VectorCache())) == 2
 
 
 def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
