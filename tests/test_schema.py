@@ -114,7 +114,7 @@ def test_what_the_documentation_shows_is_what_the_commands_print(tmp_path: Path)
     (tmp_path / "warmer.toml").write_text(recipe)
     subprocess.run([PROGRAM, "new", "recipe", "base.toml"], check=True, cwd=tmp_path, capture_output=True)
     blocks = re.findall(r"```console\n\$ sentbed (.+?)\n(.+?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for command, printed in blocks:
         answer = subprocess.run(
             [PROGRAM, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
