@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
     from sentbed._recipe.machine_settings import on_machine_of
     from sentbed._recipe.prompts import (
+        INSTRUCTION,
         MASK,
+        TEXT,
         Demonstration,
         Prompt,
         PromptTokenizer,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         MAIN_ENCODER,
         RESOLVED,
         SCHEMA,
+        UNDECISIVE,
         Checkpoint,
         EncoderRecipe,
         Evaluate,

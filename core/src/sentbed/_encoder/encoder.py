@@ -21,7 +21,7 @@ from sentbed._recipe.component_compatibility import misfits, runtime_misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
-from sentbed._recipe.recipe import SCHEMA, EncoderRecipe
+from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import ModelError, NotFiniteError, Problem, RecipeError, RunError, SentbedError
 from sentbed.protocols import (
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 BACKBONE = "backbone"
 """Subdirectory of the backbone in a saved encoder."""
-SHORTEST = 2
-"""Least `max_length` of a recipe."""
 _ANY_SIDE = "text"
 """Key of the prompt of texts that are neither queries nor documents."""
 ENCODER_FILE = "encoder.toml"
@@ -178,7 +176,7 @@ class Encoder:
         """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
         positions = self.backbone.max_length
         for prompt, tokenizer in zip(self.recipe.resolved_prompts, self.tokenizers(), strict=True):
-            template = int(tokenizer.encode([""], max_length).lengths[0]) if prompt else 0
+            template = _tokens_around_text(tokenizer) if prompt else 0
             repeats = prompt is not None and prompt.template.between is not None
             times = 2 if repeats else 1
             if max_length * times + template > positions:
@@ -224,8 +222,7 @@ class Encoder:
         if encoder.recipe.resolved_prompt is None:
             return encoder
         encoder.require_positions(SHORTEST)
-        template = int(encoder.tokenizer().encode([""], SHORTEST).lengths[0])
-        left = self.backbone.max_length - template
+        left = self.backbone.max_length - _tokens_around_text(encoder.tokenizer())
         if encoder.recipe.max_length > left:
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=left)
             # Text rules and tokens that merge with the template's may take some more.
@@ -435,6 +432,11 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
     return recipe
 
 
+def _tokens_around_text(tokenizer: Tokenizer) -> int:
+    """Return the number of tokens of a prompt without a text in it."""
+    return int(tokenizer.encode([""], SHORTEST).lengths[0])
+
+
 def _sums(saved: Path) -> dict[str, str]:
     """Return the verified SHA-256 of each file of the backbone; empty if the encoder was saved without."""
     if not (saved / SUMS_FILE).exists():
@@ -519,19 +521,17 @@ class _Seen(TextEncoder):
         if not self.encoder.recipe.task_prompts:
             return self
         task = attrs.evolve(task, type=task.type or self.task_type)
-        recipe = self.encoder.recipe.for_task(task)
-        (prompt,), (resolved,) = recipe.prompts, recipe.resolved_prompts
+        encoder = self.encoder.for_task(task)
+        (prompt,) = encoder.recipe.prompts
         if prompt not in self.variants:
-            encoder = self.encoder.for_task(task)
             self.variants[prompt] = _Seen(encoder, self.report_progress, self.store, self.bar)
-        variant = self.variants[prompt]
         facts: dict[str, Any] = {}
-        if resolved is not None:
-            facts = resolved.describe()
-        if variant.encoder.recipe.max_length != self.encoder.recipe.max_length:
-            facts["max_length"] = variant.encoder.recipe.max_length
+        if encoder.recipe.resolved_prompt is not None:
+            facts = encoder.recipe.resolved_prompt.describe()
+        if encoder.recipe.max_length != self.encoder.recipe.max_length:
+            facts["max_length"] = encoder.recipe.max_length
         self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
-        return variant
+        return self.variants[prompt]
 
     def prompt_facts(self, task: str) -> dict[str, Any]:
         """Return the prompts that the texts of a task's score had, where the recipe has prompts of tasks."""

@@ -45,6 +45,12 @@ RESOLVED = "resolved.toml"
 MAIN_ENCODER = "encoder"
 """The name of the encoder that the table `[encoder]` describes."""
 
+UNDECISIVE = ("checkpoint", "expected", "requires", "tracker")
+"""Keys of core's that change no encoder and no score."""
+
+SHORTEST = 2
+"""Least `max_length`."""
+
 
 PRETRAINED = "pretrained"
 """Value in a stage's `weights`: the encoder's weights before the first stage."""
@@ -70,7 +76,7 @@ class EncoderRecipe:
     backbone: Backbone
     pooler: Pooler
     head: Head = attrs.field(factory=Head)
-    max_length: int = attrs.field(default=128, validator=ge(2))
+    max_length: int = attrs.field(default=128, validator=ge(SHORTEST))
     """Maximum tokens per sentence, including special tokens; longer input is cut. With a prompt: tokens of
     the sentence alone, without template and special tokens."""
     prompt: Prompt | tuple[Prompt, ...] | None = None
@@ -238,7 +244,7 @@ class Stage:
     micro_batch: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Rows whose activations are held at a time: gradient caching (Gao et al., 2021) computes the gradient of
     the whole batch in their memory, at the cost of one more forward pass. By default the whole batch."""
-    max_length: int | None = attrs.field(default=None, validator=optional(ge(2)))
+    max_length: int | None = attrs.field(default=None, validator=optional(ge(SHORTEST)))
     """Maximum tokens per sentence in training; by default the encoder's `max_length`."""
     normalize_text: bool = False
     """Whether the prompt's text rules (`prompt.normalizer`) apply to training texts; PromptEOL's code

@@ -21,7 +21,7 @@ from sentbed._recipe.machine_settings import (
     remove_machine_settings,
     without_machine_settings,
 )
-from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, Recipe, resolved_toml
+from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, UNDECISIVE, Recipe, resolved_toml
 from sentbed._registry.computing_code import code_differences, components_of, computing_code, hashed
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
@@ -174,7 +174,7 @@ def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins
     undecisive = [
         key for key in table if key in plugins.tables and not plugins.tables[key].value.traits.decides
     ]
-    for key in ("checkpoint", "expected", "requires", "tracker", *undecisive):
+    for key in (*UNDECISIVE, *undecisive):
         table.pop(key, None)
     remove_machine_settings(table, recipe)
 

@@ -15,7 +15,7 @@ import tomli
 from sentbed.errors import DataError, RunError
 from sentbed.helpers import read_file, read_json
 from sentbed.protocols import Score
-from sentbed.tools import MANIFEST
+from sentbed.tools import MANIFEST, UNDECISIVE
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import read_data
 from sentbed_report.unique_names import unique_name
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 EVALUATOR = "mteb"
 RECIPE = "resolved.toml"
-_WITHOUT_INFLUENCE = ("evaluate", "expected", "report", "requires", "bootstrap", "study")
-"""Tables of a recipe that do not change an encoder."""
+_OF_SCORES = ("bootstrap", "evaluate", "report", "study")
+"""Tables of a recipe that do not change an encoder, but what is said of it."""
 
 AGGREGATE_REVISION = "1"
 """What MTEB gives as the revision of a task that is the mean of others."""
@@ -108,9 +108,10 @@ def _models_of_run(directory: Path, scores: Sequence[Score], model: str) -> Iter
 def _revision(directory: Path) -> str:
     """Return a hash of all that decides a run's encoders; runs that differ in evaluators only share it."""
     recipe = tomli.loads(read_file(directory / RECIPE).decode())
-    decisive = {name: table for name, table in recipe.items() if name not in _WITHOUT_INFLUENCE}
+    for name in (*UNDECISIVE, *_OF_SCORES):
+        recipe.pop(name, None)
     weights = read_json(directory / MANIFEST).get("weights")
-    canonical = json.dumps([decisive, weights], sort_keys=True, default=str)
+    canonical = json.dumps([recipe, weights], sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:40]
 
 

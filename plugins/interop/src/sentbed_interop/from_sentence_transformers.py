@@ -12,6 +12,7 @@ from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.helpers import read_file
 from sentbed.protocols import Importer
+from sentbed.tools import INSTRUCTION, MASK, TEXT
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 10**6
 """Tokens above which a tokenizer's limit means that it has none."""
+SETTINGS = "config_sentence_transformers.json"
+"""File of a folder with its prompts."""
 LONGEST_PROMPT = 10_000
 """Characters of a folder's prompt, which is read with every text."""
 
-_PLACES = ("{text}", "{mask}", "{instruction}", "*sent_0*")
+_PLACES = (TEXT, MASK, INSTRUCTION, "*sent_0*")
 """What a template takes for a place, and a prompt of sentence-transformers for text."""
 
 SUPPORTED = (
-    *("__version__", "default_prompt_name", "model_type", "prompts", "requirements", "similarity_fn_name"),
+    "__version__",
+    "default_prompt_name",
+    "model_type",
+    "prompts",
+    "requirements",
+    "similarity_fn_name",
 )
 """Settings of a folder that are read, or that change no vector."""
 
@@ -79,7 +87,8 @@ class FromSentenceTransformers(Importer):
         )
 
         modules = read_modules(source)
-        prompt = self._prompt(source, modules)
+        prompts, default = self._prompts(source)
+        prompt = _default_prompt(source, prompts, default, modules)
         model = modules.transformer
         settings, config = settings_of(model), read_json(model / "config.json")
         _require_right(model)
@@ -98,7 +107,7 @@ class FromSentenceTransformers(Importer):
         }
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
-        if task_prompts := self._task_prompts(source, modules):
+        if modules.include_prompt and (task_prompts := _task_prompts(prompts, default)):
             table["task_prompts"] = task_prompts
         record = _prompt_record(source)
         if record is None:
@@ -122,36 +131,11 @@ class FromSentenceTransformers(Importer):
         encoder.placed.weights_changed()  # type: ignore[attr-defined]
         return encoder
 
-    def _task_prompts(self, source: Path, modules: Any) -> dict[str, Any]:
-        """Return the prompts that take the place of the default for queries, documents and tasks."""
-        from sentbed_interop._torch.importer_common import read_json, read_setting
-
-        file = source / "config_sentence_transformers.json"
-        if not file.is_file() or not modules.include_prompt:
-            return {}
-        config = read_json(file)
-        prompts = dict(read_setting(config, "prompts", dict, file) or {})
-        default = self.prompt or read_setting(config, "default_prompt_name", str, file)
-        if "document" not in prompts and "passage" in prompts:
-            prompts["document"] = prompts["passage"]
-
-        task_prompts = {}
-        keys: set[str] = set()
-        for name, prompt in prompts.items():
-            if name not in (default, "passage") and _fits(prompt) and name.lower() not in keys:
-                keys.add(name.lower())
-                task_prompts[name] = {"template": f"{prompt}{{text}}"}
-        for side in ("query", "document"):
-            # sentence-transformers puts nothing before the texts of such a side, its default neither.
-            if default is not None and side != default and not prompts.get(side):
-                task_prompts[side] = {"template": "{text}"}
-        return task_prompts
-
-    def _prompt(self, source: Path, modules: Any) -> str:
-        """Return the text before each sentence, which may be empty."""
+    def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
+        """Return the folder's prompts by name, and the name of that for all texts, or None."""
         from sentbed_interop._torch.importer_common import read_json, read_setting, require_supported
 
-        file = source / "config_sentence_transformers.json"
+        file = source / SETTINGS
         config = {}
         if file.is_file():
             config = read_json(file)
@@ -163,33 +147,60 @@ class FromSentenceTransformers(Importer):
             )
         require_supported(config, SUPPORTED, file)
         prompts = read_setting(config, "prompts", dict, file) or {}
-        name = self.prompt or read_setting(config, "default_prompt_name", str, file)
-        if name is None:
-            return ""
-        if name not in prompts:
-            choices = listed(sorted(prompts)) or "none"
-            raise ModelError(
-                f"`{source}` has no prompt `{name}`; choose among its prompts ({choices}): "
-                "`--set prompt=NAME`"
-            )
-        prompt = read_setting(prompts, name, str, file) or ""
-        if len(prompt) > LONGEST_PROMPT:
-            raise ModelError(
-                f"the prompt `{name}` of `{source}` has {len(prompt):,} characters, and at most "
-                f"{LONGEST_PROMPT:,} are taken; choose another (`--set prompt=NAME`)"
-            )
-        if prompt and not modules.include_prompt:
-            raise ModelError(
-                f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "
-                'pooler does; take a prompt that is empty (`--set prompt=NAME`), or set "include_prompt" to '
-                "true in the folder of `Pooling` and train again"
-            )
-        if prompt != prompt.lstrip():
-            raise ModelError(
-                f"the prompt {prompt!r} of `{source}` begins with white space, which an encoder's template "
-                f"loses; take it out in `{file.name}` if the tokenizer does not see it"
-            )
-        return prompt
+        return prompts, self.prompt or read_setting(config, "default_prompt_name", str, file)
+
+
+def _default_prompt(source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any) -> str:
+    """Return the text before each sentence, which may be empty."""
+    from sentbed_interop._torch.importer_common import read_setting
+
+    if name is None:
+        return ""
+    if name not in prompts:
+        choices = listed(sorted(prompts)) or "none"
+        raise ModelError(
+            f"`{source}` has no prompt `{name}`; choose among its prompts ({choices}): `--set prompt=NAME`"
+        )
+    prompt: str = read_setting(prompts, name, str, source / SETTINGS) or ""
+    if len(prompt) > LONGEST_PROMPT:
+        raise ModelError(
+            f"the prompt `{name}` of `{source}` has {len(prompt):,} characters, and at most "
+            f"{LONGEST_PROMPT:,} are taken; choose another (`--set prompt=NAME`)"
+        )
+    if prompt and not modules.include_prompt:
+        raise ModelError(
+            f"`{source}` leaves the prompt `{name}` out of pooling (`include_prompt = false`), which no "
+            'pooler does; take a prompt that is empty (`--set prompt=NAME`), or set "include_prompt" to '
+            "true in the folder of `Pooling` and train again"
+        )
+    if prompt != prompt.lstrip():
+        raise ModelError(
+            f"the prompt {prompt!r} of `{source}` begins with white space, which an encoder's template "
+            f"loses; take it out in `{SETTINGS}` if the tokenizer does not see it"
+        )
+    return prompt
+
+
+def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Any]:
+    """Return the prompts that take the place of the default for queries, documents and tasks."""
+    by_name = dict(prompts)
+    passage = by_name.pop("passage", None)
+    by_name.setdefault("document", passage)
+
+    task_prompts = {}
+    keys: set[str] = set()
+    for name, prompt in by_name.items():
+        if name == default or name.lower() in keys or not _fits(prompt):
+            continue
+        keys.add(name.lower())
+        task_prompts[name] = {"template": f"{prompt}{{text}}"}
+    if default is None:
+        return task_prompts
+    for side in ("query", "document"):
+        # sentence-transformers puts nothing before the texts of such a side, its default neither.
+        if side != default and not by_name.get(side):
+            task_prompts[side] = {"template": "{text}"}
+    return task_prompts
 
 
 def _fits(prompt: Any) -> bool:

@@ -18,7 +18,7 @@ from sentbed.errors import SentbedError
 from sentbed.helpers import sha256
 from sentbed.protocols import Component, DataSource, Evaluator
 from sentbed.tools import (
-    Checkpoint,
+    UNDECISIVE,
     Evaluate,
     Plugins,
     Recipe,
@@ -184,9 +184,9 @@ def decisive(recipe: Recipe) -> Recipe:
     """Return the recipe with everything reset that cannot affect a score."""
     run = attrs.evolve(recipe.run, name="any", cache=True)
     tables = {key: table for key, table in recipe.tables.items() if table.traits.decides}
-    return attrs.evolve(
-        recipe, run=run, checkpoint=Checkpoint(), tracker=(), expected={}, requires=None, tables=tables
-    )
+    bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
+    defaults = {key: getattr(bare, key) for key in UNDECISIVE}
+    return attrs.evolve(recipe, run=run, tables=tables, **defaults)
 
 
 @cache

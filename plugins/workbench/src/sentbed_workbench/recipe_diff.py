@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 import attrs
-from sentbed.tools import MAIN_ENCODER, KeyPath, Plugins, read_document, unstructure
+from sentbed.tools import MAIN_ENCODER, UNDECISIVE, KeyPath, Plugins, read_document, unstructure
 
 from sentbed_workbench.value_origins import (
     DEFAULT,
@@ -28,11 +28,8 @@ from sentbed_workbench.value_origins import (
 )
 
 NO_SCORE = (
+    *UNDECISIVE,
     "bootstrap",
-    "checkpoint",
-    "expected",
-    "requires",
-    "tracker",
     "run.cache",
     "run.name",
     "study.baseline",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sentbed import Encoder, ModelError
 from sentbed.errors import listed
-
-INSTRUCTION = "{instruction}"
+from sentbed.tools import INSTRUCTION
 
 
 def require_plain_prompt(encoder: Encoder, target: str) -> None:
